@@ -1,0 +1,132 @@
+"""The one door for plugin authors: everything a plugin may use stands here."""
+
+from harness.assets import Asset
+from harness.contracts.attack import (
+    Attack,
+    AttackInfo,
+    Budget,
+    FittedAttack,
+    Perturb,
+    Target,
+)
+from harness.contracts.component import Component, Info, Paper
+from harness.contracts.dataset import ImageDataset, ImageSet, TableDataset, TableSet
+from harness.contracts.defense import DefenseInfo, Purification, Purifier
+from harness.contracts.membership import (
+    InferMembership,
+    MembershipDefenseInfo,
+    MembershipEvaluator,
+    MembershipQuery,
+    MembershipRelease,
+    MembershipTraining,
+    ReleaseOutputs,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+)
+from harness.contracts.metric import (
+    DistributionMetric,
+    DistributionScore,
+    FullReferenceMetric,
+    FullReferenceScore,
+    MetricInfo,
+    NoReferenceMetric,
+    NoReferenceScore,
+)
+from harness.contracts.model import Model, NetworkFactory
+from harness.contracts.recipe import Recipe, Train, Trained
+from harness.contracts.reconstruction import (
+    GradientDefense,
+    ProtectGradients,
+    Reconstruct,
+    ReconstructionAttack,
+)
+from harness.contracts.track import (
+    Planned,
+    Planner,
+    Progress,
+    Query,
+    Selection,
+    Step,
+    StepContext,
+    StepResult,
+    Track,
+)
+from harness.errors import ContractError, HarnessError, NotTestable, Unavailable, UsageError
+from harness.hookspecs import API_VERSION, hookimpl
+from harness.randomness import ImageRng, derive_seed, generator, seeded_init
+from harness.results import ColumnSpec, Row, Table, Value
+from harness.types import Gradients, Images, Scores
+
+__all__ = [
+    "API_VERSION",
+    "Asset",
+    "Attack",
+    "AttackInfo",
+    "Budget",
+    "ColumnSpec",
+    "Component",
+    "ContractError",
+    "DefenseInfo",
+    "DistributionMetric",
+    "DistributionScore",
+    "FittedAttack",
+    "FullReferenceMetric",
+    "FullReferenceScore",
+    "GradientDefense",
+    "Gradients",
+    "HarnessError",
+    "ImageDataset",
+    "ImageRng",
+    "ImageSet",
+    "Images",
+    "InferMembership",
+    "Info",
+    "MembershipDefenseInfo",
+    "MembershipEvaluator",
+    "MembershipQuery",
+    "MembershipRelease",
+    "MembershipTraining",
+    "MetricInfo",
+    "Model",
+    "NetworkFactory",
+    "NoReferenceMetric",
+    "NoReferenceScore",
+    "NotTestable",
+    "Paper",
+    "Perturb",
+    "Planned",
+    "Planner",
+    "Progress",
+    "ProtectGradients",
+    "Purification",
+    "Purifier",
+    "Query",
+    "Recipe",
+    "Reconstruct",
+    "ReconstructionAttack",
+    "ReleaseOutputs",
+    "Row",
+    "Scores",
+    "Selection",
+    "Step",
+    "StepContext",
+    "StepResult",
+    "Table",
+    "TableDataset",
+    "TableSet",
+    "Target",
+    "Track",
+    "Train",
+    "TrainPrivately",
+    "Trained",
+    "TrainingData",
+    "TrainingPlan",
+    "Unavailable",
+    "UsageError",
+    "Value",
+    "derive_seed",
+    "generator",
+    "hookimpl",
+    "seeded_init",
+]

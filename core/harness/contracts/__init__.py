@@ -1,0 +1,1 @@
+"""What a plugin may be: one file per family of components."""

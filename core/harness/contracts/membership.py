@@ -1,0 +1,115 @@
+"""Membership inference: evaluators that guess who was in the training set, and defenses against them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from pydantic import Field
+
+from harness.contracts.component import Component, Info
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.contracts.track import Progress
+    from harness.types import Scores
+
+
+@dataclass(frozen=True)
+class MembershipQuery:
+    """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
+
+    The rows of the target are permuted: their order says nothing about membership.
+    """
+
+    shadow_outputs: torch.Tensor
+    shadow_labels: torch.Tensor
+    shadow_member: torch.Tensor
+    """bool ``(n,)``"""
+    target_outputs: torch.Tensor
+    target_labels: torch.Tensor
+
+
+class InferMembership(Protocol):
+    """A built evaluator: float32 ``(m,)`` for the m target rows, higher = more likely a member; >= 0 says member."""
+
+    def __call__(self, query: MembershipQuery, /) -> Scores: ...
+
+
+class MembershipEvaluator(Component):
+    """Guesses membership of target rows from a model's outputs."""
+
+    kind: ClassVar[str] = "evaluator"
+
+    @abstractmethod
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator as a callable."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a defender trains on: the members, and further rows of the same kind that are not members."""
+
+    features: torch.Tensor
+    labels: torch.Tensor
+    reference_features: torch.Tensor
+    reference_labels: torch.Tensor
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long and how a model is trained when nothing defends it."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+
+
+class TrainPrivately(Protocol):
+    """A built training defense: trains `network` in place or returns another; evaluation mode on return."""
+
+    def __call__(
+        self,
+        network: torch.nn.Module,
+        data: TrainingData,
+        plan: TrainingPlan,
+        rng: torch.Generator,
+        progress: Progress,
+        /,
+    ) -> torch.nn.Module: ...
+
+
+class MembershipDefenseInfo(Info):
+    """`baseline`: this is plain training, the row that shadow models of a non-adaptive adversary use."""
+
+    baseline: bool = Field(default=False)
+
+
+class MembershipTraining(Component):
+    """A defense that changes how the model is trained."""
+
+    kind: ClassVar[str] = "defense"
+    info: ClassVar[MembershipDefenseInfo]
+
+    @abstractmethod
+    def build(self, device: torch.device) -> TrainPrivately:
+        """Return the defense as a callable."""
+
+
+class ReleaseOutputs(Protocol):
+    """A built release defense: probabilities ``(n, classes)`` in, probabilities of the same shape out."""
+
+    def __call__(self, outputs: torch.Tensor, rng: torch.Generator, /) -> torch.Tensor: ...
+
+
+class MembershipRelease(Component):
+    """A defense that changes the outputs of a trained model before they are released."""
+
+    kind: ClassVar[str] = "defense"
+    info: ClassVar[MembershipDefenseInfo]
+
+    @abstractmethod
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        """Return the defense as a callable."""

@@ -1,0 +1,98 @@
+"""Metrics: one number per image, and what a higher number means."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+from pydantic import model_validator
+
+from harness.contracts.component import Component, Info
+from harness.errors import ContractError
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.types import Images, Scores
+
+HigherMeans = Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"]
+
+
+class MetricInfo(Info):
+    """`bounds`: (lower, upper) of the scores on natural images; needed to attack the metric. `unit`: of the score."""
+
+    higher_means: HigherMeans
+    bounds: tuple[float, float] | None = None
+    unit: str = ""
+    differentiable: bool = True
+    labelled: str = ""
+    """Shown beside the name wherever the metric appears, as "embedded" or "proxy"."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> MetricInfo:
+        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
+            raise ValueError(f"bounds must be (lower, upper) with lower < upper, got {self.bounds}")
+        return self
+
+
+class Metric(Component):
+    """What all metrics share; derive from `NoReferenceMetric` or `FullReferenceMetric`."""
+
+    kind: ClassVar[str] = "metric"
+    info: ClassVar[MetricInfo]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """(lower, upper); raises `ContractError` when the metric declares none: no range is ever assumed."""
+        if self.info.bounds is None:
+            raise ContractError(
+                f"{self.info.id} declares no bounds; relative scores need them: set MetricInfo(bounds=(lower, upper))"
+            )
+        return self.info.bounds
+
+    @property
+    def closeness(self) -> int:
+        """+1 when a higher score means closer to the reference (and so more leakage), else -1."""
+        return 1 if self.info.higher_means in ("better_quality", "more_leakage") else -1
+
+
+class NoReferenceScore(Protocol):
+    """A built no-reference metric."""
+
+    def __call__(self, images: Images, /) -> Scores: ...
+
+
+class FullReferenceScore(Protocol):
+    """A built full-reference metric; `images` and `reference` have one shape."""
+
+    def __call__(self, images: Images, reference: Images, /) -> Scores: ...
+
+
+class NoReferenceMetric(Metric):
+    """Scores an image alone. It must score image i from image i only, whatever else is in the batch."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the metric as a callable; parameters frozen, evaluation mode."""
+
+
+class FullReferenceMetric(Metric):
+    """Scores an image against its reference: fidelity, perceptual distance or privacy leakage."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric as a callable; parameters frozen, evaluation mode."""
+
+
+class DistributionMetric(Metric):
+    """Scores a whole set of images against a set of references, as FID does."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> DistributionScore:
+        """Return the metric as a callable."""
+
+
+class DistributionScore(Protocol):
+    """A built distribution metric; returns one number."""
+
+    def __call__(self, images: Images, reference: Images, /) -> float: ...

@@ -1,0 +1,78 @@
+"""The hooks a plugin package can implement; each docstring is the hook's documentation.
+
+A plugin is a module named by an entry point of the group ``harness``. It marks functions of these names with
+`hookimpl`. A hook returns recipes, never classes; the same class may be returned several times with other parameters.
+"""
+
+from __future__ import annotations
+
+import pluggy
+
+from harness.contracts.attack import Attack, FittedAttack
+from harness.contracts.component import Component
+from harness.contracts.dataset import ImageDataset, TableDataset
+from harness.contracts.defense import Purification
+from harness.contracts.membership import MembershipEvaluator, MembershipRelease, MembershipTraining
+from harness.contracts.metric import DistributionMetric, FullReferenceMetric, NoReferenceMetric
+from harness.contracts.model import Model
+from harness.contracts.recipe import Recipe
+from harness.contracts.reconstruction import GradientDefense, ReconstructionAttack
+from harness.contracts.track import Track
+
+API_VERSION = "1.0"
+PROJECT = "harness"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def register_attacks() -> list[Attack | FittedAttack | ReconstructionAttack]:
+    """Return attacks on metrics, and attacks that rebuild private images from gradients."""
+
+
+@hookspec
+def register_defenses() -> list[Purification | GradientDefense | MembershipTraining | MembershipRelease]:
+    """Return defenses: of a metric's input, of gradients, or of a model's training set."""
+
+
+@hookspec
+def register_metrics() -> list[NoReferenceMetric | FullReferenceMetric | DistributionMetric]:
+    """Return metrics of quality, of perceptual distance, or of privacy leakage."""
+
+
+@hookspec
+def register_evaluators() -> list[MembershipEvaluator]:
+    """Return membership-inference evaluators."""
+
+
+@hookspec
+def register_models() -> list[Model]:
+    """Return classifier architectures."""
+
+
+@hookspec
+def register_datasets() -> list[ImageDataset | TableDataset]:
+    """Return data sets."""
+
+
+@hookspec
+def register_recipes() -> list[Recipe]:
+    """Return recipes that train weights for `harness train`."""
+
+
+@hookspec
+def register_tracks() -> list[Track]:
+    """Return tracks: plans of cells, and the tables they make."""
+
+
+ACCEPTED: dict[str, tuple[type[Component], ...]] = {
+    "register_attacks": (Attack, FittedAttack, ReconstructionAttack),
+    "register_defenses": (Purification, GradientDefense, MembershipTraining, MembershipRelease),
+    "register_metrics": (NoReferenceMetric, FullReferenceMetric, DistributionMetric),
+    "register_evaluators": (MembershipEvaluator,),
+    "register_models": (Model,),
+    "register_datasets": (ImageDataset, TableDataset),
+    "register_recipes": (Recipe,),
+    "register_tracks": (Track,),
+}

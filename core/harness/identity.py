@@ -1,0 +1,53 @@
+"""What makes two results the same result: canonical JSON, digests, component references."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+def canonical_json(value: object) -> str:
+    """Return `value` as JSON with sorted keys, no spaces and no NaN: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(value: object) -> str:
+    """Return the sha256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+class ComponentRef(BaseModel):
+    """A component by name: enough to build it again, and its part in the identity of a result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    id: str
+    version: str
+    label: str
+    parameters: Mapping[str, Any]
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a result depends on: the label is left out, it follows from the rest."""
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "version": self.version,
+            "parameters": dict(self.parameters),
+        }
+
+
+def label_of(id: str, parameters: Mapping[str, Any]) -> str:
+    """Return ``owner/method[a=1,b=2]``; `parameters` holds the non-default ones only."""
+    if not parameters:
+        return id
+    inside = ",".join(f"{name}={_short(value)}" for name, value in parameters.items())
+    return f"{id}[{inside}]"
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,207 @@
+"""Selection + registry -> a graph of content-addressed tasks. Pure: no torch, no file, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from harness.contracts.component import Component
+from harness.contracts.track import Option, Planned, Track
+from harness.errors import HarnessError, Unavailable, UsageError
+from harness.identity import ComponentRef, digest
+from harness.profile import Profile, TrackProfile
+from harness.registry import KINDS, Registry, explain
+from harness.results import Missing, TaskSpec
+
+C = TypeVar("C")
+SELECTABLE = ("attack", "defense", "metric", "evaluator", "model", "dataset")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A node of the graph."""
+
+    key: str
+    address: str
+    spec: TaskSpec
+    available: bool = True
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A task that cannot be: something it needs is not on this machine."""
+
+    missing: Missing
+    available: bool = False
+
+
+@dataclass
+class Graph:
+    """The tasks of one track; every task stands behind those it needs."""
+
+    track: Track
+    edition: str
+    tasks: dict[str, Task] = field(default_factory=dict)
+    missing: dict[str, Missing] = field(default_factory=dict)
+
+    def by_step(self) -> dict[str, int]:
+        """Return how many tasks each step has."""
+        counts: dict[str, int] = {}
+        for task in self.tasks.values():
+            counts[task.spec.step] = counts.get(task.spec.step, 0) + 1
+        return counts
+
+
+class ChosenComponents:
+    """The components of one track's selection."""
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        self._components = sorted(components, key=lambda c: c.label)
+
+    def of(self, contract: type[C], /) -> list[C]:
+        """Return the selected components of one contract class, sorted by label."""
+        return [c for c in self._components if isinstance(c, contract)]
+
+
+class GraphPlanner:
+    """Collects the tasks a track asks for."""
+
+    def __init__(self, graph: Graph, registry: Registry, seed: int, limit: int | None) -> None:
+        self.graph = graph
+        self._registry = registry
+        self._seed = seed
+        self._limit = limit
+        self._steps = graph.track.steps()
+        self._refs: dict[Component, tuple[ComponentRef, Missing | None]] = {}
+
+    def component(self, kind: str, name: str) -> Component:
+        """Return one registered component by id or label."""
+        return self._registry.one(kind, name)
+
+    def task(
+        self,
+        step: str,
+        components: Mapping[str, Component],
+        *,
+        options: Mapping[str, Option] | None = None,
+        needs: Mapping[str, Planned] | None = None,
+    ) -> Planned:
+        """Add a task, once; if something it needs is not here, note what and return its absence."""
+        options, needs = options or {}, needs or {}
+        known = {role: self._ref(component) for role, component in components.items()}
+        address = _address(step, {role: ref.label for role, (ref, _) in known.items()}, options)
+        absent = next((gap for _, gap in known.values() if gap), None)
+        if absent is None:
+            absent = next((n.missing for n in needs.values() if isinstance(n, Absent)), None)
+        if absent is not None:
+            self.graph.missing.setdefault(address, absent)
+            return Absent(absent)
+        spec = TaskSpec.model_construct(
+            track=self.graph.track.info.id,
+            step=step,
+            version=self._steps[step].version,
+            components={role: ref for role, (ref, _) in known.items()},
+            options=dict(options),
+            limit=self._limit,
+            seed=self._seed,
+            needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
+        )
+        key = digest(spec.identity())
+        if key not in self.graph.tasks:
+            self.graph.tasks[key] = Task(key, address, spec)
+        return self.graph.tasks[key]
+
+    def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
+        if component not in self._refs:
+            self._refs[component] = (component.ref(), _gap(component))
+        return self._refs[component]
+
+
+def _gap(component: Component) -> Missing | None:
+    try:
+        component.require()
+    except Unavailable as error:
+        return Missing(what=component.label, reason=error.reason, remedy=error.remedy)
+    return None
+
+
+def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
+    parts = [step, *(f"{role}={label}" for role, label in shown.items())]
+    return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
+
+
+def plan_track(
+    name: str,
+    profile: Profile,
+    registry: Registry,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Graph:
+    """Return the graph of one track.
+
+    `only` narrows the profile's selection: kind -> names. A kind that the track does not use is no error.
+    """
+    part = profile.tracks[name]
+    track = _configured_track(registry, name, part)
+    edition = digest([track.info.id, profile.name, profile.identity(), seed, limit])[:16]
+    graph = Graph(track, edition)
+    planner = GraphPlanner(graph, registry, seed, limit)
+    try:
+        track.plan(planner, ChosenComponents(_selection(registry, part, only or {})))
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise HarnessError(f"track {name} could not be planned: {type(error).__name__}: {error}") from error
+    return graph
+
+
+def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Track:
+    track = registry.one("track", name)
+    if not isinstance(track, Track):
+        raise UsageError(f"{name} is not a track.")
+    try:
+        return track.with_parameters(**part.options)
+    except ValidationError as error:
+        raise UsageError(f"options of track {name}: {explain(error)}") from None
+
+
+def _selection(registry: Registry, part: TrackProfile, only: Mapping[str, Sequence[str]]) -> list[Component]:
+    for kind in [*part.select, *only]:
+        if kind not in KINDS:
+            raise UsageError(f"{kind!r} is no kind of component; kinds: {', '.join(SELECTABLE)}.")
+    chosen: dict[tuple[str, str], Component] = {}
+    for kind, names in part.select.items():
+        for component in _named(registry, kind, only.get(kind) or names):
+            fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
+            chosen[kind, fitted.label] = fitted
+    return list(chosen.values())
+
+
+def _named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
+    taken: dict[str, Component] = {}
+    for name in names:
+        if name.startswith("!"):
+            for component in registry.find(kind, name[1:]):
+                taken.pop(component.label, None)
+            continue
+        found = registry.of_kind(kind) if name == "*" else registry.find(kind, name)
+        taken.update((component.label, component) for component in found)
+    return list(taken.values())
+
+
+def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:
+    """Apply a profile's parameters, but never over a field that the component already sets."""
+    own = {
+        name: value
+        for name, value in component.model_dump().items()
+        if value != type(component).model_fields[name].get_default(call_default_factory=True)
+    }
+    try:
+        return component.with_parameters(**{**changes, **own}) if changes else component
+    except ValidationError as error:
+        raise UsageError(f"parameters of {component.info.id}: {explain(error)}") from None

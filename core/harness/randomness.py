@@ -1,0 +1,75 @@
+"""Randomness that no batch can change: one independent stream per image.
+
+A plain `torch.Generator` gives image 3 other numbers when image 2 is missing from the batch. `ImageRng` holds one
+generator per image, seeded by what the numbers are for and by the image's name, so that batch size, order and
+parallelism change no result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+
+def derive_seed(*parts: object) -> int:
+    """Return a seed in [0, 2**63) that depends on every part and on their order."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Return a generator on `device` that starts at `seed`."""
+    return torch.Generator(device=device).manual_seed(seed)
+
+
+@contextmanager
+def seeded_init(rng: torch.Generator) -> Iterator[None]:
+    """Make torch's layer initialisers draw from `rng` inside the block; the global state is put back after it."""
+    seed = int(torch.randint(2**62, (1,), generator=rng, device=rng.device))
+    with torch.random.fork_rng(devices=[]):
+        torch.random.manual_seed(seed)
+        yield
+
+
+class ImageRng:
+    """One random stream per image of a batch.
+
+    Every draw returns a tensor ``(N, *shape)`` whose row i depends only on stream i and on how often it was drawn from.
+    """
+
+    def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self._streams = [generator(seed, self.device) for seed in seeds]
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def slice(self, start: int, stop: int) -> ImageRng:
+        """Return images `start` to `stop` of this batch; they go on where the streams are, and advance them."""
+        part = ImageRng([], self.device)
+        part._streams = self._streams[start:stop]
+        return part
+
+    def repeated(self, copies: int) -> ImageRng:
+        """Return a batch in which each image stands `copies` times in a row, all on the image's own stream."""
+        part = ImageRng([], self.device)
+        part._streams = [stream for stream in self._streams for _ in range(copies)]
+        return part
+
+    def uniform(self, *shape: int) -> torch.Tensor:
+        """Return float32 numbers in [0, 1), ``(N, *shape)``."""
+        return self._draw(lambda s: torch.rand(shape, generator=s, device=self.device))
+
+    def normal(self, *shape: int) -> torch.Tensor:
+        """Return standard normal float32 numbers, ``(N, *shape)``."""
+        return self._draw(lambda s: torch.randn(shape, generator=s, device=self.device))
+
+    def integers(self, low: int, high: int, *shape: int) -> torch.Tensor:
+        """Return int64 numbers in [low, high), ``(N, *shape)``."""
+        return self._draw(lambda s: torch.randint(low, high, shape, generator=s, device=self.device))
+
+    def _draw(self, one: Callable[[torch.Generator], torch.Tensor]) -> torch.Tensor:
+        return torch.stack([one(stream) for stream in self._streams])

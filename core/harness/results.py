@@ -1,0 +1,190 @@
+"""Typed results: what a task leaves in the store, and the tables made of it. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.identity import ComponentRef, digest
+
+SCHEMA = 1
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TaskSpec(_Frozen):
+    """A task as pure data; its key is the sha256 of `identity()`."""
+
+    track: str
+    step: str
+    version: str
+    components: Mapping[str, ComponentRef]
+    options: Mapping[str, str | int | float | bool]
+    limit: int | None
+    seed: int
+    needs: Mapping[str, str]
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything the result depends on."""
+        return {
+            "track": self.track,
+            "step": self.step,
+            "version": self.version,
+            "components": {role: ref.identity() for role, ref in self.components.items()},
+            "options": dict(self.options),
+            "limit": self.limit,
+            "seed": self.seed,
+            "needs": dict(self.needs),
+        }
+
+    def describe(self) -> str:
+        """Return one line that a person can tell the task by."""
+        roles = ", ".join(f"{role}={ref.label}" for role, ref in self.components.items() if "." not in role)
+        options = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.step}: " + ", ".join(part for part in (roles, options) if part)
+
+
+class StoredFile(_Frozen):
+    """A file of the store with its digest."""
+
+    file: str
+    sha256: str
+    size: int
+
+
+class Failure(_Frozen):
+    """Why a task has no result. `who` is the component at fault, or the harness."""
+
+    who: str
+    error: str
+    message: str
+    traceback: str = ""
+
+
+class TaskRecord(_Frozen):
+    """What happened to a task. `seal` is the digest of all other fields: an edited record does not open."""
+
+    schema_version: int = SCHEMA
+    key: str
+    spec: TaskSpec
+    status: Literal["done", "failed"]
+    failure: Failure | None = None
+    rows: StoredFile | None = None
+    n_rows: int = 0
+    arrays: StoredFile | None = None
+    facts: Mapping[str, float] = Field(default_factory=dict)
+    started: str
+    seconds: float
+    device: str
+    versions: Mapping[str, str]
+    seal: str = ""
+
+    def sealed(self) -> TaskRecord:
+        """Return the record with its seal."""
+        return self.model_copy(update={"seal": self.expected_seal()})
+
+    def expected_seal(self) -> str:
+        """Return the digest that `seal` must equal."""
+        return digest(self.model_dump(mode="json", exclude={"seal"}))
+
+
+class Missing(_Frozen):
+    """A task that was not planned because something is not on this machine."""
+
+    what: str
+    reason: str
+    remedy: str
+
+
+class Sweep(_Frozen):
+    """One call of `harness run` for one track: what was planned, under which settings.
+
+    Sweeps with one `edition` belong to one leaderboard; a later sweep adds to it or replaces cells.
+    """
+
+    schema_version: int = SCHEMA
+    track: str
+    title: str
+    measures: str
+    profile: str
+    edition: str
+    seed: int
+    limit: int | None
+    command: str
+    finished: str
+    cells: Mapping[str, str]
+    """Address of a cell (what it is, without version numbers) -> task key."""
+    missing: tuple[Missing, ...]
+    failed: Mapping[str, str] = Field(default_factory=dict)
+    """Address -> one line."""
+
+
+class Value(_Frozen):
+    """One number of a table with its uncertainty, or the reason why there is none."""
+
+    value: float | None = None
+    n: int | None = None
+    low: float | None = None
+    high: float | None = None
+    missing: str = ""
+
+
+class ColumnSpec(_Frozen):
+    """A column of numbers: what it is, which direction is better, how many decimals to show."""
+
+    key: str
+    label: str
+    description: str
+    better: Literal["higher", "lower", ""] = ""
+    decimals: int = 3
+
+
+class Row(_Frozen):
+    """A row: an entry with its numbers by column key."""
+
+    label: str
+    title: str = ""
+    values: Mapping[str, Value]
+
+
+class Table(_Frozen):
+    """A table of the leaderboard. `shading` asks for a heat map of values in [0, `shading`]."""
+
+    id: str
+    title: str
+    caption: str
+    entry: str
+    """What a row is: "defense", "metric"."""
+    columns: tuple[ColumnSpec, ...]
+    rows: tuple[Row, ...]
+    ranked_by: str = ""
+    note: str = ""
+    shading: float | None = None
+
+
+class Board(_Frozen):
+    """Everything the site shows of one track."""
+
+    schema_version: int = SCHEMA
+    track: str
+    title: str
+    measures: str
+    profile: str
+    seed: int
+    limit: int | None
+    command: str
+    finished: str
+    cells_done: int
+    cells_failed: int
+    cells_missing: int
+    tables: tuple[Table, ...]
+    missing: tuple[Missing, ...]
+    failed: Mapping[str, str]
+    versions: Mapping[str, str]
+    components: tuple[ComponentRef, ...]
+    sources: str
+    """Digest of the records the tables were made from."""

@@ -1,0 +1,1 @@
+"""Statistics of the leaderboard: pure numpy and scipy, no torch."""

@@ -1,0 +1,54 @@
+"""Correlation with p-values; a constant vector is "not testable" with its reason, never 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from harness.errors import NotTestable
+
+Method = Literal["spearman", "kendall", "pearson"]
+_TESTS = {"spearman": stats.spearmanr, "kendall": stats.kendalltau, "pearson": stats.pearsonr}
+NEEDED = {"spearman": 3, "kendall": 2, "pearson": 3}
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Coefficient in [-1, 1], two-sided p-value, number of pairs."""
+
+    value: float
+    p_value: float
+    n: int
+
+
+def correlate(x: npt.ArrayLike, y: npt.ArrayLike, method: Method) -> Correlation:
+    """Return the correlation of two vectors as scipy computes it (Kendall: tau-b).
+
+    Raises `NotTestable` for NaN, infinity, a constant vector, or too few pairs.
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise NotTestable(f"expected two vectors of one length, got {a.shape} and {b.shape}")
+    if len(a) < NEEDED[method]:
+        raise NotTestable(f"{method} needs {NEEDED[method]} pairs, got {len(a)}")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise NotTestable("NaN or infinity among the values")
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        raise NotTestable("one of the vectors is constant")
+    result = _TESTS[method](a, b)
+    return Correlation(float(result.statistic), float(result.pvalue), len(a))
+
+
+def spearman_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return Spearman's rho ``(k,)`` of each row of ``(k, n)`` with one vector; NaN where a row is constant."""
+    rows = stats.rankdata(np.atleast_2d(np.asarray(values, dtype=np.float64)), axis=1)
+    other = stats.rankdata(np.asarray(reference, dtype=np.float64))
+    rows = rows - rows.mean(axis=1, keepdims=True)
+    other = other - other.mean()
+    norm = np.sqrt((rows**2).sum(axis=1) * (other**2).sum())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(norm > 0, rows @ other / norm, np.nan)

@@ -1,0 +1,94 @@
+"""Who beats whom: win-rate matrices from paired tests, and Bradley-Terry scores from votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import NotTestable
+from harness.stats.paired import adjust, wilcoxon_greater
+
+Floats = npt.NDArray[np.float64]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class WinRates:
+    """`rate[i, j]`: percentage of testable conditions in which entry i beats entry j; NaN when none is testable.
+
+    `tested[i, j]` counts them; `comparisons` is the number of tests the correction was made for.
+    """
+
+    rate: Floats
+    tested: npt.NDArray[np.int64]
+    comparisons: int
+
+
+def win_rates(
+    scores: npt.ArrayLike,
+    *,
+    higher_wins: bool,
+    alpha: float = ALPHA,
+    correction: Literal["bonferroni", "holm"] = "bonferroni",
+) -> WinRates:
+    """Return how often each entry beats each other one, significantly, over the conditions.
+
+    `scores`: ``(entries, conditions, images)``; an entry without results in a condition is NaN there, whole. Each
+    comparison is a one-sided Wilcoxon signed-rank test over the images both have, corrected over all comparisons of
+    the table that could be tested.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    entries, conditions, _ = values.shape
+    p = np.full((entries, entries, conditions), np.nan)
+    for c in range(conditions):
+        pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
+        shared = ~np.isnan(values[:, c])
+        for mask, group in _by_mask(shared, pairs):
+            difference = np.stack([values[i, c, mask] - values[j, c, mask] for i, j in group])
+            tested = wilcoxon_greater(difference if higher_wins else -difference)
+            for (i, j), value in zip(group, tested, strict=True):
+                p[i, j, c] = value
+    corrected = adjust(p, correction)
+    tested_count = np.sum(~np.isnan(p), axis=2)
+    with np.errstate(invalid="ignore"):
+        rate = 100 * np.sum(corrected < alpha, axis=2) / np.where(tested_count, tested_count, np.nan)
+    return WinRates(rate, tested_count, int(np.sum(~np.isnan(p))))
+
+
+def _by_mask(
+    shared: npt.NDArray[np.bool_], pairs: list[tuple[int, int]]
+) -> list[tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]]:
+    """Group pairs of entries by the images they share; pairs that share none are left out."""
+    groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]] = {}
+    for i, j in pairs:
+        mask = shared[i] & shared[j]
+        if mask.any():
+            groups.setdefault(mask.tobytes(), (mask, []))[1].append((i, j))
+    return list(groups.values())
+
+
+def bradley_terry(wins: npt.ArrayLike, tolerance: float = 1e-12, steps: int = 100_000) -> Floats:
+    """Return log-strengths ``(k,)`` with mean 0 from ``wins[i, j]``, how often i was preferred to j.
+
+    Maximum likelihood by Hunter's MM iteration (Annals of Statistics 32, 2004). Raises `NotTestable` when an entry, or
+    a group of entries, never won or never lost against the rest: no finite maximum exists.
+    """
+    w = np.asarray(wins, dtype=np.float64)
+    if w.ndim != 2 or w.shape[0] != w.shape[1] or (w < 0).any() or not np.isfinite(w).all():
+        raise NotTestable(f"expected a square matrix of counts, got shape {w.shape}")
+    w = w * (1 - np.eye(len(w)))
+    reach = np.linalg.matrix_power((w > 0) + np.eye(len(w)), max(len(w) - 1, 1)) > 0
+    if not reach.all():
+        raise NotTestable("some entries never won, or never lost, against the rest: strengths are not finite")
+    games, total = w + w.T, w.sum(axis=1)
+    strength = np.ones(len(w))
+    for _ in range(steps):
+        updated = total / (games / (strength[:, None] + strength)).sum(axis=1)
+        updated /= np.exp(np.mean(np.log(updated)))
+        if np.max(np.abs(np.log(updated / strength))) < tolerance:
+            return np.asarray(np.log(updated))
+        strength = updated
+    raise NotTestable(f"Bradley-Terry did not converge in {steps} steps")

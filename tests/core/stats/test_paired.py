@@ -1,0 +1,51 @@
+"""The vectorised Wilcoxon test against scipy's, case by case."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from harness.errors import NotTestable
+from harness.stats.paired import adjust, wilcoxon_greater
+
+
+def scipy_p(row: np.ndarray) -> float:
+    if not row.any():
+        return np.nan
+    return stats.wilcoxon(row, alternative="greater", zero_method="wilcox", correction=False, method="auto").pvalue
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 13, 14, 50, 51, 300])
+@pytest.mark.parametrize("kind", ["plain", "ties", "zeros", "both"])
+def test_equals_scipy(n: int, kind: str) -> None:
+    rng = np.random.default_rng(n)
+    d = rng.normal(0.1, 1, (6, n))
+    if kind in ("ties", "both"):
+        d = np.where(np.abs(d) < 0.25, 0.5, np.round(d * 4) / 4)
+    if kind in ("zeros", "both"):
+        d[:, ::3] = 0
+    with np.errstate(all="ignore"):
+        expected = [scipy_p(row) for row in d]
+    np.testing.assert_allclose(wilcoxon_greater(d), expected, rtol=0, atol=1e-12)
+
+
+def test_all_zero_differences_are_not_testable_but_others_are() -> None:
+    p = wilcoxon_greater([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
+    assert np.isnan(p[0])
+    assert p[1] == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize("bad", [[[np.nan, 1.0]], [[np.inf, 1.0]], np.empty((3, 0))])
+def test_bad_differences_are_refused(bad: object) -> None:
+    with pytest.raises(NotTestable):
+        wilcoxon_greater(bad)
+
+
+@pytest.mark.parametrize("method", ["bonferroni", "holm"])
+def test_adjust_equals_statsmodels(method: str) -> None:
+    p = np.random.default_rng(0).uniform(0, 0.2, 40)
+    np.testing.assert_allclose(adjust(p, method), multipletests(p, method=method)[1], atol=1e-12)
+
+
+def test_adjust_leaves_what_is_not_testable_out_of_the_count() -> None:
+    np.testing.assert_allclose(adjust([0.01, np.nan, 0.02]), [0.02, np.nan, 0.04])

@@ -1,0 +1,52 @@
+"""Win rates by hand and Bradley-Terry against its likelihood equations."""
+
+import numpy as np
+import pytest
+
+from harness.errors import NotTestable
+from harness.stats.pairwise import bradley_terry, win_rates
+
+
+def test_a_clear_winner_wins_every_condition() -> None:
+    base = np.random.default_rng(0).normal(size=(2, 30))
+    result = win_rates(np.stack([base + 1, base]), higher_wins=True)
+    assert result.rate[0, 1] == 100
+    assert result.rate[1, 0] == 0
+    assert result.comparisons == 4
+    assert np.isnan(result.rate[0, 0])
+
+
+def test_direction_turns_the_matrix() -> None:
+    base = np.random.default_rng(0).normal(size=(2, 30))
+    scores = np.stack([base + 1, base])
+    np.testing.assert_array_equal(win_rates(scores, higher_wins=True).rate, win_rates(scores, higher_wins=False).rate.T)
+
+
+def test_missing_conditions_are_not_counted() -> None:
+    scores = np.random.default_rng(1).normal(size=(2, 2, 20))
+    scores[1, 0] = np.nan
+    result = win_rates(scores, higher_wins=True)
+    assert result.tested[0, 1] == 1
+    assert result.comparisons == 2
+
+
+def test_identical_entries_are_not_testable() -> None:
+    assert np.isnan(win_rates(np.ones((2, 1, 9)), higher_wins=True).rate).all()
+
+
+def test_bradley_terry_of_two_is_the_log_odds() -> None:
+    strengths = bradley_terry([[0, 30], [10, 0]])
+    assert strengths[0] - strengths[1] == pytest.approx(np.log(3), abs=1e-10)
+
+
+def test_bradley_terry_solves_the_score_equations() -> None:
+    wins = np.random.default_rng(2).integers(1, 20, (5, 5)).astype(float)
+    np.fill_diagonal(wins, 0)
+    s = bradley_terry(wins)
+    expected = (wins + wins.T) / (1 + np.exp(s[None, :] - s[:, None]))
+    np.testing.assert_allclose(expected.sum(axis=1), wins.sum(axis=1), rtol=1e-9)
+
+
+def test_bradley_terry_without_a_finite_solution_says_so() -> None:
+    with pytest.raises(NotTestable, match="never"):
+        bradley_terry([[0, 3], [0, 0]])
