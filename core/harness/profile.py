@@ -56,7 +56,7 @@ def load_profile(name: str) -> Profile:
     known = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
     if name not in known:
         raise UsageError(
-            f"no profile is called {name!r}; known: {', '.join(known)}, or give a .toml file.{did_you_mean(name, known)}"
+            f"no profile is called {name!r}; known: {', '.join(known)}, or a .toml file.{did_you_mean(name, known)}"
         )
     return _parse((folder / f"{name}.toml").read_bytes(), name)
 

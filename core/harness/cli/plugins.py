@@ -1,0 +1,93 @@
+"""`harness plugins`: what is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from harness import console
+from harness.errors import UsageError
+
+
+@click.group()
+def plugins() -> None:
+    """List and describe installed components."""
+
+
+@plugins.command("list")
+@click.option("--kind", help="attack, defense, metric, evaluator, model, dataset, track or recipe.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def list_plugins(kind: str | None, as_json: bool) -> None:
+    """List every component, and every plugin that was left out with the reason."""
+    from harness.registry import KINDS, installed
+
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.")
+    registry = installed()
+    entries = [e for (k, _), e in registry.entries.items() if kind in (None, k)]
+    if as_json:
+        facts = [{"kind": e.component.kind, "label": e.component.label, "plugin": e.plugin} for e in entries]
+        console.emit({"components": facts, "left_out": [vars(f) for f in registry.failures]})
+        return
+    rows = [(e.component.kind, e.component.label, e.component.summary, e.provenance.distribution) for e in entries]
+    console.table("Components", ["kind", "name", "what it is", "package"], rows)
+    if registry.failures:
+        console.table("Left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
+
+
+@plugins.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def show(name: str, as_json: bool) -> None:
+    """Show one component: what it is, its parameters with bounds and defaults, its package."""
+    from harness.registry import KINDS, installed
+
+    registry = installed()
+    found = []
+    for kind in KINDS:
+        try:
+            found.append(registry.one(kind, name))
+        except UsageError:
+            continue
+    if not found:
+        from harness.errors import did_you_mean
+
+        known = [e.component.info.id for e in registry.entries.values()]
+        raise UsageError(f"no component is called {name!r}.{did_you_mean(name, known)}")
+    for component in found:
+        origin = registry.provenance(component)
+        info = component.info.model_dump(mode="json")
+        properties = type(component).model_json_schema().get("properties", {})
+        facts = {
+            "kind": component.kind,
+            "label": component.label,
+            "summary": component.summary,
+            **info,
+            "package": f"{origin.provenance.distribution} {origin.provenance.version}",
+            "author": origin.provenance.author,
+            "licence": origin.provenance.licence,
+            "assets": [asset.name for asset in component.assets()],
+        }
+        if as_json:
+            console.emit(facts | {"parameters": properties})
+            continue
+        console.table(component.label, ["", ""], [(k, _shown(v)) for k, v in facts.items() if v not in (None, "", [])])
+        if properties:
+            rows = [
+                (n, p.get("type", ""), p.get("default", ""), _bounds(p), p.get("description", ""))
+                for n, p in properties.items()
+            ]
+            console.table("Parameters", ["name", "type", "default", "bounds", "meaning"], rows)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict) and {"title", "authors", "year"} <= set(value):
+        return f"{value['authors']}: {value['title']} ({value['year']}) {value['url']}".strip()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    parts = [f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema]
+    return ", ".join(parts) or "|".join(map(str, schema.get("enum", [])))

@@ -1,0 +1,63 @@
+"""The one module that prints: rich tables and progress for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Print one line of plain text."""
+    out.print(escape(text), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print one line to the error stream."""
+    err.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+
+
+def emit(facts: object) -> None:
+    """Print facts as one JSON document."""
+    out.file.write(json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; every cell is plain text."""
+    grid = Table(title=escape(title), title_justify="left", header_style="bold")
+    for column in columns:
+        grid.add_column(escape(column), overflow="fold")
+    for row in rows:
+        grid.add_row(*(escape(str(cell)) for cell in row))
+    out.print(grid)
+
+
+@contextmanager
+def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar with an estimate on the error stream while the block runs; call the value with (done, total)."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=not (shown and err.is_terminal)) as bar:
+        task = bar.add_task(escape(title), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

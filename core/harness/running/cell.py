@@ -1,0 +1,224 @@
+"""Compute one task: build its components, run its step, check and store what comes back."""
+
+from __future__ import annotations
+
+import platform
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import harness
+from harness.contracts.attack import AttackRecipe
+from harness.contracts.component import Component
+from harness.contracts.dataset import ImageSet, TableSet
+from harness.contracts.defense import Purification
+from harness.contracts.metric import Metric
+from harness.contracts.track import Option, Output, Progress, Track
+from harness.errors import HarnessError, StoreError
+from harness.randomness import ImageRng, derive_seed, generator
+from harness.registry import Registry
+from harness.results import Failure, TaskRecord, TaskSpec
+from harness.running.checks import checked
+from harness.running.device import device_name, is_out_of_memory, synchronise
+from harness.running.target import MetricTarget
+from harness.store import Store
+
+TIMED_IMAGES = 8
+
+
+class Workbench:
+    """What a process keeps between tasks: the registry, built components, data sets."""
+
+    def __init__(self, registry: Registry, store: Store, device: torch.device, batch_size: int) -> None:
+        self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
+        self._built: dict[Component, Any] = {}
+        self._recipes: dict[str, Component] = {}
+
+    def recipe(self, spec: TaskSpec, role: str) -> Component:
+        """Return the component that plays a role in a task."""
+        ref = spec.components[role]
+        place = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
+        if place not in self._recipes:
+            self._recipes[place] = self.registry.revive(ref)
+        return self._recipes[place]
+
+    def built(self, recipe: Component) -> Any:
+        """Return ``recipe.build(device)``, built once."""
+        if recipe not in self._built:
+            if len(self._built) > 64:
+                self._built.pop(next(iter(self._built)))
+            self._built[recipe] = recipe.build(self.device)  # type: ignore[attr-defined]
+        return self._built[recipe]
+
+
+class Cell:
+    """The `StepContext` of one task."""
+
+    def __init__(self, bench: Workbench, key: str, spec: TaskSpec, progress: Progress) -> None:
+        self._bench, self._key, self._spec = bench, key, spec
+        self.device, self.progress = bench.device, progress
+        self.options: Mapping[str, Option] = spec.options
+
+    def component(self, role: str) -> Any:
+        """Return the recipe that plays a role."""
+        return self._bench.recipe(self._spec, role)
+
+    def build(self, role: str) -> Any:
+        """Return the built component, checked and without gradients."""
+        recipe = self.component(role)
+        return checked(recipe, self._bench.built(recipe))
+
+    def build_with(self, role: str, argument: Any) -> Any:
+        """Return ``recipe.build(device, argument)``."""
+        return self.component(role).build(self.device, argument)
+
+    def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
+        """Return an image set, cut to the run's limit."""
+        images: ImageSet = self._bench.built(self.component(role))
+        return images.first(self._spec.limit if limited else None)
+
+    def table(self, role: str = "dataset") -> TableSet:
+        """Return a table of labelled rows."""
+        table: TableSet = self._bench.built(self.component(role))
+        return table
+
+    def need(self, name: str) -> Output:
+        """Return rows and arrays of a task this one depends on."""
+        record = self._bench.store.record(self._spec.needs[name])
+        if record is None:
+            raise StoreError(f"task {self._spec.needs[name][:12]} ({name}) is not in the store")
+        return Output(self._bench.store.rows(record), self._bench.store.arrays(record))
+
+    def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
+        """Return one stream per name; tasks of one run that give the same purpose get the same streams."""
+        return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
+
+    def generator(self, *purpose: str) -> torch.Generator:
+        """Return a generator that belongs to this task alone."""
+        return generator(derive_seed(self._key, *purpose))
+
+    def target(
+        self,
+        metric: str,
+        names: Sequence[str],
+        *,
+        attack: str,
+        defense: str | None = None,
+        samples: int = 1,
+        counted: bool = True,
+    ) -> MetricTarget:
+        """Return the target of an attack; see `StepContext.target`."""
+        recipe: Metric = self.component(metric)
+        attacker: AttackRecipe = self.component(attack)
+        purify, rng, copies = None, None, 1
+        if defense is not None:
+            guard: Purification = self.component(defense)
+            purify = self._bench.built(guard)
+            rng = self.rng(names, "target", self._key)
+            copies = samples if guard.info.random else 1
+        return MetricTarget(
+            self._bench.built(recipe),
+            recipe.bounds,
+            images=len(names),
+            differentiable=attacker.info.access == "white_box",
+            sign=recipe.closeness,
+            purify=purify,
+            rng=rng,
+            samples=copies,
+            budget=attacker.budget().queries if counted else None,
+            micro_batch=self._bench.batch_size,
+        )
+
+    def map(
+        self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Call `function` batch by batch and join what it returns; halve the batch when memory runs out."""
+        parts: dict[str, list[npt.NDArray[Any]]] = {}
+        done = 0
+        for whole in images.batches(self._bench.batch_size):
+            waiting = [whole]
+            while waiting:
+                positions = waiting.pop(0)
+                try:
+                    found = function(positions, images.load(positions).to(self.device))
+                except (MemoryError, RuntimeError) as error:
+                    if not is_out_of_memory(error) or len(positions) == 1:
+                        raise
+                    half = len(positions) // 2
+                    waiting = [positions[:half], positions[half:], *waiting]
+                    continue
+                for name, tensor in found.items():
+                    parts.setdefault(name, []).append(tensor.detach().cpu().numpy())
+                done += len(positions)
+                self.progress(done, len(images))
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
+        """Return milliseconds per image, the best of three passes after a warm-up, the device synchronised."""
+        batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
+        best = float("inf")
+        for attempt in range(4):
+            synchronise(self.device)
+            start = time.perf_counter()
+            function(batch)
+            synchronise(self.device)
+            if attempt:
+                best = min(best, time.perf_counter() - start)
+        return 1000 * best / len(batch)
+
+
+def run_task(bench: Workbench, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord:
+    """Compute a task and store its record, done or failed. Raises only `StoreError`."""
+    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    failure, result = None, None
+    try:
+        track = bench.registry.one("track", spec.track)
+        if not isinstance(track, Track):
+            raise HarnessError(f"{spec.track} is not a track")
+        result = track.steps()[spec.step].run(Cell(bench, key, spec, progress))
+    except StoreError:
+        raise
+    except Exception as error:
+        failure = _failure(bench, spec, error)
+    record = TaskRecord(
+        key=key,
+        spec=spec,
+        status="failed" if failure else "done",
+        failure=failure,
+        facts={name: float(value) for name, value in result.facts.items()} if result else {},
+        started=started,
+        seconds=time.perf_counter() - clock,
+        device=device_name(bench.device),
+        versions=versions(bench.registry, spec),
+    )
+    return bench.store.commit(record, result.rows if result else {}, result.arrays if result else {})
+
+
+def _failure(bench: Workbench, spec: TaskSpec, error: Exception) -> Failure:
+    """Name the component whose code stands deepest in the traceback."""
+    modules = {type(bench.recipe(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
+    who, trace = "harness", error.__traceback__
+    while trace is not None:
+        who = modules.get(trace.tb_frame.f_globals.get("__name__", ""), who)
+        trace = trace.tb_next
+    return Failure(
+        who=who,
+        error=type(error).__name__,
+        message=" ".join(str(error).split())[:500],
+        traceback="".join(traceback.format_exception(error))[-8000:],
+    )
+
+
+def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
+    """Return the versions a result was made with: interpreter, torch, harness, packages of the components."""
+    found = {"python": platform.python_version(), "torch": torch.__version__, "harness": harness.__version__}
+    for ref in spec.components.values():
+        origin = registry.provenance(registry.revive(ref)).provenance
+        found[origin.distribution] = origin.version
+    return found
