@@ -56,6 +56,11 @@ from harness.errors import ContractError, HarnessError, NotTestable, Unavailable
 from harness.hookspecs import API_VERSION, hookimpl
 from harness.randomness import ImageRng, derive_seed, generator, seeded_init
 from harness.results import ColumnSpec, Row, Table, Value
+from harness.stats.bootstrap import interval, mean_interval
+from harness.stats.correlation import correlate
+from harness.stats.pairwise import bradley_terry, win_rates
+from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
+from harness.tabulate import cube, mean_value, missing, value_of, win_table
 from harness.types import Gradients, Images, Scores
 
 __all__ = [
@@ -125,8 +130,21 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "Value",
+    "auc",
+    "balanced_accuracy",
+    "bradley_terry",
+    "correlate",
+    "cube",
     "derive_seed",
     "generator",
     "hookimpl",
+    "interval",
+    "mean_interval",
+    "mean_value",
+    "missing",
     "seeded_init",
+    "tpr_at_fpr",
+    "value_of",
+    "win_rates",
+    "win_table",
 ]

@@ -35,7 +35,7 @@ class ResultQuery:
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
         """Run DuckDB SQL; return columns, NULL as NaN in numbers and None in text."""
-        table: pa.Table = self._db.execute(sql).to_arrow_table()
+        table: pa.Table = self._db.sql(sql).to_arrow_table()
         return {name: _to_numpy(table[name]) for name in table.column_names}
 
     def copy(self, step: str, path: Path, options: str) -> None:

@@ -18,6 +18,8 @@ from harness.identity import ComponentRef
 from harness.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
 
 KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track", "recipe")
+_COMMA = re.compile(r",(?![^(\[]*[)\]])")
+"""A comma that is not inside brackets."""
 _LABEL = re.compile(r"^(?P<name>[^\[\]]+)(\[(?P<parameters>.*)\])?$")
 
 
@@ -96,7 +98,7 @@ class Registry:
 
 def _with_parameters(template: Component, text: str) -> Component:
     changes: dict[str, Any] = {}
-    for part in filter(None, text.split(",")):
+    for part in filter(None, _COMMA.split(text)):
         name, equals, value = part.partition("=")
         if not equals:
             raise UsageError(f"cannot read parameter {part!r}; write {template.info.id}[field=value]")

@@ -1,0 +1,1 @@
+"""Defenses against membership inference, one per file."""

@@ -1,0 +1,1 @@
+"""Membership-inference evaluators, one per file."""

@@ -1,0 +1,37 @@
+"""Correctness: a row is called a member when the model classifies it correctly.
+
+Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Models"
+(USENIX Security 2021), equation 5.
+"""
+
+import torch
+
+from harness.api import InferMembership, Info, MembershipEvaluator, MembershipQuery, Paper, Scores, hookimpl
+
+
+class Correctness(MembershipEvaluator):
+    """Predicts membership from whether the prediction is right; needs no shadow model."""
+
+    info = Info(
+        id="harness/correctness",
+        version="1",
+        paper=Paper(
+            title="Systematic Evaluation of Privacy Risks of Machine Learning Models",
+            authors="Song & Mittal",
+            year=2021,
+            url="https://arxiv.org/abs/2003.10595",
+        ),
+    )
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: +1/2 for a right prediction, -1/2 for a wrong one."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            return (query.target_outputs.argmax(dim=1) == query.target_labels).float() - 0.5
+
+        return infer
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [Correctness()]
