@@ -11,8 +11,8 @@ SMALL = """
 name = "small"
 description = "Two splits of digits."
 [tracks."harness/membership"]
-select = { dataset = ["digits"], model = ["mlp[hidden=(32,)]"], defense = ["*"], evaluator = ["*"] }
-options = { splits = 2, epochs = 15 }
+select = { dataset = ["digits"], model = ["mlp[hidden=(64,)]"], defense = ["*"], evaluator = ["*"] }
+options = { splits = 2, epochs = 60 }
 """
 
 
@@ -40,7 +40,10 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     folder, facts = first
     assert facts["done"] == facts["cells"] > 0
     assert facts["failed"] == {}
-    assert facts["winners"]["harness/membership"] == "harness/early-stopping"
+    board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
+    ranked = [row["values"]["accuracy_adaptive"]["value"] for row in board["tables"][0]["rows"]]
+    assert ranked == sorted(ranked)
+    assert facts["winners"]["harness/membership"] == board["tables"][0]["rows"][0]["label"]
     page = (folder / "site" / "membership.html").read_text()
     assert "harness/early-stopping" in page
     assert "harness/plain-training" in page
