@@ -1,0 +1,146 @@
+"""Real photographs that ship inside scikit-image and scikit-learn, cut and distorted.
+
+Quality labels: nobody judged these images, so the mean opinion score is replaced by a stated proxy, minus the severity
+of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five severities per distortion family.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import cv2
+import numpy as np
+import torch
+from pydantic import Field
+
+from harness.api import ImageDataset, ImageSet, Info, derive_seed, hookimpl
+
+Array = np.ndarray
+TEST = ("astronaut", "chelsea", "china", "rocket")
+TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
+SEVERITIES = (1, 2, 3, 4, 5)
+
+
+def photograph(name: str) -> Array:
+    """Return uint8 ``(H, W, 3)``, RGB."""
+    if name in ("china", "flower"):
+        from sklearn.datasets import load_sample_image
+
+        return np.ascontiguousarray(load_sample_image(f"{name}.jpg"))
+    import skimage.data
+    import skimage.io
+
+    if name.startswith("motorcycle"):
+        folder = skimage.data.__path__[0]
+        return np.ascontiguousarray(skimage.io.imread(f"{folder}/{name}.png")[..., :3])
+    return np.ascontiguousarray(getattr(skimage.data, name)()[..., :3])
+
+
+def crops(name: str, size: int, count: int) -> list[Array]:
+    """Return `count` squares of `size` px, spread over the photograph shrunk so that they show its content."""
+    image = photograph(name)
+    scale = 2.2 * size / min(image.shape[:2])
+    if scale < 1:
+        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    rng = np.random.default_rng(derive_seed("crops", name, size))
+    corners = [
+        (int(rng.integers(0, image.shape[0] - size + 1)), int(rng.integers(0, image.shape[1] - size + 1)))
+        for _ in range(count)
+    ]
+    return [image[y : y + size, x : x + size] for y, x in corners]
+
+
+def gaussian_noise(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Add white noise of standard deviation 6 to 50 grey levels."""
+    return image + rng.normal(0, (6, 12, 20, 32, 50)[severity - 1], image.shape)
+
+
+def gaussian_blur(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Blur with a standard deviation of 0.6 to 4 px."""
+    return cv2.GaussianBlur(image, (0, 0), (0.6, 1.0, 1.6, 2.5, 4.0)[severity - 1])
+
+
+def jpeg(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Compress with JPEG at quality 60 down to 4."""
+    quality = (60, 35, 20, 10, 4)[severity - 1]
+    _, code = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return cv2.imdecode(code, cv2.IMREAD_COLOR)[..., ::-1]
+
+
+def pixelate(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Shrink 1.3 to 6 times and enlarge again without smoothing."""
+    factor = (1.3, 1.7, 2.4, 3.6, 6.0)[severity - 1]
+    height, width = image.shape[:2]
+    small = cv2.resize(image, (round(width / factor), round(height / factor)), interpolation=cv2.INTER_AREA)
+    return cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST)
+
+
+FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
+    "gaussian-noise": gaussian_noise,
+    "gaussian-blur": gaussian_blur,
+    "jpeg": jpeg,
+    "pixelate": pixelate,
+}
+
+
+class SeverityLadder(ImageDataset):
+    """Crops of real photographs, clean and in five severities of four distortions; labels are a proxy."""
+
+    info = Info(id="harness/severity-ladder", version="1")
+    split: Literal["test", "train"] = Field(default="test", description="Photographs; no photograph is in both.")
+    size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
+    per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
+    severities: tuple[int, ...] = Field(default=SEVERITIES, description="Which of the five severities.")
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the clean crops and their distortions; severity 0 is clean."""
+        names, stack, columns = [], [], {"mos": [], "reference": [], "family": [], "severity": []}
+        for source in TEST if self.split == "test" else TRAIN:
+            for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
+                reference = f"{source}-{position}"
+                rungs = [("clean", 0), *((family, s) for s in self.severities for family in FAMILIES)]
+                for family, severity in rungs:
+                    name = f"{reference}-{family}-{severity}" if severity else reference
+                    rng = np.random.default_rng(derive_seed("distortion", name, self.size))
+                    image = FAMILIES[family](crop, severity, rng) if severity else crop
+                    names.append(name)
+                    stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
+                    for column, value in zip(columns, (-float(severity), reference, family, severity), strict=True):
+                        columns[column].append(value)
+        return _image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human")
+
+
+class Thumbnails(ImageDataset):
+    """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
+
+    info = Info(id="harness/thumbnails", version="1")
+    size: int = Field(default=32, ge=8, le=128, description="Side, px.")
+    per_photograph: int = Field(default=2, ge=1, le=100, description="Crops per photograph.")
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return thumbnails with their label."""
+        names, stack, labels = [], [], []
+        for label, source in enumerate((*TEST, *TRAIN)):
+            for position, crop in enumerate(crops(source, 4 * self.size, self.per_photograph)):
+                names.append(f"{source}-{position}")
+                stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))
+                labels.append(label)
+        return _image_set(names, np.stack(stack), {"label": labels}, "the photograph a crop comes from")
+
+
+def _image_set(names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str) -> ImageSet:
+    pixels = torch.from_numpy(stack)
+
+    def load(positions: Sequence[int]) -> torch.Tensor:
+        return pixels[list(positions)].permute(0, 3, 1, 2).float().div(255).contiguous()
+
+    shapes = tuple((stack.shape[1], stack.shape[2]) for _ in names)
+    return ImageSet(tuple(names), shapes, load, {k: np.array(v) for k, v in columns.items()}, proxy)
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [
+        SeverityLadder(),
+        SeverityLadder(split="train", per_photograph=12),
+        Thumbnails(),
+    ]

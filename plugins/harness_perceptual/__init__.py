@@ -1,0 +1,1 @@
+"""Track 3: which distance between images sees like people."""
