@@ -1,0 +1,1 @@
+"""Track 2: what shared gradients give away about private images."""

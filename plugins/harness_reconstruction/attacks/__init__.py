@@ -1,0 +1,1 @@
+"""Attacks that rebuild images from gradients, one per file."""

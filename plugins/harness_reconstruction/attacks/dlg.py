@@ -1,0 +1,59 @@
+"""DLG: find image and soft label whose gradient is the shared one, by L-BFGS.
+
+Zhu, Liu & Han, "Deep Leakage from Gradients" (NeurIPS 2019), algorithm 1. All images are optimised at once; each
+has its own L-BFGS memory and step, so that none depends on the others of the batch.
+"""
+
+import torch
+from pydantic import Field
+
+from harness.api import Gradients, ImageRng, Images, Info, Paper, Progress, Reconstruct, ReconstructionAttack, hookimpl
+from harness_reconstruction.lbfgs import minimise
+from harness_reconstruction.per_image import image_gradients
+
+
+class Dlg(ReconstructionAttack):
+    """Deep leakage from gradients: L-BFGS on image and label, squared gradient distance."""
+
+    info = Info(
+        id="harness/dlg",
+        version="1",
+        paper=Paper(
+            title="Deep Leakage from Gradients",
+            authors="Zhu, Liu & Han",
+            year=2019,
+            url="https://arxiv.org/abs/1906.08935",
+        ),
+    )
+    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps.")
+    history: int = Field(default=30, ge=1, le=200, description="L-BFGS pairs kept.")
+
+    def build(self, device: torch.device) -> Reconstruct:
+        """Return the attack."""
+
+        def reconstruct(
+            gradients: Gradients,
+            model: torch.nn.Module,
+            shape: tuple[int, int, int],
+            rng: ImageRng,
+            progress: Progress,
+        ) -> Images:
+            names, n = list(gradients), len(next(iter(gradients.values())))
+            classes = gradients[names[-1]].shape[1]
+            size = shape[0] * shape[1] * shape[2]
+
+            def distance(flat: torch.Tensor) -> torch.Tensor:
+                images, labels = flat[:, :size].view(n, *shape), flat[:, size:].softmax(dim=1)
+                dummy = image_gradients(model, images, labels)
+                return sum((dummy[k] - gradients[k]).square().flatten(1).sum(dim=1) for k in names)
+
+            start = torch.cat([rng.normal(size), rng.normal(classes)], dim=1)
+            best = minimise(distance, start, self.iterations, self.history, progress)
+            return best[:, :size].view(n, *shape).clamp(0, 1)
+
+        return reconstruct
+
+
+@hookimpl
+def register_attacks() -> list[ReconstructionAttack]:
+    return [Dlg()]

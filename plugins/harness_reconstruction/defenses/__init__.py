@@ -1,0 +1,1 @@
+"""Defenses of the shared gradient, one per file."""
