@@ -4,6 +4,7 @@ from harness.assets import Asset
 from harness.contracts.attack import (
     Attack,
     AttackInfo,
+    AttackRecipe,
     Budget,
     FittedAttack,
     Perturb,
@@ -42,6 +43,7 @@ from harness.contracts.reconstruction import (
     ReconstructionAttack,
 )
 from harness.contracts.track import (
+    Output,
     Planned,
     Planner,
     Progress,
@@ -57,7 +59,7 @@ from harness.hookspecs import API_VERSION, hookimpl
 from harness.randomness import ImageRng, derive_seed, generator, seeded_init
 from harness.results import ColumnSpec, Row, Table, Value
 from harness.stats.bootstrap import interval, mean_interval
-from harness.stats.correlation import correlate
+from harness.stats.correlation import correlate, spearman_rows
 from harness.stats.pairwise import bradley_terry, win_rates
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
 from harness.tabulate import cube, mean_value, missing, value_of, win_table
@@ -68,6 +70,7 @@ __all__ = [
     "Asset",
     "Attack",
     "AttackInfo",
+    "AttackRecipe",
     "Budget",
     "ColumnSpec",
     "Component",
@@ -98,6 +101,7 @@ __all__ = [
     "NoReferenceMetric",
     "NoReferenceScore",
     "NotTestable",
+    "Output",
     "Paper",
     "Perturb",
     "Planned",
@@ -143,6 +147,7 @@ __all__ = [
     "mean_value",
     "missing",
     "seeded_init",
+    "spearman_rows",
     "tpr_at_fpr",
     "value_of",
     "win_rates",

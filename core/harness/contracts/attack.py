@@ -100,6 +100,10 @@ class FittedAttack(AttackRecipe):
     fit_fields: ClassVar[tuple[str, ...]] = ()
     """The fields that training depends on; attacks that agree in them share one training."""
 
+    def unscaled(self) -> Self:
+        """Return this attack with all fields that training does not depend on at their defaults."""
+        return type(self).model_validate({name: getattr(self, name) for name in self.fit_fields})
+
     @abstractmethod
     def fit(self, images: Images, target: Target, rng: torch.Generator, progress: Progress) -> dict[str, torch.Tensor]:
         """Train on `images` and return tensors by name. The target counts no queries here."""

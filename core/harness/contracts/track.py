@@ -77,13 +77,14 @@ class StepContext(Protocol):
 
     device: torch.device
     options: Mapping[str, Option]
+    roles: Sequence[str]
     progress: Progress
 
     def component(self, role: str) -> Any:
         """Return the recipe that plays a role."""
 
     def build(self, role: str) -> Any:
-        """Return the built component: without gradients, its results checked against its contract."""
+        """Return the built component; its results are checked against its contract, an attack's against its budget."""
 
     def build_with(self, role: str, argument: Any) -> Any:
         """Return ``recipe.build(device, argument)``, for contracts whose build takes one."""

@@ -64,6 +64,7 @@ class Cell:
         self._bench, self._key, self._spec = bench, key, spec
         self.device, self.progress = bench.device, progress
         self.options: Mapping[str, Option] = spec.options
+        self.roles: Sequence[str] = tuple(spec.components)
 
     def component(self, role: str) -> Any:
         """Return the recipe that plays a role."""
@@ -76,7 +77,8 @@ class Cell:
 
     def build_with(self, role: str, argument: Any) -> Any:
         """Return ``recipe.build(device, argument)``."""
-        return self.component(role).build(self.device, argument)
+        recipe = self.component(role)
+        return checked(recipe, recipe.build(self.device, argument))
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
         """Return an image set, cut to the run's limit."""

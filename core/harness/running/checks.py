@@ -69,11 +69,22 @@ def _shown(value: object) -> str:
 
 
 def checked(recipe: Component, built: Any) -> Any:
-    """Return a built component that runs without gradients and whose results are checked; others as they are."""
+    """Return a built component whose results are checked; all but attacks run without gradients."""
+    if isinstance(recipe, AttackRecipe):
+        return _attack(recipe, built)
     for contract, wrap in _WRAPPERS.items():
         if isinstance(recipe, contract):
             return torch.no_grad()(wrap(recipe.label, built))
     return built
+
+
+def _attack(recipe: AttackRecipe, built: Callable[..., Any]) -> Callable[..., Any]:
+    def perturb(images: Images, target: Any, rng: Any) -> Images:
+        attacked = check_images(built(images, target, rng), len(images), recipe.label, tuple(images.shape[1:]))
+        check_budget(recipe, images, attacked)
+        return attacked
+
+    return perturb
 
 
 def _purifier(who: str, built: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,14 +99,19 @@ def _evaluator(who: str, built: Callable[..., Any]) -> Callable[..., Any]:
     return lambda query: check_scores(built(query), len(query.target_labels), who)
 
 
+def _reconstruction(who: str, built: Callable[..., Any]) -> Callable[..., Any]:
+    def reconstruct(gradients: Any, model: Any, shape: tuple[int, ...], rng: Any, progress: Any) -> Images:
+        with torch.enable_grad():
+            images = built(gradients, model, shape, rng, progress)
+        return check_images(images, len(rng), who, tuple(shape))
+
+    return reconstruct
+
+
 _WRAPPERS: dict[type[Component], Callable[[str, Callable[..., Any]], Callable[..., Any]]] = {
     Purification: _purifier,
     NoReferenceMetric: _one_score_each,
     FullReferenceMetric: _one_score_each,
     MembershipEvaluator: _evaluator,
+    ReconstructionAttack: _reconstruction,
 }
-
-
-def check_reconstruction(recipe: ReconstructionAttack, images: object, n: int, shape: tuple[int, ...]) -> Images:
-    """Return what a reconstruction attack gave back, checked."""
-    return check_images(images, n, recipe.label, shape)

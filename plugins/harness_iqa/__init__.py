@@ -1,0 +1,1 @@
+"""Track 1: defenses against attacks on no-reference image-quality metrics."""

@@ -1,0 +1,34 @@
+"""Gaussian blur."""
+
+import torch
+from pydantic import Field, field_validator
+from torchvision.transforms.functional import gaussian_blur
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class GaussianBlur(Purification):
+    """Blur with a Gaussian kernel; the standard deviation is 0.15 times the kernel size plus 0.35 px."""
+
+    info = DefenseInfo(id="harness/gaussian-blur", version="1", differentiable=True)
+    kernel: int = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
+
+    @field_validator("kernel")
+    @classmethod
+    def _odd(cls, kernel: int) -> int:
+        if kernel % 2 == 0:
+            raise ValueError(f"the kernel size must be odd, got {kernel}")
+        return kernel
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return gaussian_blur(images, [self.kernel] * 2, [0.15 * self.kernel + 0.35] * 2)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [GaussianBlur()]

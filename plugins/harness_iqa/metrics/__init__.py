@@ -1,0 +1,1 @@
+"""No-reference metrics."""

@@ -1,0 +1,28 @@
+"""A small convolutional quality network, trained on real photographs with known distortions."""
+
+import torch
+
+from harness.api import MetricInfo, NoReferenceMetric, NoReferenceScore, hookimpl
+from harness_iqa.networks import ConvQuality, trained
+
+
+class EmbeddedCnn(NoReferenceMetric):
+    """Small convolutional network trained here on a severity ladder, not on human judgements."""
+
+    info = MetricInfo(
+        id="harness/embedded-cnn",
+        version="1",
+        higher_means="better_quality",
+        bounds=(-8.529, 0.09),
+        unit="minus severity",
+        labelled="embedded",
+    )
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the network."""
+        return trained(ConvQuality(), "embedded-cnn", device)
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [EmbeddedCnn()]

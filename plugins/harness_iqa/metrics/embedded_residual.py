@@ -1,0 +1,28 @@
+"""A small residual quality network, trained on real photographs with known distortions."""
+
+import torch
+
+from harness.api import MetricInfo, NoReferenceMetric, NoReferenceScore, hookimpl
+from harness_iqa.networks import ResidualQuality, trained
+
+
+class EmbeddedResidual(NoReferenceMetric):
+    """Small residual network trained here on a severity ladder, not on human judgements."""
+
+    info = MetricInfo(
+        id="harness/embedded-residual",
+        version="1",
+        higher_means="better_quality",
+        bounds=(-7.405, -0.162),
+        unit="minus severity",
+        labelled="embedded",
+    )
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the network."""
+        return trained(ResidualQuality(), "embedded-residual", device)
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [EmbeddedResidual()]

@@ -1,0 +1,1 @@
+"""How the embedded networks were trained."""

@@ -1,0 +1,86 @@
+"""Train a quality network on the severity ladder and measure its bounds."""
+
+from collections.abc import Mapping
+
+import cv2
+import numpy as np
+import torch
+from torch import nn
+
+from harness.api import ImageSet, Progress, Trained, correlate
+from harness_iqa.networks import ConvQuality, ResidualQuality
+
+TRAIN = "harness/severity-ladder[per_photograph=12,split=train]"
+TEST = "harness/severity-ladder"
+EPOCHS, BATCH, LEARNING_RATE = 15, 32, 3e-3
+
+
+def train_quality(
+    network: ConvQuality | ResidualQuality,
+    data: Mapping[str, ImageSet],
+    device: torch.device,
+    rng: torch.Generator,
+    progress: Progress,
+) -> Trained:
+    """Regress the label by smooth L1 with AdamW on a one-cycle schedule; images are mirrored at random."""
+    images, labels = _tensors(data["train"], device)
+    network.to(device, memory_format=torch.channels_last).train()
+    optimiser = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=1e-3)
+    per_epoch = -(-len(images) // BATCH)
+    total = EPOCHS * per_epoch
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=total)
+    for epoch in range(EPOCHS):
+        for step, chosen in enumerate(torch.randperm(len(images), generator=rng).split(BATCH)):
+            batch = images[chosen.to(device)]
+            if torch.rand((), generator=rng) < 0.5:
+                batch = batch.flip(3)
+            loss = nn.functional.smooth_l1_loss(network(batch), labels[chosen.to(device)])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            progress(epoch * per_epoch + step + 1, total)
+    network.eval()
+    lower, upper = bounds(network, data["train"], device)
+    return Trained(network.state_dict(), {"lower": lower, "upper": upper, **_quality(network, data, device)})
+
+
+def bounds(network: nn.Module, data: ImageSet, device: torch.device) -> tuple[float, float]:
+    """Return (lower, upper) by the rule of Guardians of Image Quality, appendix A.2, on the clean images.
+
+    Upper: the highest score. Lower: the lowest of the scores at JPEG quality 10 and of uniform noise.
+    """
+    clean, _ = _tensors(data, device, only=np.asarray(data.columns["severity"]) == 0)
+    noise = torch.rand(clean.shape, generator=torch.Generator().manual_seed(0)).to(device)
+    low = torch.cat([_scores(network, _jpeg(clean, quality=10)), _scores(network, noise)]).min()
+    return round(float(low), 3), round(float(_scores(network, clean).max()), 3)
+
+
+def _quality(network: nn.Module, data: Mapping[str, ImageSet], device: torch.device) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for role, images in data.items():
+        pixels, labels = _tensors(images, device)
+        found = correlate(_scores(network, pixels).cpu().numpy(), labels.cpu().numpy(), "spearman")
+        figures |= {f"{role}_images": len(pixels), f"{role}_srocc": round(found.value, 4)}
+    return figures
+
+
+def _tensors(
+    images: ImageSet, device: torch.device, only: np.ndarray | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    positions = list(range(len(images))) if only is None else np.flatnonzero(only).tolist()
+    labels = torch.from_numpy(np.asarray(images.columns["mos"], dtype=np.float32)[positions])
+    return images.load(positions).to(device, memory_format=torch.channels_last), labels.to(device)
+
+
+@torch.no_grad()
+def _scores(network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    return torch.cat([network(batch) for batch in images.split(BATCH)])
+
+
+def _jpeg(images: torch.Tensor, quality: int) -> torch.Tensor:
+    decoded = []
+    for image in images.mul(255).round().byte().permute(0, 2, 3, 1).cpu().numpy():
+        _, code = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+        decoded.append(cv2.imdecode(code, cv2.IMREAD_COLOR)[..., ::-1])
+    return torch.from_numpy(np.stack(decoded)).permute(0, 3, 1, 2).float().div(255).to(images.device)

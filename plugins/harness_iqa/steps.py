@@ -1,0 +1,147 @@
+"""What the cells of the track compute, per image."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from harness.api import FittedAttack, ImageSet, Output, StepContext, StepResult
+
+CLOSENESS = "distance."
+"""Roles of the full-reference metrics: ``distance.<column>``."""
+
+
+def clean(context: StepContext) -> StepResult:
+    """Score every image: f(x)."""
+    images, metric = context.images(), context.build("metric")
+    found = context.map(images, lambda positions, batch: {"score": metric(batch)})
+    lower, upper = context.component("metric").bounds
+    span = {"lower": np.full(len(images), lower), "upper": np.full(len(images), upper)}
+    return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **span, **found})
+
+
+def defended(context: StepContext) -> StepResult:
+    """Score every defended image: f(D(x))."""
+    images, metric = context.images(), context.build("metric")
+    found = context.map(
+        images, lambda positions, batch: {"score": metric(_purified(context, images, positions, batch))}
+    )
+    return StepResult(rows={"name": list(images.names), **found})
+
+
+def purify(context: StepContext) -> StepResult:
+    """Measure how far a defense changes clean images, and how long it takes."""
+    images, defense = context.images(), context.build("defense")
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        return _distances(context, "", _as_large(_purified(context, images, positions, batch), batch), batch)
+
+    def timed(batch: torch.Tensor) -> torch.Tensor:
+        return defense(batch, context.rng(images.names[: len(batch)], "timing"))
+
+    rows = {"name": list(images.names), **context.map(images, measure)}
+    return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
+
+
+def fit(context: StepContext) -> StepResult:
+    """Train the part of an attack that serves all images."""
+    images = context.images(limited=False).first(int(context.options["fit_images"]))
+    pixels = images.load(list(range(len(images)))).to(context.device)
+    recipe: FittedAttack = context.component("attack")
+    target = _target(context, ["training"], counted=False)
+    tensors = recipe.fit(pixels, target, context.generator("fit"), context.progress)
+    return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
+
+
+def attack(context: StepContext) -> StepResult:
+    """Attack every image; the result is rounded to 8 bits before anything reads it."""
+    images, recipe = context.images(), context.component("attack")
+    if isinstance(recipe, FittedAttack):
+        tile = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
+        perturb = context.build_with("attack", tile)
+    else:
+        perturb = context.build("attack")
+    metric = context.build("metric")
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        names = _names(images, positions)
+        target = _target(context, names)
+        attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round().byte()
+        rounded = attacked.float() / 255
+        return {
+            _stack_name(batch.shape[2:]): attacked,
+            "score": metric(rounded),
+            "queries": target.queries,
+            **_distances(context, "", rounded, batch),
+        }
+
+    found = context.map(images, measure)
+    stacks = {name: found.pop(name) for name in list(found) if name.startswith("images-")}
+    return StepResult(rows={"name": list(images.names), **found}, arrays=stacks)
+
+
+def evaluate(context: StepContext) -> StepResult:
+    """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
+    images, metric = context.images(), context.build("metric")
+    attacked_images = _stored(images, context.need("attacked"))
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        attacked = attacked_images(positions).to(batch.device)
+        cleaned = _purified(context, images, positions, attacked)
+        shown, shown_clean = (_as_large(x, batch) for x in (cleaned, _purified(context, images, positions, batch)))
+        return {
+            "score": metric(cleaned),
+            **_distances(context, "", shown, batch),
+            **_distances(context, "attacked_", shown, attacked),
+            **_distances(context, "defended_", shown, shown_clean),
+        }
+
+    return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
+
+
+def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
+    defense = "defense" if context.options["adaptive"] else None
+    samples = int(context.options["samples"])
+    return context.target("metric", names, attack="attack", defense=defense, samples=samples, counted=counted)
+
+
+def _names(images: ImageSet, positions: Sequence[int]) -> list[str]:
+    return [images.names[p] for p in positions]
+
+
+def _purified(context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor) -> torch.Tensor:
+    """Return D(batch); the draws belong to the image, so that x and x' get the same."""
+    rng = context.rng(_names(images, positions), "defense", context.component("defense").label)
+    return context.build("defense")(batch, rng)
+
+
+def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return images at the size of others, for comparisons only."""
+    if images.shape == like.shape:
+        return images
+    return F.interpolate(images, like.shape[2:], mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+
+
+def _distances(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:
+    roles = [role for role in context.roles if role.startswith(CLOSENESS)]
+    return {prefix + role.removeprefix(CLOSENESS): context.build(role)(images, reference) for role in roles}
+
+
+def _stack_name(size: Sequence[int]) -> str:
+    return f"images-{size[0]}x{size[1]}"
+
+
+def _stored(images: ImageSet, output: Output):
+    """Return a function that loads attacked images by position; each size is stored in a stack of its own."""
+    place, counts = [], {}
+    for size in images.shapes:
+        name = _stack_name(size)
+        place.append(counts.get(name, 0))
+        counts[name] = place[-1] + 1
+
+    def load(positions: list[int]) -> torch.Tensor:
+        stack = output.arrays[_stack_name(images.shapes[positions[0]])]
+        return torch.from_numpy(np.asarray(stack[[place[p] for p in positions]])).float() / 255
+
+    return load

@@ -1,0 +1,141 @@
+"""Track 1: defenses against attacks on no-reference image-quality metrics."""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from harness.api import (
+    AttackRecipe,
+    Component,
+    FittedAttack,
+    ImageDataset,
+    Info,
+    NoReferenceMetric,
+    Paper,
+    Planned,
+    Planner,
+    Purification,
+    Query,
+    Selection,
+    Step,
+    Table,
+    Track,
+    hookimpl,
+)
+from harness_iqa import steps
+from harness_iqa.tables import all_tables
+
+BASELINE = "harness/none"
+DISTANCES = {
+    "psnr": "harness/psnr",
+    "ssim": "harness/ssim-uniform7",
+    "mse": "harness/mse",
+    "mae": "harness/mae",
+    "linf": "harness/linf",
+}
+
+
+class IqaTrack(Track):
+    """Image-quality metrics under attack: which defense keeps the score where it was."""
+
+    info = Info(
+        id="harness/iqa",
+        version="1",
+        paper=Paper(
+            title="Guardians of Image Quality: Benchmarking Defenses Against Adversarial Attacks on Image Quality "
+            "Metrics",
+            authors="Gushchin, Antsiferova & Vatolin",
+            year=2024,
+            url="https://arxiv.org/abs/2408.01541",
+        ),
+    )
+    title = "Image-quality metrics under attack"
+    measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
+
+    strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
+    adaptive: bool = Field(default=True, description="Also attack through each differentiable defense.")
+    samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
+    fit_dataset: str = Field(
+        default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
+    )
+    fit_images: int = Field(default=400, ge=1, description="How many of its images they train on.")
+
+    def plan(self, planner: Planner, selection: Selection) -> None:
+        """Attack each metric once for all defenses, and once more through each differentiable one."""
+        distances = {steps.CLOSENESS + name: planner.component("metric", label) for name, label in DISTANCES.items()}
+        for dataset in selection.of(ImageDataset):
+            for defense in selection.of(Purification):
+                planner.task("purify", {"dataset": dataset, "defense": defense, **distances})
+            for metric in selection.of(NoReferenceMetric):
+                plan = _Plan(self, planner, {"dataset": dataset, "metric": metric}, distances)
+                plan.scores(selection.of(Purification))
+                for attack in selection.of(AttackRecipe):
+                    for strength in self.strengths:
+                        plan.attacked(attack, strength, selection.of(Purification))
+
+    def steps(self) -> Mapping[str, Step]:
+        """Return the kinds of task."""
+        return {
+            "clean": Step(steps.clean, "1"),
+            "purify": Step(steps.purify, "1"),
+            "defended": Step(steps.defended, "1"),
+            "fit": Step(steps.fit, "1"),
+            "attack": Step(steps.attack, "1"),
+            "evaluate": Step(steps.evaluate, "1"),
+        }
+
+    def tables(self, query: Query) -> list[Table]:
+        """Return the overall table and the win-rate matrices."""
+        return all_tables(query)
+
+
+class _Plan:
+    """The tasks of one metric on one data set."""
+
+    def __init__(
+        self, track: IqaTrack, planner: Planner, roles: Mapping[str, Component], distances: Mapping[str, Component]
+    ) -> None:
+        self.track, self.planner, self.roles, self.distances = track, planner, roles, distances
+
+    def scores(self, defenses: Sequence[Purification]) -> None:
+        """Plan f(x) and f(D(x))."""
+        self.planner.task("clean", self.roles)
+        for defense in defenses:
+            self.planner.task("defended", {**self.roles, "defense": defense})
+
+    def attacked(self, attack: AttackRecipe, strength: str, defenses: Sequence[Purification]) -> None:
+        """Plan the attacked images, one set for all defenses and one through each differentiable one."""
+        shared = self._attack(attack, strength, None)
+        for defense in defenses:
+            self._evaluate(attack, strength, defense, shared, adaptive=False)
+            if self.track.adaptive and defense.info.differentiable:
+                through = shared if defense.info.id == BASELINE else self._attack(attack, strength, defense)
+                self._evaluate(attack, strength, defense, through, adaptive=True)
+
+    def _attack(self, attack: AttackRecipe, strength: str, defense: Purification | None) -> Planned:
+        through = {"defense": defense} if defense is not None else {}
+        options: dict[str, str | int | bool] = {"adaptive": defense is not None}
+        options["samples"] = self.track.samples if defense is not None and defense.info.random else 1
+        needs = {}
+        if isinstance(attack, FittedAttack):
+            dataset = self.planner.component("dataset", self.track.fit_dataset)
+            roles = {**self.roles, "dataset": dataset, "attack": attack.unscaled(), **through}
+            needs["fitted"] = self.planner.task("fit", roles, options={**options, "fit_images": self.track.fit_images})
+        roles = {**self.roles, "attack": attack.at(strength), **through, **self.distances}
+        return self.planner.task("attack", roles, options={**options, **_names(attack, strength)}, needs=needs)
+
+    def _evaluate(
+        self, attack: AttackRecipe, strength: str, defense: Purification, attacked: Planned, *, adaptive: bool
+    ) -> None:
+        roles = {**self.roles, "attack": attack.at(strength), "defense": defense, **self.distances}
+        options = {"adaptive": adaptive, **_names(attack, strength)}
+        self.planner.task("evaluate", roles, options=options, needs={"attacked": attacked})
+
+
+def _names(attack: AttackRecipe, strength: str) -> dict[str, str]:
+    return {"method": attack.label, "strength": strength}
+
+
+@hookimpl
+def register_tracks() -> list[Track]:
+    return [IqaTrack()]
