@@ -20,8 +20,8 @@ def minimise(
     iterations: int,
     history: int,
     progress: Progress,
-) -> torch.Tensor:
-    """Return the best point ``(N, D)`` that each row met, from `start`.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the best point ``(N, D)`` that each row met, from `start`, and its value ``(N,)``.
 
     `objective`: ``(N, D)`` -> ``(N,)``, row i depending on row i only. A row whose value or gradient stops being finite
     stays where it is.
@@ -48,7 +48,7 @@ def minimise(
         best = torch.where(better[:, None], x, best)
         lowest = torch.where(better, value, lowest)
         progress(done + 1, iterations)
-    return best
+    return best, lowest
 
 
 def _value_and_gradient(

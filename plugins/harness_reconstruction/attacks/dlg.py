@@ -26,7 +26,8 @@ class Dlg(ReconstructionAttack):
         ),
     )
     iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps.")
-    history: int = Field(default=30, ge=1, le=200, description="L-BFGS pairs kept.")
+    history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
+    starts: int = Field(default=2, ge=1, le=100, description="Random starts; each image keeps its best end.")
 
     def build(self, device: torch.device) -> Reconstruct:
         """Return the attack."""
@@ -38,18 +39,21 @@ class Dlg(ReconstructionAttack):
             rng: ImageRng,
             progress: Progress,
         ) -> Images:
-            names, n = list(gradients), len(next(iter(gradients.values())))
+            names, n = list(gradients), len(rng)
+            wanted = {name: values.repeat(self.starts, *[1] * (values.ndim - 1)) for name, values in gradients.items()}
             classes = gradients[names[-1]].shape[1]
             size = shape[0] * shape[1] * shape[2]
 
             def distance(flat: torch.Tensor) -> torch.Tensor:
-                images, labels = flat[:, :size].view(n, *shape), flat[:, size:].softmax(dim=1)
+                images, labels = flat[:, :size].view(-1, *shape), flat[:, size:].softmax(dim=1)
                 dummy = image_gradients(model, images, labels)
-                return sum((dummy[k] - gradients[k]).square().flatten(1).sum(dim=1) for k in names)
+                return sum((dummy[k] - wanted[k]).square().flatten(1).sum(dim=1) for k in names)
 
-            start = torch.cat([rng.normal(size), rng.normal(classes)], dim=1)
-            best = minimise(distance, start, self.iterations, self.history, progress)
-            return best[:, :size].view(n, *shape).clamp(0, 1)
+            start = torch.cat([torch.cat([rng.normal(size), rng.normal(classes)], dim=1) for _ in range(self.starts)])
+            ends, left = minimise(distance, start, self.iterations, self.history, progress)
+            best = left.view(self.starts, n).argmin(dim=0)
+            chosen = ends.view(self.starts, n, -1)[best, torch.arange(n, device=ends.device)]
+            return chosen[:, :size].view(n, *shape).clamp(0, 1)
 
         return reconstruct
 
