@@ -1,10 +1,17 @@
-"""Where real weights and images lie, when they do."""
+"""Where real weights and images lie, when they do; plugin packages and the command line for tests."""
 
+import importlib.metadata
 import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+PACKAGES = Path(__file__).parent / "packages"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -15,3 +22,64 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data is not at {folder}; set HARNESS_TEST_DATA")
     return folder
+
+
+def install(folder: Path, *names: str) -> Path:
+    """Lay out packages of tests/packages in a folder as an installer would: module and metadata."""
+    for name in names:
+        project = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())["project"]
+        for module in (PACKAGES / name).glob("*.py"):
+            shutil.copy(module, folder)
+        facts = folder / f"{name.replace('-', '_')}-{project['version']}.dist-info"
+        facts.mkdir(parents=True)
+        lines = [
+            "Metadata-Version: 2.4",
+            f"Name: {name}",
+            f"Version: {project['version']}",
+            f"Author: {project['authors'][0]['name']}",
+            f"License-Expression: {project['license']}",
+        ]
+        (facts / "METADATA").write_text("\n".join(lines) + "\n")
+        points = "\n".join(f"{point} = {module}" for point, module in project["entry-points"]["harness"].items())
+        (facts / "entry_points.txt").write_text(f"[harness]\n{points}\n")
+    return folder
+
+
+Install = Callable[..., list[importlib.metadata.EntryPoint]]
+
+
+@pytest.fixture
+def install_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Return a function that installs packages of tests/packages and returns their entry points."""
+
+    def entry_points(*names: str) -> list[importlib.metadata.EntryPoint]:
+        folder = tmp_path / "site-packages"
+        folder.mkdir(exist_ok=True)
+        install(folder, *names)
+        monkeypatch.syspath_prepend(str(folder))
+        return [p for d in importlib.metadata.distributions(path=[str(folder)]) for p in d.entry_points]
+
+    return entry_points
+
+
+Harness = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def harness() -> Harness:
+    """Return a function that runs the command line in a process of its own, with further packages if wanted."""
+
+    def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        environment = dict(os.environ)
+        if packages:
+            folder = cwd / "site-packages"
+            if not folder.exists():
+                folder.mkdir()
+                install(folder, *packages)
+            environment["PYTHONPATH"] = str(folder)
+        command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
+        )
+
+    return run

@@ -54,10 +54,10 @@ class ImageRng:
         return part
 
     def repeated(self, copies: int) -> ImageRng:
-        """Return a batch in which each image stands `copies` times in a row, all on the image's own stream."""
-        part = ImageRng([], self.device)
-        part._streams = [stream for stream in self._streams for _ in range(copies)]
-        return part
+        """Return a batch in which each image stands `copies` times in a row, each copy on a new stream of its own."""
+        if copies == 1:
+            return self
+        return ImageRng(self.integers(0, 2**62, copies).flatten().tolist(), self.device)
 
     def uniform(self, *shape: int) -> torch.Tensor:
         """Return float32 numbers in [0, 1), ``(N, *shape)``."""

@@ -16,17 +16,12 @@ options = { splits = 2, epochs = 60 }
 """
 
 
-def harness(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
-
-
 def rows(store: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(store.glob("rows/*/*.parquet"))}
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+def first(tmp_path_factory: pytest.TempPathFactory, harness) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("run")
     (folder / "small.toml").write_text(SMALL)
     result = harness(
@@ -49,13 +44,13 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     assert "harness/plain-training" in page
 
 
-def test_the_second_run_computes_nothing(first: tuple[Path, dict]) -> None:
+def test_the_second_run_computes_nothing(first: tuple[Path, dict], harness) -> None:
     folder, facts = first
     again = harness("run", "--all", "--profile", "small.toml", "--device", "cpu", "--json", cwd=folder)
     assert json.loads(again.stdout)["reused"] == facts["cells"]
 
 
-def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict]) -> None:
+def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict], harness) -> None:
     folder, _ = first
     words = [
         "run",
@@ -74,7 +69,7 @@ def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict]) -> None:
     assert rows(folder / "other") == rows(folder / "store")
 
 
-def test_damage_is_named_and_mended(first: tuple[Path, dict]) -> None:
+def test_damage_is_named_and_mended(first: tuple[Path, dict], harness) -> None:
     folder, facts = first
     before = rows(folder / "store")
     victims = sorted((folder / "store").glob("rows/*/*.parquet"))
@@ -112,7 +107,7 @@ def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
         (["run", "--all", "--device", "cuda:99"], "not on this machine"),
     ],
 )
-def test_wrong_usage_is_one_clear_line(words: list[str], part: str, tmp_path: Path) -> None:
+def test_wrong_usage_is_one_clear_line(words: list[str], part: str, tmp_path: Path, harness) -> None:
     result = harness(*words, cwd=tmp_path)
     assert result.returncode == 2
     assert part in result.stderr

@@ -58,8 +58,8 @@ class Component(BaseModel):
 
     @property
     def summary(self) -> str:
-        """The first line of the class's docstring."""
-        return (inspect.getdoc(type(self)) or "").partition("\n")[0]
+        """The first line of the class's own docstring."""
+        return inspect.cleandoc(vars(type(self)).get("__doc__") or "").partition("\n")[0]
 
     def ref(self) -> ComponentRef:
         """Return this component as pure data."""

@@ -1,0 +1,107 @@
+"""Killed runs go on, and plugins that misbehave fail their own cells only."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SMALL = """
+name = "small"
+description = "Two attacks, one network, a few small photographs."
+batch_size = 8
+time_limit_s = 20
+[tracks."harness/iqa"]
+select = { dataset = ["harness/severity-ladder[severities=[3],size=48]"], metric = ["embedded-cnn"], attack = ["ifgsm", "uap"], defense = ["none", "random-noise"] }
+options = { samples = 2, fit_dataset = "harness/severity-ladder[severities=[3],size=48,split=train]", fit_images = 8, strengths = ["strong"] }
+parameters."harness/uap" = { tile = 48, epochs = 1 }
+"""  # noqa: E501
+
+
+def rows(store: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(store.glob("rows/*/*.parquet"))}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "small.toml").write_text(SMALL)
+    return tmp_path
+
+
+@pytest.mark.parametrize("limit", [None, "--workers=0"])
+def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder: Path, limit: str | None) -> None:
+    words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json", *([limit] if limit else [])]
+    command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
+    kills = 0
+    for wanted in (2, 6):
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        while process.poll() is None and len(list((folder / "store").glob("tasks/*/*.json"))) < wanted:
+            time.sleep(0.02)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills, "the run ended before it could be killed"
+    last = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+    facts = json.loads(last.stdout)
+    assert facts["done"] == facts["cells"]
+    assert facts["reused"] >= 2
+    whole = subprocess.run([*command, "--store", "whole"], cwd=folder, capture_output=True, timeout=300, check=True)
+    assert json.loads(whole.stdout)["reused"] == 0
+    assert rows(folder / "store") == rows(folder / "whole")
+
+
+def test_an_interrupted_run_says_so_and_keeps_what_is_finished(folder: Path) -> None:
+    words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1"]
+    command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len(list((folder / "store").glob("tasks/*/*.json"))) < 1:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; everything finished is kept" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("how", "part"),
+    [
+        ("raise", "acme/failing: ValueError: no luck today"),
+        ("shape", "acme/failing[how=shape]: expected"),
+        ("nan", "expected values in [0, 1]"),
+        ("exit", "the worker ended with code 3"),
+        ("hang", "took longer than the time limit of 20 s"),
+    ],
+)
+def test_a_failing_plugin_fails_its_own_cells_only(folder: Path, harness, how: str, part: str) -> None:
+    text = SMALL.replace('"random-noise"]', f'"acme/failing[how={how}]"]').replace(
+        'attack = ["ifgsm", "uap"]', "attack = []"
+    )
+    (folder / "small.toml").write_text(text)
+    words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1", "--json"]
+    result = harness(*words, cwd=folder, packages=("acme-raising", "acme-broken"))
+    assert result.returncode == 1, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["failed"]
+    assert all("acme/failing" in address for address in facts["failed"])
+    assert all(part in line for line in facts["failed"].values())
+    assert facts["done"] == 3  # clean, and the two cells of the baseline
+    assert "left out acme-broken:smoothing" in result.stderr
+
+
+def test_a_third_party_defense_stands_in_the_table(folder: Path, harness) -> None:
+    (folder / "small.toml").write_text(SMALL.replace('"random-noise"]', '"median-smoothing"]'))
+    words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
+    result = harness(*words, cwd=folder, packages=("acme-good",))
+    assert result.returncode == 0, result.stderr
+    board = json.loads((folder / "store" / "boards" / "harness--iqa.json").read_text())
+    labels = {row["label"] for row in board["tables"][0]["rows"]}
+    assert labels == {"harness/none", "acme/median-smoothing", "acme/median-smoothing[radius=2]"}
+    assert "acme/median-smoothing[radius=2]" in (folder / "site" / "iqa.html").read_text()

@@ -1,0 +1,123 @@
+"""The target: gradients of plain autograd whatever the micro-batch; queries counted; memory bounded."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import ContractError, QueryBudgetExceeded
+from harness.randomness import ImageRng, generator
+from harness.running.target import MetricTarget
+
+
+def network() -> torch.nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.random.manual_seed(0)
+        layers = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 4, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.LazyLinear(1)
+        )
+        layers(torch.zeros(1, 3, 6, 6))
+    return layers.requires_grad_(False)
+
+
+NETWORK = network()
+
+
+def score(images: torch.Tensor) -> torch.Tensor:
+    return NETWORK(images).flatten()
+
+
+def blurred(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+    return torch.nn.functional.avg_pool2d(images, 3, 1, 1) + 0.1 * rng.normal(*images.shape[1:])
+
+
+def target(n: int, **settings) -> MetricTarget:
+    return MetricTarget(score, (-1.0, 2.0), images=n, **{"differentiable": True, **settings})
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 5),
+    copies=st.integers(1, 3),
+    micro_batch=st.integers(1, 16),
+    sign=st.sampled_from([1, -1]),
+    samples=st.integers(1, 3),
+    adaptive=st.booleans(),
+)
+def test_gradients_are_those_of_plain_autograd(n, copies, micro_batch, sign, samples, adaptive) -> None:
+    images = torch.rand(n * copies, 3, 6, 6, generator=generator(n))
+    weights = torch.rand(n * copies, generator=generator(7))
+    seeds = list(range(n))
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        if not adaptive:
+            return sign * score(x)
+        rng = ImageRng(seeds).repeated(copies)
+        scores = []
+        for i in range(len(x)):  # slow and independent: one image at a time
+            stream = rng.slice(i, i + 1)
+            scores.append(torch.stack([score(blurred(x[i : i + 1], stream)) for _ in range(samples)]).mean(dim=0))
+        return sign * torch.cat(scores)
+
+    expected_leaf = images.clone().requires_grad_(True)
+    expected = plain(expected_leaf)
+    (expected_gradient,) = torch.autograd.grad((weights * expected).sum(), expected_leaf)
+
+    purify = {"purify": blurred, "rng": ImageRng(seeds), "samples": samples} if adaptive else {}
+    leaf = images.clone().requires_grad_(True)
+    scores = target(n, sign=sign, micro_batch=micro_batch, **purify)(leaf)
+    (gradient,) = torch.autograd.grad((weights * scores).sum(), leaf)
+    torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_a_black_box_target_gives_no_gradient() -> None:
+    leaf = torch.rand(2, 3, 6, 6).requires_grad_(True)
+    assert not target(2, differentiable=False)(leaf).requires_grad
+
+
+def test_a_lower_is_better_metric_is_negated_with_its_bounds() -> None:
+    images = torch.rand(2, 3, 6, 6)
+    negated = target(2, sign=-1)
+    assert (negated.lower, negated.upper) == (-2.0, 1.0)
+    torch.testing.assert_close(negated(images), -score(images))
+
+
+def test_queries_are_counted_and_the_budget_holds() -> None:
+    images = torch.rand(2, 3, 6, 6)
+    asked = target(2, budget=4)
+    asked(images)
+    asked(images.repeat_interleave(3, dim=0))
+    assert asked.queries.tolist() == [4, 4]
+    with pytest.raises(QueryBudgetExceeded, match="asked for 5 scores per image; its budget is 4"):
+        asked(images)
+    assert asked.queries.tolist() == [4, 4]
+
+
+def test_a_wrong_count_is_an_error() -> None:
+    with pytest.raises(ContractError, match="expected that many or a multiple"):
+        target(2)(torch.rand(3, 3, 6, 6))
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: not enough memory")])
+def test_the_batch_is_halved_when_memory_runs_out(error: Exception) -> None:
+    sizes = []
+
+    def hungry(images: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(images))
+        if len(images) > 2:
+            raise error
+        return score(images)
+
+    images = torch.rand(7, 3, 6, 6)
+    found = MetricTarget(hungry, (0, 1), images=7, differentiable=False, micro_batch=7)(images)
+    torch.testing.assert_close(found, score(images))
+    assert sizes == [7, 3, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_other_errors_pass() -> None:
+    def broken(images: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("shapes do not fit")
+
+    with pytest.raises(RuntimeError, match="do not fit"):
+        MetricTarget(broken, (0, 1), images=2, differentiable=False)(torch.rand(2, 3, 6, 6))

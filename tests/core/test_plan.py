@@ -1,0 +1,93 @@
+"""Planning: pure, content-addressed, shared where nothing differs."""
+
+from collections import Counter
+
+import pytest
+
+from harness.errors import UsageError
+from harness.plan import Graph, plan_track
+from harness.profile import Profile
+from harness.registry import installed
+
+IQA = "harness/iqa"
+
+
+def plan(**changes) -> Graph:
+    part = {
+        "select": {
+            "dataset": ["harness/severity-ladder[size=96]"],
+            "metric": ["embedded-cnn"],
+            "attack": ["ifgsm", "uap"],
+            "defense": ["none", "jpeg", "gaussian-blur"],
+        },
+        **changes.pop("part", {}),
+    }
+    profile = Profile(name="test", description="", tracks={IQA: part})
+    return plan_track(IQA, profile, installed(), **changes)
+
+
+def test_one_attack_serves_all_defenses_and_each_differentiable_one_gets_its_own() -> None:
+    graph = plan()
+    counts = graph.by_step()
+    # 2 attacks x 3 strengths, shared by all and again through gaussian-blur; none needs no second one, jpeg gets none
+    assert counts["attack"] == 2 * 3 * 2
+    assert counts["evaluate"] == 2 * 3 * (3 + 2)
+    assert counts["fit"] == 2  # one training for three strengths, and one through gaussian-blur
+    evaluated = [t.spec for t in graph.tasks.values() if t.spec.step == "evaluate" and not t.spec.options["adaptive"]]
+    assert set(Counter(spec.needs["attacked"] for spec in evaluated).values()) == {3}
+
+
+def test_every_task_stands_behind_those_it_needs() -> None:
+    seen: set[str] = set()
+    for key, task in plan().tasks.items():
+        assert set(task.spec.needs.values()) <= seen
+        seen.add(key)
+
+
+def test_the_key_depends_on_what_the_result_depends_on() -> None:
+    base = set(plan().tasks)
+    assert base == set(plan().tasks)
+    assert not base & set(plan(seed=1).tasks)
+    assert not base & set(plan(limit=3).tasks)
+    narrower = set(plan(only={"defense": ["none"]}).tasks)
+    assert narrower < base
+
+
+def test_parameters_of_a_profile_reach_the_components_but_not_over_their_own() -> None:
+    select = {
+        "dataset": ["severity-ladder"],
+        "metric": ["embedded-cnn"],
+        "attack": ["ifgsm", "ifgsm[iterations=3]"],
+        "defense": [],
+    }
+    graph = plan(part={"select": select, "parameters": {"harness/ifgsm": {"iterations": 7}}})
+    used = {
+        t.spec.components["attack"].parameters["iterations"] for t in graph.tasks.values() if t.spec.step == "attack"
+    }
+    assert used == {3, 7}
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"part": {"options": {"adaptve": True}}}, "adaptve"),
+        ({"part": {"select": {"defence": ["none"]}}}, "no kind of component"),
+        ({"part": {"parameters": {"harness/ifgsm": {"iterations": 0}}}}, "parameters of harness/ifgsm: iterations"),
+        ({"only": {"metric": ["embeded-cnn"]}}, "Did you mean"),
+        ({"part": {"options": {"strengths": ["huge"]}}}, "no strength 'huge'"),
+    ],
+)
+def test_wrong_profiles_are_explained(changes: dict, part: str) -> None:
+    with pytest.raises(UsageError, match=part):
+        plan(**changes)
+
+
+def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    monkeypatch.setattr("harness.assets.cache_folder", lambda: tmp_path)
+    select = {"dataset": ["harness/severity-ladder"], "metric": ["lpips-squeeze", "mse"]}
+    profile = Profile(name="test", description="", tracks={"harness/perceptual": {"select": select}})
+    graph = plan_track("harness/perceptual", profile, installed())
+    assert len(graph.tasks) == 1
+    (gap,) = graph.missing.values()
+    assert (gap.what, gap.remedy) == ("harness/lpips-squeeze", "harness assets get squeezenet1-1-features")

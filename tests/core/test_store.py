@@ -1,0 +1,106 @@
+"""A result exists whole or not at all; damage is named in one line and costs nothing else."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import StoreError
+from harness.identity import ComponentRef, digest
+from harness.results import TaskRecord, TaskSpec
+from harness.store import Store
+
+ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
+ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
+
+
+def record(number: int = 0) -> TaskRecord:
+    metric = ComponentRef(kind="metric", id="acme/m", version="1", label="acme/m", parameters={})
+    spec = TaskSpec(
+        track="acme/t", step="score", version="1", components={"metric": metric}, options={"number": number},
+        limit=None, seed=0, needs={},
+    )  # fmt: skip
+    return TaskRecord(
+        key=digest(spec.identity()), spec=spec, status="done", started="2026-01-01", seconds=1.0, device="cpu",
+        versions={},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    store.prepare()
+    for number in range(3):
+        store.commit(record(number), ROWS, ARRAYS)
+    return store
+
+
+def test_what_went_in_comes_out(store: Store) -> None:
+    found = store.record(record().key)
+    assert found is not None
+    assert found.n_rows == 2
+    rows, arrays = store.rows(found), store.arrays(found)
+    assert rows["name"].tolist() == ["a", "b"]
+    np.testing.assert_array_equal(rows["score"], ROWS["score"])
+    np.testing.assert_array_equal(arrays["images"], ARRAYS["images"])
+    assert list(store.verify()) == []
+
+
+def test_the_same_result_gives_the_same_bytes(store: Store) -> None:
+    path = store.path_of(store.record(record().key).rows)
+    before = path.read_bytes()
+    store.commit(record(), ROWS, ARRAYS)
+    assert path.read_bytes() == before
+
+
+def test_an_edited_record_does_not_open(store: Store) -> None:
+    path = store.root / "tasks" / record().key[:2] / f"{record().key}.json"
+    path.write_text(path.read_text().replace('"seconds": 1.0', '"seconds": 2.0'))
+    with pytest.raises(StoreError, match="changed after it was written"):
+        store.record(record().key)
+    assert len(list(store.verify())) == 1
+
+
+def test_a_file_that_is_no_json_is_named(store: Store) -> None:
+    path = store.root / "tasks" / record().key[:2] / f"{record().key}.json"
+    path.write_bytes(b"\x00\x01")
+    with pytest.raises(StoreError, match="is no valid TaskRecord"):
+        store.record(record().key)
+
+
+@pytest.mark.parametrize(("folder", "suffix"), [("rows", "parquet"), ("artifacts", "safetensors")])
+def test_a_truncated_or_changed_file_is_named(store: Store, folder: str, suffix: str) -> None:
+    first, second = record(0), record(1)
+    path = store.root / folder / first.key[:2] / f"{first.key}.{suffix}"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StoreError, match="missing or truncated"):
+        store.record(first.key)
+    changed = store.root / folder / second.key[:2] / f"{second.key}.{suffix}"
+    content = bytearray(changed.read_bytes())
+    content[-1] ^= 1
+    changed.write_bytes(content)
+    lines = list(store.verify())
+    assert len(lines) == 2
+    assert any("damaged" in line for line in lines)
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_full_disk_keeps_what_was_finished(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="the disk is full; what was finished before is kept"):
+        store.commit(record(9), ROWS, ARRAYS)
+    monkeypatch.undo()
+    assert store.record(record(9).key) is None
+    assert not [p for p in store.root.rglob(".*") if p.is_file()]
+    assert len(list(store.all_keys())) == 3
+
+
+def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written"):
+        Store(tmp_path / "file" / "store").prepare()

@@ -1,0 +1,32 @@
+"""Components whose facts are wrong, each in its own way; one beside them is fine."""
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Info, Purification, Purifier, hookimpl
+
+
+class Identity(Purification):
+    """Hand the images on."""
+
+    info = DefenseInfo(id="acme/identity", version="1", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return images
+
+        return purify
+
+
+class WrongInfo(Identity):
+    """Info of the wrong class."""
+
+    info = Info(id="acme/wrong-info", version="1")
+
+
+class Undocumented(Identity):
+    info = DefenseInfo(id="acme/undocumented", version="1", differentiable=True)
+
+
+@hookimpl
+def register_defenses() -> list[object]:
+    return [Identity(), WrongInfo(), Undocumented(), Identity, "a string"]

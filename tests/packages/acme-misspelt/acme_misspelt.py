@@ -1,0 +1,8 @@
+"""A plugin with a misspelt hook."""
+
+from harness.api import hookimpl
+
+
+@hookimpl
+def register_defences() -> list[object]:
+    return []

@@ -1,0 +1,8 @@
+"""A plugin whose hook asks for an argument that does not exist."""
+
+from harness.api import hookimpl
+
+
+@hookimpl
+def register_defenses(registry: object) -> list[object]:
+    return []
