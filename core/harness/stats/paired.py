@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from harness.errors import NotTestable
 
@@ -111,7 +111,7 @@ def _asymptotic(r_plus: Floats, count: Floats, tie_term: Floats) -> Floats:
     mean = count * (count + 1) * 0.25
     variance = (count * (count + 1) * (2 * count + 1) - tie_term / 2) / 24
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(stats.norm.sf((r_plus - mean) / np.sqrt(variance)))
+        return np.asarray(scipy.stats.norm.sf((r_plus - mean) / np.sqrt(variance)))
 
 
 @functools.cache

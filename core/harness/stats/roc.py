@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from harness.errors import NotTestable
 
@@ -21,7 +21,7 @@ def _checked(scores: npt.ArrayLike, member: npt.ArrayLike) -> tuple[npt.NDArray[
 def auc(scores: npt.ArrayLike, member: npt.ArrayLike) -> float:
     """Return the area under the ROC curve; ties count half."""
     s, m = _checked(scores, member)
-    ranks = stats.rankdata(s)
+    ranks = scipy.stats.rankdata(s)
     n_in, n_out = m.sum(), (~m).sum()
     return float((ranks[m].sum() - n_in * (n_in + 1) / 2) / (n_in * n_out))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from harness.errors import NotTestable
 
@@ -32,5 +32,5 @@ def kruskal_wallis(samples: Sequence[npt.ArrayLike]) -> KruskalWallis:
     joined = np.concatenate(groups)
     if np.isnan(joined).any() or np.ptp(joined) == 0:
         raise NotTestable("values are NaN or all equal")
-    result = stats.kruskal(*groups)
+    result = scipy.stats.kruskal(*groups)
     return KruskalWallis(float(result.statistic), float(result.pvalue), len(groups))

@@ -5,7 +5,6 @@ Reich, Debnath, Patel & Chakradhar, "Differentiable JPEG: The Devil is in the De
 
 import torch
 import torch.nn.functional as F
-from kornia.enhance import jpeg_codec_differentiable
 from pydantic import Field
 
 from harness.api import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
@@ -31,6 +30,7 @@ class DiffJpeg(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
+        from kornia.enhance import jpeg_codec_differentiable
 
         def purify(images: Images, rng: ImageRng) -> Images:
             height, width = images.shape[2:]

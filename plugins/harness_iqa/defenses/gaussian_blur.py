@@ -2,7 +2,6 @@
 
 import torch
 from pydantic import Field, field_validator
-from torchvision.transforms.functional import gaussian_blur
 
 from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
@@ -22,6 +21,7 @@ class GaussianBlur(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
+        from torchvision.transforms.functional import gaussian_blur
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return gaussian_blur(images, [self.kernel] * 2, [0.15 * self.kernel + 0.35] * 2)

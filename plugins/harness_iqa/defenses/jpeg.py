@@ -2,7 +2,6 @@
 
 import torch
 from pydantic import Field
-from torchvision.io import ImageReadMode, decode_jpeg, encode_jpeg
 
 from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
@@ -15,6 +14,7 @@ class Jpeg(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense; the codec runs on the CPU."""
+        from torchvision.io import ImageReadMode, decode_jpeg, encode_jpeg
 
         def purify(images: Images, rng: ImageRng) -> Images:
             pixels = list(images.detach().mul(255).round().byte().cpu())

@@ -1,7 +1,6 @@
 """Rotation by a random angle."""
 
 import torch
-from kornia.geometry.transform import rotate
 from pydantic import Field
 
 from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
@@ -15,6 +14,7 @@ class Rotate(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
+        from kornia.geometry.transform import rotate
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return rotate(images, self.limit * (2 * rng.uniform() - 1)).clamp(0, 1)

@@ -24,6 +24,10 @@ Report = tuple[str, str, str]
 """(key, status, one line): status is done, failed, died, or store."""
 
 
+READY = "ready"
+"""What a worker says first; the time limit of its first task starts then."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """How a worker is set up."""
@@ -100,7 +104,11 @@ class LocalWorkers:
         for pipe in wait(list(busy), timeout=seconds):
             worker = busy[pipe]  # type: ignore[index]
             try:
-                key, status, line = json.loads(worker.pipe.recv_bytes())
+                message = json.loads(worker.pipe.recv_bytes())
+                if message == READY:
+                    worker.since = time.monotonic()
+                    continue
+                key, status, line = message
                 worker.key = ""
             except (EOFError, OSError):
                 worker.process.join(5)
@@ -164,6 +172,8 @@ def serve(pipe: Connection, bench: Bench) -> None:
     """Run tasks from the pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     run = open_bench(bench)
+    with contextlib.suppress(OSError):
+        pipe.send_bytes(json.dumps(READY).encode())
     while True:
         try:
             message = json.loads(pipe.recv_bytes())
