@@ -71,8 +71,8 @@ class MembershipTrack(Track):
 
     splits: int = Field(default=3, ge=1, description="Repetitions with other rows and another initialisation.")
     epochs: int = Field(default=100, ge=1, description="Of undefended training.")
-    batch_size: int = Field(default=64, ge=1)
-    learning_rate: float = Field(default=1e-3, gt=0)
+    batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Of Adam.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Train target and shadow per split and defense, then let every evaluator guess."""

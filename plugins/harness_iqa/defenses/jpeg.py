@@ -1,6 +1,10 @@
 """JPEG compression by libjpeg."""
 
+import io
+
+import numpy as np
 import torch
+from PIL import Image
 from pydantic import Field
 
 from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
@@ -13,15 +17,20 @@ class Jpeg(Purification):
     quality: int = Field(default=50, ge=1, le=100, description="JPEG quality.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense; the codec runs on the CPU."""
-        from torchvision.io import ImageReadMode, decode_jpeg, encode_jpeg
+        """Return the defense; the codec runs on the CPU, image by image."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            pixels = list(images.detach().mul(255).round().byte().cpu())
-            decoded = decode_jpeg(encode_jpeg(pixels, quality=self.quality), mode=ImageReadMode.RGB)
-            return torch.stack(decoded).to(images.device).float() / 255
+            pixels = images.detach().mul(255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+            decoded = np.stack([_through_jpeg(image, self.quality) for image in pixels])
+            return torch.from_numpy(decoded).permute(0, 3, 1, 2).to(images.device).float() / 255
 
         return purify
+
+
+def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
+    code = io.BytesIO()
+    Image.fromarray(image).save(code, "JPEG", quality=quality)
+    return np.asarray(Image.open(code))
 
 
 @hookimpl

@@ -26,7 +26,7 @@ class InvGrad(ReconstructionAttack):
         ),
     )
     steps: int = Field(default=4800, ge=8, le=100_000, description="Adam steps.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10)
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of Adam, in units of the pixel range.")
     total_variation: float = Field(default=1e-4, ge=0, description="Weight of the prior.")
 
     def build(self, device: torch.device) -> Reconstruct:

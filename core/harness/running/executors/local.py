@@ -47,6 +47,7 @@ class Worker:
     bench: Bench
     key: str = ""
     since: float = 0.0
+    ready: bool = False
 
 
 class InProcess:
@@ -106,7 +107,7 @@ class LocalWorkers:
             try:
                 message = json.loads(worker.pipe.recv_bytes())
                 if message == READY:
-                    worker.since = time.monotonic()
+                    worker.since, worker.ready = time.monotonic(), True
                     continue
                 key, status, line = message
                 worker.key = ""
@@ -116,7 +117,7 @@ class LocalWorkers:
                 self._replace(worker)
             yield key, status, line
         for worker in list(self._workers):
-            if worker.key and time.monotonic() - worker.since > self._limit:
+            if worker.key and worker.ready and time.monotonic() - worker.since > self._limit:
                 key = worker.key
                 self._replace(worker)
                 yield key, "failed", f"took longer than the time limit of {self._limit:g} s"
