@@ -30,7 +30,8 @@ def save_sweep(
     planned = {task.address: key for key, task in graph.tasks.items()}
     cells = {**(old.cells if old else {}), **{a: k for a, k in planned.items() if k in done}}
     lines = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
-    gaps = {**({m.what: m for m in old.missing} if old else {}), **{m.what: m for m in graph.missing.values()}}
+    here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
+    gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
     sweep = Sweep(
         track=track.info.id,
         title=track.title,
