@@ -45,9 +45,8 @@ def _chunk(d: Floats) -> Floats:
     count = (n - zeros).astype(np.float64)
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
-    tied_ranks = _mean_ranks(ordered[ties], zeros[ties])
-    r_plus[ties] = np.sum(tied_ranks * positive[ties], axis=1)
-    tie_term[ties] = _tie_term(ordered[ties])
+    if ties.any():
+        r_plus[ties], tie_term[ties] = _with_ties(positive[ties], ordered[ties], zeros[ties])
 
     p = _asymptotic(r_plus, count, tie_term)
     plain = (zeros == 0) & ~ties
@@ -95,16 +94,23 @@ def _mean_ranks(ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]) -
     return np.where(ordered > 0, ranks, 0.0)
 
 
-def _tie_term(ordered: npt.NDArray[np.uint64]) -> Floats:
-    """Return the sum of t**3 - t over groups of t equal magnitudes."""
+def _with_ties(
+    positive: npt.NDArray[np.bool_], ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return the sum of the positive mean ranks, and the sum of t**3 - t over groups of t equal magnitudes."""
     rows, n = ordered.shape
     new = np.ones((rows, n), dtype=bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    group = np.cumsum(new.ravel()) - 1
-    size = np.bincount(group).astype(np.float64)
-    owner = np.repeat(np.arange(rows), n)[new.ravel()]
-    size[ordered.ravel()[new.ravel()] == 0] = 1
-    return np.asarray(np.bincount(owner, weights=size**3 - size, minlength=rows), dtype=np.float64)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
+    start = np.flatnonzero(new)
+    size = np.diff(start, append=rows * n)
+    row, place = np.divmod(start, n)
+    won = np.add.reduceat(positive.ravel(), start, dtype=np.int32)
+    magnitude = ordered.ravel()[start] > 0
+    rank = place - zeros[row] + (size + 1) / 2
+    cubes = size.astype(np.float64) ** 3 - size
+    r_plus = np.bincount(row, weights=magnitude * rank * won, minlength=rows)
+    tie_term = np.bincount(row, weights=magnitude * cubes, minlength=rows)
+    return r_plus.astype(np.float64), tie_term.astype(np.float64)
 
 
 def _asymptotic(r_plus: Floats, count: Floats, tie_term: Floats) -> Floats:

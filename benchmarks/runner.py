@@ -1,0 +1,123 @@
+"""What the planner and the runner cost beside the work itself."""
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from benchmarks.timing import Line
+from harness.api import Info, Planner, Query, Selection, Step, StepContext, StepResult, Table, Track
+from harness.loading import Provenance
+from harness.plan import plan_track
+from harness.profile import Profile, TrackProfile
+from harness.registry import Registered, Registry, installed
+from harness.results import TaskSpec
+from harness.running.cell import Workbench, run_task
+from harness.running.sweep import execute
+from harness.store import Store
+
+CELLS = 500
+CELL_BUDGET_MS = 5.0
+PLAN_BUDGET_S = 30.0
+RERUN_BUDGET_MS = 1.0
+
+
+class Empty(Track):
+    """Cells that do next to nothing."""
+
+    info = Info(id="benchmark/empty", version="1")
+    title = "Empty"
+    measures = "Nothing."
+
+    def plan(self, planner: Planner, selection: Selection) -> None:
+        """Plan cells that differ in a number."""
+        for number in range(CELLS):
+            planner.task("empty", {}, options={"number": number})
+
+    def steps(self) -> Mapping[str, Step]:
+        """Return the step."""
+        return {"empty": Step(_empty, "1")}
+
+    def tables(self, query: Query) -> list[Table]:
+        """Return nothing."""
+        return []
+
+
+def _empty(context: StepContext) -> StepResult:
+    return StepResult(rows={"name": ["a"], "score": [float(context.options["number"])]})
+
+
+class _Here:
+    """Runs tasks in this process, as `--workers 0` does, with a registry of our own."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench, self._report = bench, []
+
+    @property
+    def idle(self) -> int:
+        return 0 if self._report else 1
+
+    def submit(self, key: str, spec: TaskSpec) -> None:
+        record = run_task(self._bench, key, spec, lambda done, total: None)
+        self._report.append((key, record.status, ""))
+
+    def reports(self, seconds: float) -> list[tuple[str, str, str]]:
+        found, self._report = self._report, []
+        return found
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def lines() -> list[Line]:
+    """Time planning, the overhead per cell, and a run in which everything is done."""
+    planned, seconds = _plan()
+    overhead, again = _cells()
+    return [
+        Line(
+            f"planning {planned:,} tasks of the iqa track",
+            f"{seconds:.1f} s",
+            f"<= {PLAN_BUDGET_S:g} s",
+            seconds <= PLAN_BUDGET_S and planned >= 100_000,
+        ),
+        Line(
+            "runner and store, per cell", f"{overhead:.2f} ms", f"<= {CELL_BUDGET_MS:g} ms", overhead <= CELL_BUDGET_MS
+        ),
+        Line(
+            "run again with all done, per cell",
+            f"{again:.2f} ms",
+            f"<= {RERUN_BUDGET_MS:g} ms",
+            again <= RERUN_BUDGET_MS,
+        ),
+    ]
+
+
+def _plan() -> tuple[int, float]:
+    select = {
+        "dataset": ["harness/severity-ladder"],
+        "metric": ["embedded-cnn", "embedded-residual"],
+        "attack": [f"ifgsm[iterations={k}]" for k in range(1, 51)],
+        "defense": [f"random-noise[sigma={k / 1000}]" for k in range(1, 113)],
+    }
+    profile = Profile(name="large", description="", tracks={"harness/iqa": TrackProfile(select=select)})
+    registry = installed()
+    start = time.perf_counter()
+    graph = plan_track("harness/iqa", profile, registry)
+    return len(graph.tasks), time.perf_counter() - start
+
+
+def _cells() -> tuple[float, float]:
+    registry = Registry([Registered(Empty(), "benchmark", Provenance("benchmark", "1"))])
+    profile = Profile(name="empty", description="", tracks={"benchmark/empty": TrackProfile(select={})})
+    warm, graph = (plan_track("benchmark/empty", profile, registry, seed=seed) for seed in (1, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder))
+        bench = Workbench(registry, store, torch.device("cpu"), 16)
+        times = []
+        for graphs in ([warm], [graph], [graph]):
+            start = time.perf_counter()
+            execute(graphs, store, lambda: _Here(bench))
+            times.append(1000 * (time.perf_counter() - start) / CELLS)
+    return times[1], times[2]
