@@ -58,7 +58,7 @@ from harness.errors import ContractError, HarnessError, NotTestable, Unavailable
 from harness.hookspecs import API_VERSION, hookimpl
 from harness.randomness import ImageRng, derive_seed, generator, seeded_init
 from harness.results import ColumnSpec, Row, Table, Value
-from harness.stats.bootstrap import interval, mean_interval
+from harness.stats.bootstrap import Interval, interval, mean_interval
 from harness.stats.correlation import correlate, spearman_rows
 from harness.stats.pairwise import bradley_terry, win_rates
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
@@ -90,6 +90,7 @@ __all__ = [
     "Images",
     "InferMembership",
     "Info",
+    "Interval",
     "MembershipDefenseInfo",
     "MembershipEvaluator",
     "MembershipQuery",

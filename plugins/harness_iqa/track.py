@@ -44,9 +44,9 @@ class IqaTrack(Track):
         paper=Paper(
             title="Guardians of Image Quality: Benchmarking Defenses Against Adversarial Attacks on Image Quality "
             "Metrics",
-            authors="Gushchin, Antsiferova & Vatolin",
-            year=2024,
-            url="https://arxiv.org/abs/2408.01541",
+            authors="Gushchin et al.",
+            year=2025,
+            url="https://proceedings.mlr.press/v267/gushchin25a.html",
         ),
     )
     title = "Image-quality metrics under attack"

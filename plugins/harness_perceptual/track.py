@@ -15,6 +15,7 @@ from harness.api import (
     FullReferenceMetric,
     ImageDataset,
     Info,
+    Interval,
     NotTestable,
     Paper,
     Planner,
@@ -26,11 +27,13 @@ from harness.api import (
     StepResult,
     Table,
     Track,
-    correlate,
     cube,
     hookimpl,
+    interval,
     mean_value,
     missing,
+    spearman_rows,
+    value_of,
     win_rates,
     win_table,
 )
@@ -137,8 +140,7 @@ def _agreement(rows: Mapping[str, np.ndarray], pairs: Mapping[str, np.ndarray]) 
         values = {"all": mean_value(pairs["agreement"][own])}
         distorted = (rows["metric"] == metric) & (rows["severity"] > 0)
         try:
-            found = correlate(rows["distance"][distorted], rows["severity"][distorted], "spearman")
-            values["srcc"] = mean_value([found.value]).model_copy(update={"n": found.n, "low": None, "high": None})
+            values["srcc"] = value_of(_rho(rows["distance"][distorted], rows["severity"][distorted]))
         except NotTestable as error:
             values["srcc"] = missing(error)
         for family in families:
@@ -155,6 +157,10 @@ def _agreement(rows: Mapping[str, np.ndarray], pairs: Mapping[str, np.ndarray]) 
         ranked_by="all",
         note="Severity order, not human judgement.",
     )
+
+
+def _rho(distance: np.ndarray, severity: np.ndarray) -> Interval:
+    return interval(lambda chosen: spearman_rows(distance[chosen], severity[chosen]), len(distance))
 
 
 def _wins(pairs: Mapping[str, np.ndarray]) -> Table:

@@ -44,11 +44,16 @@ def correlate(x: npt.ArrayLike, y: npt.ArrayLike, method: Method) -> Correlation
 
 
 def spearman_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return Spearman's rho ``(k,)`` of each row of ``(k, n)`` with one vector; NaN where a row is constant."""
-    rows = scipy.stats.rankdata(np.atleast_2d(np.asarray(values, dtype=np.float64)), axis=1)
-    other = scipy.stats.rankdata(np.asarray(reference, dtype=np.float64))
-    rows = rows - rows.mean(axis=1, keepdims=True)
-    other = other - other.mean()
-    norm = np.sqrt((rows**2).sum(axis=1) * (other**2).sum())
+    """Return Spearman's rho ``(k,)`` of each row of ``(k, n)`` with one vector ``(n,)`` or with its own row ``(k, n)``.
+
+    NaN where one of the two is constant.
+    """
+    rows, others = (_centred_ranks(x) for x in (values, reference))
+    norm = np.sqrt((rows**2).sum(axis=1) * (others**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(norm > 0, rows @ other / norm, np.nan)
+        return np.where(norm > 0, (rows * others).sum(axis=1) / norm, np.nan)
+
+
+def _centred_ranks(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    ranks = scipy.stats.rankdata(np.atleast_2d(np.asarray(x, dtype=np.float64)), axis=1)
+    return np.asarray(ranks - ranks.mean(axis=1, keepdims=True))

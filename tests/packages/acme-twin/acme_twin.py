@@ -1,4 +1,4 @@
-"""A second package that registers the labels of acme-good."""
+"""A second package that registers the labels of acme-smoothing."""
 
 import torch
 from pydantic import Field

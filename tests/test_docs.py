@@ -1,0 +1,31 @@
+"""What README and CONTRIBUTING show is what the code does; every file they name exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_generated_parts_are_current() -> None:
+    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text()):
+        assert (ROOT / target).is_file(), f"{page} links to {target}"
+
+
+def test_every_hook_is_documented_and_named_in_contributing() -> None:
+    from harness import hookspecs
+
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for name in hookspecs.ACCEPTED:
+        assert getattr(hookspecs, name).__doc__
+        assert f"`{name}`" in text
