@@ -1,0 +1,108 @@
+"""Every command on a small store: for people, and with --json for machines."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from harness.cli import cli
+from harness.errors import UsageError
+
+WORDS = ["run", "--track", "perceptual", "--metric", "mse", "--limit", "6", "--workers", "0", "--device", "cpu"]
+
+
+def call(folder: Path, *words: str, raises: type[BaseException] | None = None) -> Result:
+    import os
+
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        result = CliRunner().invoke(cli, list(words))
+    finally:
+        os.chdir(before)
+    if raises is None:
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    else:
+        assert isinstance(result.exception, raises), result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("commands")
+    assert call(place, *WORDS).exit_code == 0
+    return place
+
+
+def test_results_list_show_verify(folder: Path) -> None:
+    (record,) = json.loads(call(folder, "results", "list", "--json").output)
+    assert record["status"] == "done"
+    assert record["key"][:12] in call(folder, "results", "list").output
+    shown = json.loads(call(folder, "results", "show", record["key"][:8]).output)
+    assert shown["spec"]["components"]["metric"]["id"] == "harness/mse"
+    assert "1 records, 0 damaged" in call(folder, "results", "verify").output
+    call(folder, "results", "show", "zzz", raises=UsageError)
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_results_export(folder: Path, form: str, tmp_path: Path) -> None:
+    assert call(folder, "results", "export", "--format", form, "--out", str(tmp_path)).exit_code == 0
+    path = tmp_path / f"perceptual-distance.{form}"
+    if form == "parquet":
+        rows = pq.read_table(path).to_pylist()
+    elif form == "json":
+        rows = json.loads(path.read_text())
+    else:
+        names, *lines = path.read_text().splitlines()
+        rows = [dict(zip(names.split(","), line.split(","), strict=True)) for line in lines]
+    assert len(rows) == 6
+    assert {row["metric"] for row in rows} == {"harness/mse"}
+
+
+def test_dry_run_says_what_is_done(folder: Path) -> None:
+    facts = json.loads(call(folder, *WORDS, "--dry-run", "--json").output)
+    assert facts["cells"] == [{"track": "harness/perceptual", "step": "distance", "cells": 1, "done": 1}]
+
+
+def test_fresh_computes_again_and_gets_the_same(folder: Path) -> None:
+    facts = json.loads(call(folder, *WORDS, "--fresh", "--json").output)
+    assert (facts["done"], facts["reused"]) == (1, 0)
+
+
+def test_a_narrower_run_adds_to_the_table(folder: Path) -> None:
+    words = [word if word != "mse" else "mae" for word in WORDS]
+    assert call(folder, *words).exit_code == 0
+    board = json.loads((folder / "store" / "boards" / "harness--perceptual.json").read_text())
+    assert {row["label"] for row in board["tables"][0]["rows"]} == {"harness/mse", "harness/mae"}
+
+
+def test_site_build(folder: Path, tmp_path: Path) -> None:
+    out = call(folder, "site", "build", "--site", str(tmp_path / "s")).output
+    assert "2 pages" in out
+    assert (tmp_path / "s" / "perceptual.html").is_file()
+
+
+def test_plugins(folder: Path) -> None:
+    facts = json.loads(call(folder, "plugins", "list", "--kind", "attack", "--json").output)
+    assert {c["kind"] for c in facts["components"]} == {"attack"}
+    text = call(folder, "plugins", "show", "square").output
+    for part in ("Andriushchenko", "queries", ">= 2", "10000", "Apache-2.0"):
+        assert part in text
+    call(folder, "plugins", "show", "sqare", raises=UsageError)
+
+
+def test_doctor_and_assets(folder: Path) -> None:
+    facts = json.loads(call(folder, "doctor", "--json").output)
+    assert facts["left_out"] == {}
+    assert "squeezenet1-1-features" in {a["name"] for a in json.loads(call(folder, "assets", "list", "--json").output)}
+    call(folder, "assets", "get", "nothing", raises=UsageError)
+
+
+def test_train_lists_recipes(folder: Path) -> None:
+    assert "harness/embedded-cnn" in call(folder, "train").output
+
+
+def test_no_colour_and_no_bars_outside_a_terminal(folder: Path) -> None:
+    assert "\x1b" not in call(folder, *WORDS, "--fresh").output

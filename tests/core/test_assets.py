@@ -1,0 +1,120 @@
+"""Assets are found, verified, and fetched in several goes if need be."""
+
+import hashlib
+import io
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from harness import assets
+from harness.assets import Asset
+from harness.errors import HarnessError, Unavailable
+
+CONTENT = bytes(range(256)) * 20_000
+
+
+def asset(**changes) -> Asset:
+    facts = {
+        "name": "weights", "file": "a/weights.bin", "sha256": hashlib.sha256(CONTENT).hexdigest(), "size": len(CONTENT),
+        "licence": "MIT", "source": "https://example.org", "address": "https://example.org/weights.bin",
+    }  # fmt: skip
+    return Asset(**(facts | changes))
+
+
+@pytest.fixture(autouse=True)
+def empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path / "shelf"))
+    monkeypatch.setattr(assets, "cache_folder", lambda: tmp_path / "cache")
+    return tmp_path
+
+
+class Answer(io.BytesIO):
+    """What a server sends; it breaks off after `breaks_after` bytes."""
+
+    def __init__(self, content: bytes, status: int, breaks_after: int | None = None) -> None:
+        super().__init__(content)
+        self.status, self.left = status, breaks_after
+
+    def read(self, size: int = -1) -> bytes:
+        if self.left is not None:
+            if self.left == 0:
+                raise ConnectionResetError("connection reset")
+            size = min(size, self.left)
+            self.left -= size
+        return super().read(size)
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, content: bytes, breaks: list[int | None], ranges: bool = True) -> list[str]:
+    asked: list[str] = []
+
+    def urlopen(request: urllib.request.Request, timeout: float) -> Answer:
+        wanted = request.get_header("Range") or ""
+        asked.append(wanted)
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and ranges else 0
+        return Answer(content[start:], 206 if start else 200, breaks.pop(0))
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    return asked
+
+
+def nothing(done: int, total: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def test_a_download_that_broke_off_goes_on(monkeypatch, tmp_path) -> None:
+    asked = serve(monkeypatch, CONTENT, [assets.CHUNK * 2, None])
+    with pytest.raises(HarnessError, match="broke off: connection reset; run the command again to go on"):
+        assets.download(asset(), nothing)
+    with pytest.raises(Unavailable):
+        asset().path()
+    path = assets.download(asset(), nothing)
+    assert asked == ["", f"bytes={assets.CHUNK * 2}-"]
+    assert path.read_bytes() == CONTENT
+    assert asset().path() == path
+
+
+def test_a_server_without_ranges_starts_anew(monkeypatch) -> None:
+    serve(monkeypatch, CONTENT, [assets.CHUNK, None], ranges=False)
+    with pytest.raises(HarnessError, match="broke off"):
+        assets.download(asset(), nothing)
+    assert assets.download(asset(), nothing).read_bytes() == CONTENT
+
+
+def test_a_web_page_instead_of_the_file_is_refused(monkeypatch, tmp_path) -> None:
+    serve(monkeypatch, b"<html>sign in</html>", [None])
+    with pytest.raises(HarnessError, match=r"a web page instead of the file\?"):
+        assets.download(asset(), nothing)
+    assert not list((tmp_path / "cache").rglob("*.*"))
+
+
+def test_the_shelf_comes_before_the_cache_and_damage_is_named(tmp_path) -> None:
+    for folder in ("shelf", "cache"):
+        (tmp_path / folder / "a").mkdir(parents=True)
+        (tmp_path / folder / "a" / "weights.bin").write_bytes(CONTENT)
+    assert asset().path() == tmp_path / "shelf" / "a" / "weights.bin"
+    (tmp_path / "shelf" / "a" / "weights.bin").write_bytes(CONTENT[:-1])
+    with pytest.raises(Unavailable, match="is damaged") as caught:
+        asset().path()
+    assert caught.value.remedy.endswith("harness assets get weights")
+
+
+def test_an_absent_asset_says_how_to_get_it() -> None:
+    with pytest.raises(Unavailable, match="get it with: harness assets get weights"):
+        asset().path()
+    with pytest.raises(Unavailable, match=r"get it with: see https://example\.org"):
+        asset(address="").path()
+
+
+@pytest.mark.parametrize("changes", [{"address": "http://example.org/x"}, {"sha256": "0"}, {"file": "/etc/passwd"}])
+def test_unsafe_assets_cannot_be_declared(changes) -> None:
+    with pytest.raises(ValueError, match="1 validation error"):
+        asset(**changes)
+
+
+def test_real_weights_are_found(shared_data, monkeypatch) -> None:
+    from harness.registry import installed
+
+    monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
+    metric = installed().one("metric", "lpips-squeeze")
+    metric.require()
