@@ -1,5 +1,6 @@
 """Killed runs go on, and plugins that misbehave fail their own cells only."""
 
+import functools
 import json
 import os
 import signal
@@ -59,7 +60,11 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
 def test_an_interrupted_run_says_so_and_keeps_what_is_finished(folder: Path) -> None:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1"]
     command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # a job in the background of a shell ignores the signal, and so would this test's child
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
+    )
     while len(list((folder / "store").glob("tasks/*/*.json"))) < 1:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
