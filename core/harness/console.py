@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,7 +20,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
-out = Console(highlight=False)
+PIPED_WIDTH = 200
+"""Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
+
+_piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
 err = Console(stderr=True, highlight=False)
 
 

@@ -42,7 +42,7 @@ def test_same_entry_point_name_in_two_packages_loads_both_and_a_second_label_is_
 
 def test_an_entry_point_declared_twice_is_named(install_packages) -> None:
     (point,) = install_packages("acme-smoothing")
-    other = EntryPoint("smoothing", "acme_other", "harness")
+    other = EntryPoint("smoothing", "no_such_module", "harness")
     vars(other)["dist"] = point.dist
     registry = build_registry(load_plugins([point, other]))
     assert ["declared twice" in f.reason for f in registry.failures] == [True]
