@@ -4,9 +4,12 @@ Song & Mittal (USENIX Security 2021), section 4.1: member if value >= threshold,
 maximises the balanced accuracy on the shadow model's rows of that class.
 """
 
-import torch
+from abc import abstractmethod
 
-from harness.api import MembershipQuery
+import torch
+from pydantic import Field
+
+from harness.api import InferMembership, MembershipEvaluator, MembershipQuery, Scores
 
 
 def best_threshold(values: torch.Tensor, member: torch.Tensor) -> torch.Tensor:
@@ -38,3 +41,23 @@ def margins(query: MembershipQuery, shadow: torch.Tensor, target: torch.Tensor, 
                 threshold[query.target_labels == label] = found
     scale = float(torch.finfo(target.dtype).max) / 4
     return target.clamp(-scale, scale) - threshold.clamp(-scale, scale)
+
+
+class ThresholdEvaluator(MembershipEvaluator):
+    """Compares a value of the model's output with a threshold learnt on shadow data."""
+
+    per_class: bool = Field(default=True, description="One threshold per class; otherwise one for all.")
+
+    @abstractmethod
+    def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return ``(n,)``, higher for members, from probabilities ``(n, classes)`` and int64 labels ``(n,)``."""
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: value minus threshold."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            shadow = self.value(query.shadow_outputs, query.shadow_labels)
+            target = self.value(query.target_outputs, query.target_labels)
+            return margins(query, shadow, target, self.per_class)
+
+        return infer

@@ -21,7 +21,6 @@ from harness.api import (
     MembershipTraining,
     Model,
     NotTestable,
-    Paper,
     Planned,
     Planner,
     Query,
@@ -48,6 +47,7 @@ from harness.api import (
     win_rates,
     win_table,
 )
+from harness_membership.study import STUDY
 
 ROLES = ("target", "shadow")
 FPR = 0.01
@@ -59,12 +59,7 @@ class MembershipTrack(Track):
     info = Info(
         id="harness/membership",
         version="1",
-        paper=Paper(
-            title="Systematic Evaluation of Privacy Risks of Machine Learning Models",
-            authors="Song & Mittal",
-            year=2021,
-            url="https://arxiv.org/abs/2003.10595",
-        ),
+        paper=STUDY,
     )
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."

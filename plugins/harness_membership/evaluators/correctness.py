@@ -6,7 +6,8 @@ Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Model
 
 import torch
 
-from harness.api import InferMembership, Info, MembershipEvaluator, MembershipQuery, Paper, Scores, hookimpl
+from harness.api import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from harness_membership.study import STUDY
 
 
 class Correctness(MembershipEvaluator):
@@ -15,12 +16,7 @@ class Correctness(MembershipEvaluator):
     info = Info(
         id="harness/correctness",
         version="1",
-        paper=Paper(
-            title="Systematic Evaluation of Privacy Risks of Machine Learning Models",
-            authors="Song & Mittal",
-            year=2021,
-            url="https://arxiv.org/abs/2003.10595",
-        ),
+        paper=STUDY,
     )
 
     def build(self, device: torch.device) -> InferMembership:

@@ -1,24 +1,8 @@
 """A second package that registers the labels of acme-smoothing."""
 
-import torch
-from pydantic import Field
+from acme_smoothing import MedianSmoothing
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-
-
-class MedianSmoothing(Purification):
-    """Replace every pixel by the median of its square neighbourhood."""
-
-    info = DefenseInfo(id="acme/median-smoothing", version="1.0", differentiable=True)
-    radius: int = Field(default=1, ge=1, le=7, description="Neighbourhood radius, px.")
-
-    def build(self, device: torch.device) -> Purifier:
-        def purify(images: Images, rng: ImageRng) -> Images:
-            side = 2 * self.radius + 1
-            padded = torch.nn.functional.pad(images, [self.radius] * 4, mode="reflect")
-            return padded.unfold(2, side, 1).unfold(3, side, 1).flatten(-2).median(dim=-1).values
-
-        return purify
+from harness.api import Purification, hookimpl
 
 
 @hookimpl

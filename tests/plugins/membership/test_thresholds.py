@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness_membership.evaluators.modified_entropy import negative_modified_entropy
+from harness_membership.evaluators.modified_entropy import ModifiedEntropy
 from harness_membership.thresholds import best_threshold
 
 
@@ -35,7 +35,7 @@ def test_without_members_nobody_is_one() -> None:
 
 def test_modified_entropy_is_zero_only_for_a_certain_right_answer() -> None:
     outputs = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    value = -negative_modified_entropy(outputs, torch.tensor([0, 0, 0]))
+    value = -ModifiedEntropy().value(outputs, torch.tensor([0, 0, 0]))
     assert value[0] == 0
     assert value[1] > 100
     assert abs(float(value[2]) - np.log(2)) < 1e-6
