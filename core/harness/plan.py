@@ -129,7 +129,8 @@ def _gap(component: Component) -> Missing | None:
 
 
 def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
-    parts = [step, *(f"{role}={label}" for role, label in shown.items())]
+    """Return what a cell is, without version numbers; a role with a dot measures the cell and does not name it."""
+    parts = [step, *(f"{role}={label}" for role, label in shown.items() if "." not in role)]
     return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
 
 
