@@ -106,7 +106,7 @@ def test_a_third_party_defense_stands_in_the_table(folder: Path, harness) -> Non
     (folder / "small.toml").write_text(SMALL.replace('"random-noise"]', '"median-smoothing"]'))
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
     result = harness(*words, cwd=folder, packages=("acme-smoothing",))
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     board = json.loads((folder / "store" / "boards" / "harness--iqa.json").read_text())
     labels = {row["label"] for row in board["tables"][0]["rows"]}
     assert labels == {"harness/none", "acme/median-smoothing", "acme/median-smoothing[radius=2]"}
