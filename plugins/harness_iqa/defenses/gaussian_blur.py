@@ -1,23 +1,17 @@
 """Gaussian blur."""
 
 import torch
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from harness_iqa.fields import OddSize
 
 
 class GaussianBlur(Purification):
     """Blur with a Gaussian kernel; the standard deviation is 0.15 times the kernel size plus 0.35 px."""
 
     info = DefenseInfo(id="harness/gaussian-blur", version="1", differentiable=True)
-    kernel: int = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
-
-    @field_validator("kernel")
-    @classmethod
-    def _odd(cls, kernel: int) -> int:
-        if kernel % 2 == 0:
-            raise ValueError(f"the kernel size must be odd, got {kernel}")
-        return kernel
+    kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""

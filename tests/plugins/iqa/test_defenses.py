@@ -1,0 +1,132 @@
+"""Purifications against independent implementations, on real photographs."""
+
+import io
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from harness.randomness import ImageRng
+from harness.registry import installed
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def photographs() -> np.ndarray:
+    """uint8 ``(4, 90, 122, 3)``: neither side is a multiple of 8."""
+    from skimage.data import astronaut, chelsea, coffee, rocket
+
+    return np.stack(
+        [np.ascontiguousarray(photo()[100:190, 80:202, :3]) for photo in (astronaut, chelsea, coffee, rocket)]
+    )
+
+
+def purified(label: str, photographs: np.ndarray) -> np.ndarray:
+    """Return float ``(N, H, W, 3)`` in grey levels."""
+    images = torch.tensor(photographs).permute(0, 3, 1, 2).float() / 255
+    found = installed().one("defense", label).build(CPU)(images, ImageRng(range(len(images))))
+    return found.permute(0, 2, 3, 1).mul(255).numpy()
+
+
+def one_by_one(function, photographs: np.ndarray) -> np.ndarray:
+    return np.stack([function(photo) for photo in photographs]).astype(np.float64)
+
+
+@pytest.mark.parametrize("kernel", [3, 7])
+def test_median_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
+    expected = one_by_one(lambda photo: cv2.medianBlur(photo, kernel), photographs)
+    np.testing.assert_allclose(purified(f"median-blur[kernel={kernel}]", photographs), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [3, 11])
+def test_gaussian_blur_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
+    def blur(photo: np.ndarray) -> np.ndarray:
+        sigma = 0.15 * kernel + 0.35
+        return cv2.GaussianBlur(photo.astype(np.float64), (kernel, kernel), sigma, borderType=cv2.BORDER_REFLECT_101)
+
+    np.testing.assert_allclose(
+        purified(f"gaussian-blur[kernel={kernel}]", photographs), one_by_one(blur, photographs), atol=1e-3
+    )
+
+
+def test_unsharp_adds_what_the_blur_takes_away(photographs: np.ndarray) -> None:
+    def sharpen(photo: np.ndarray) -> np.ndarray:
+        exact = photo.astype(np.float64)
+        return np.clip(2 * exact - cv2.GaussianBlur(exact, (5, 5), 1.0, borderType=cv2.BORDER_REFLECT_101), 0, 255)
+
+    np.testing.assert_allclose(purified("unsharp[kernel=5]", photographs), one_by_one(sharpen, photographs), atol=1e-3)
+
+
+@pytest.mark.parametrize("npp", [2, 16])
+def test_color_quantization_leaves_npp_levels(photographs: np.ndarray, npp: int) -> None:
+    expected = np.rint(photographs / 255 * (npp - 1)) / (npp - 1) * 255
+    np.testing.assert_allclose(purified(f"color-quantization[npp={npp}]", photographs), expected, atol=1e-3)
+
+
+def test_flip_mirrors(photographs: np.ndarray) -> None:
+    np.testing.assert_allclose(purified("flip", photographs), photographs[:, :, ::-1], atol=1e-3)
+
+
+def test_resize_is_pillows_and_upscale_comes_back_to_size(photographs: np.ndarray) -> None:
+    def shrink(photo: np.ndarray) -> np.ndarray:
+        return np.asarray(Image.fromarray(photo).resize((61, 45), Image.Resampling.BILINEAR))
+
+    np.testing.assert_allclose(purified("resize", photographs), one_by_one(shrink, photographs), atol=1.01)
+    assert purified("resize[scale=0.01]", photographs).shape == (4, 8, 8, 3)
+    back = purified("upscale", photographs)
+    assert back.shape == photographs.shape
+    assert 1 < np.abs(back - photographs).mean() < 20
+
+
+def test_crop_is_a_window_of_its_image_and_knows_small_ones(photographs: np.ndarray) -> None:
+    squares = purified("crop[size=20]", photographs)
+    places = set()
+    for square, photo in zip(squares, photographs, strict=True):
+        score = cv2.matchTemplate(photo.astype(np.float32), square.astype(np.float32), cv2.TM_SQDIFF)
+        top, left = np.unravel_index(score.argmin(), score.shape)
+        np.testing.assert_allclose(square, photo[top : top + 20, left : left + 20], atol=1e-3)
+        places.add((top, left))
+    assert len(places) == 4
+    assert purified("crop[size=100]", photographs).shape == (4, 90, 100, 3)
+
+
+def test_jpeg_is_pillows_and_diffjpeg_comes_near(photographs: np.ndarray) -> None:
+    def compress(photo: np.ndarray) -> np.ndarray:
+        code = io.BytesIO()
+        Image.fromarray(photo).save(code, "JPEG", quality=50)
+        return np.asarray(Image.open(code))
+
+    expected = one_by_one(compress, photographs)
+    np.testing.assert_allclose(purified("jpeg", photographs), expected, atol=1e-3)
+    error = np.square(purified("diffjpeg", photographs) - expected).mean(axis=(1, 2, 3))
+    assert (10 * np.log10(255**2 / error) > 30).all()
+
+
+def test_diffjpeg_is_near_pillow_on_the_kodak_photographs(shared_data) -> None:
+    paths = sorted((shared_data / "kodak").glob("*.png"))[:6]
+    for path in paths:
+        photo = np.asarray(Image.open(path).convert("RGB"))[None]
+        code = io.BytesIO()
+        Image.fromarray(photo[0]).save(code, "JPEG", quality=50)
+        error = np.square(purified("diffjpeg", photo)[0] - np.asarray(Image.open(code), dtype=np.float64)).mean()
+        assert 10 * np.log10(255**2 / error) >= 35, path.name
+
+
+def test_noise_has_its_deviation_and_rotation_its_limit(photographs: np.ndarray) -> None:
+    grey = np.full((4, 90, 122, 3), 128, dtype=np.uint8)
+    noise = purified("random-noise[sigma=0.05]", grey) - 128
+    assert noise.std() == pytest.approx(0.05 * 255, rel=0.02)
+    turned = purified("rotate[limit=1e-6]", photographs)
+    np.testing.assert_allclose(turned, photographs, atol=0.1)
+    assert np.abs(purified("rotate[limit=30]", photographs) - photographs).mean() > 5
+
+
+@pytest.mark.parametrize("label", ["gaussian-blur[kernel=4]", "median-blur[kernel=4]", "unsharp[kernel=2]"])
+def test_even_kernels_are_refused(label: str) -> None:
+    from harness.errors import UsageError
+
+    with pytest.raises(UsageError, match=r"must be odd|greater than or equal"):
+        installed().one("defense", label)
