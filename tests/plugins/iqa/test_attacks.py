@@ -11,6 +11,7 @@ from harness.running.target import MetricTarget
 from harness_iqa.attacks.korhonen import activity
 from harness_iqa.attacks.madc import Madc
 from harness_iqa.attacks.nes import Nes, laid
+from harness_iqa.attacks.patch_rs import PatchRs
 from harness_iqa.attacks.ssah import low_frequencies
 
 CPU = torch.device("cpu")
@@ -101,3 +102,14 @@ def test_nes_estimates_the_gradient_of_a_linear_score() -> None:
     cosine = torch.nn.functional.cosine_similarity(step.flatten(1), expected.flatten()[None])
     assert (cosine > 0.9).all()
     assert step[:, :, :8, :8].flatten(1).norm(dim=1) == pytest.approx([0.1, 0.1], rel=1e-3)
+
+
+def test_patch_rs_changes_one_square_of_pure_colours(photographs) -> None:
+    attack = PatchRs(area=50, queries=300)
+    assert [attack.changed(q) for q in (1, 2, 7, 31)] == [5, 3, 2, 1]
+    found, _ = attacked(attack, photographs)
+    for before, after in zip(photographs, found, strict=True):
+        rows, columns = torch.nonzero((before != after).any(dim=0), as_tuple=True)
+        assert int(rows.max() - rows.min()) < attack.side == 8
+        assert int(columns.max() - columns.min()) < attack.side
+        assert set(after[:, rows, columns].flatten().tolist()) <= {0.0, 1.0}
