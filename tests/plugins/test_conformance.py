@@ -102,7 +102,7 @@ def test_a_purification_treats_each_image_alone(defense, side: int) -> None:
 @pytest.mark.parametrize("attack", of(AttackRecipe))
 @pytest.mark.parametrize("strength", ["weak", "strong"])
 def test_an_attack_raises_the_score_within_its_budget_whatever_the_batch(attack, strength: str) -> None:
-    for name, few in (("queries", 60), ("steps", 5)):
+    for name, few in (("queries", 60), ("steps", 5), ("population", 12)):
         if name in type(attack).model_fields:
             attack = attack.with_parameters(**{name: few})
     if isinstance(attack, FittedAttack):

@@ -11,12 +11,13 @@ from harness.running.target import MetricTarget
 from harness_iqa.attacks.korhonen import activity
 from harness_iqa.attacks.madc import Madc
 from harness_iqa.attacks.nes import Nes, laid
+from harness_iqa.attacks.one_pixel import OnePixel
 from harness_iqa.attacks.patch_rs import PatchRs
 from harness_iqa.attacks.ssah import low_frequencies
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, AttackRecipe)]
-SMALL = {"queries": 200, "steps": 10, "pairs": 10}
+SMALL = {"queries": 200, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +114,14 @@ def test_patch_rs_changes_one_square_of_pure_colours(photographs) -> None:
         assert int(rows.max() - rows.min()) < attack.side == 8
         assert int(columns.max() - columns.min()) < attack.side
         assert set(after[:, rows, columns].flatten().tolist()) <= {0.0, 1.0}
+
+
+def test_one_pixel_finds_the_best_place_and_colour_of_a_score_that_is_known() -> None:
+    place = torch.linspace(0, 1, 12)[:, None] * torch.linspace(0, 1, 10)[None]
+    images = torch.zeros(2, 3, 12, 10)
+    window = MetricTarget(lambda x: (x * place).sum(dim=(1, 2, 3)), (0, 3), images=2, differentiable=False)
+    attack = OnePixel(pixels=1, population=60, generations=40)
+    found = attack.build(CPU)(images, window, ImageRng([1, 2]))
+    assert ((found > 0).any(dim=1).flatten(1).sum(dim=1) <= 1).all()
+    assert (window(found) > 0.9 * 3).all()
+    assert window.queries.tolist() == [60 * 41 + 1] * 2
