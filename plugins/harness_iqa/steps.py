@@ -17,8 +17,13 @@ def clean(context: StepContext) -> StepResult:
     images, metric = context.images(), context.build("metric")
     found = context.map(images, lambda positions, batch: {"score": metric(batch)})
     lower, upper = context.component("metric").bounds
-    span = {"lower": np.full(len(images), lower), "upper": np.full(len(images), upper)}
-    return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **span, **found})
+    facts = {
+        "lower": np.full(len(images), lower),
+        "upper": np.full(len(images), upper),
+        "labelled": [context.component("metric").info.labelled] * len(images),
+        "proxy": [images.proxy] * len(images),
+    }
+    return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
 
 
 def defended(context: StepContext) -> StepResult:
@@ -37,8 +42,10 @@ def purify(context: StepContext) -> StepResult:
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         return _distances(context, "", _as_large(_purified(context, images, positions, batch), batch), batch)
 
+    streams = context.rng(images.names, "timing")
+
     def timed(batch: torch.Tensor) -> torch.Tensor:
-        return defense(batch, context.rng(images.names[: len(batch)], "timing"))
+        return defense(batch, streams.slice(0, len(batch)))
 
     rows = {"name": list(images.names), **context.map(images, measure)}
     return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})

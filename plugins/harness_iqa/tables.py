@@ -111,10 +111,16 @@ def _overall(query: Query, rows: Columns) -> Table:
         columns=_columns(),
         rows=tuple(table_rows),
         ranked_by="fixed_d",
-        note="Networks and quality labels are embedded proxies (severity order), not the published metrics."
-        if all("embedded" in str(m) for m in np.unique(rows["metric"]))
-        else "",
+        note=_note(query),
     )
+
+
+def _note(query: Query) -> str:
+    """Say which metrics carry a label, and what stands in for human quality labels."""
+    kinds = query("SELECT DISTINCT metric, labelled FROM clean WHERE labelled <> '' ORDER BY ALL")
+    proxies = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
+    parts = [f"{metric}: {label}" for metric, label in zip(kinds["metric"], kinds["labelled"], strict=True)]
+    return ". ".join([*parts, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])
 
 
 def _columns() -> tuple[ColumnSpec, ...]:

@@ -76,8 +76,8 @@ class IqaTrack(Track):
     def steps(self) -> Mapping[str, Step]:
         """Return the kinds of task."""
         return {
-            "clean": Step(steps.clean, "1"),
-            "purify": Step(steps.purify, "1"),
+            "clean": Step(steps.clean, "2"),
+            "purify": Step(steps.purify, "2"),
             "defended": Step(steps.defended, "1"),
             "fit": Step(steps.fit, "1"),
             "attack": Step(steps.attack, "1"),

@@ -26,7 +26,7 @@ class MetricInfo(Info):
     unit: str = ""
     differentiable: bool = True
     labelled: str = ""
-    """Shown beside the name wherever the metric appears, as "embedded" or "proxy"."""
+    """What readers of a table must know of it, in a word, as "embedded" or "proxy"."""
 
     @model_validator(mode="after")
     def _ordered(self) -> MetricInfo:

@@ -159,8 +159,8 @@ class Query(Protocol):
         """Run DuckDB SQL; return columns.
 
         Each step is a view of its name (dashes become underscores) with the rows of all its tasks and, per row, the
-        label of every component by role, every option, and `task`. The view ``tasks`` holds a row per task: `task`,
-        `step`, roles, options and facts. A view without rows does not exist: see `steps`.
+        label of every component by role, every option, every fact and `task`. The view ``<step>_tasks`` holds a row per
+        task. A step without results has no view: see `steps`.
         """
 
     @property

@@ -5,12 +5,13 @@ takes the signed horizontal Sobel response of the first image of a batch; here e
 magnitude of the gradient.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 
-from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
-from harness_iqa.adam import minimise
+from harness.api import Attack, AttackInfo, Images, Paper, Target, hookimpl
+from harness_iqa.adam_attack import STRENGTHS, AdamAttack
 
 LUMA = (0.299, 0.587, 0.114)
 SOBEL = ((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0))
@@ -31,7 +32,7 @@ def activity(images: Images) -> torch.Tensor:
     return torch.maximum(F.max_pool2d(scaled, (5, 3), 1, (2, 1)), F.max_pool2d(scaled, (3, 5), 1, (1, 2)))
 
 
-class Korhonen(Attack):
+class Korhonen(AdamAttack):
     """Adam on the score, the gradient masked by a map of spatial activity."""
 
     info = AttackInfo(
@@ -39,11 +40,7 @@ class Korhonen(Attack):
         version="1",
         access="white_box",
         norm="linf",
-        strengths={
-            "weak": {"learning_rate": 0.2 / 255},
-            "medium": {"learning_rate": 0.4 / 255},
-            "strong": {"learning_rate": 0.8 / 255},
-        },
+        strengths=STRENGTHS,
         paper=Paper(
             title="Adversarial attacks against blind image quality assessment models",
             authors="Korhonen & You",
@@ -51,20 +48,14 @@ class Korhonen(Attack):
             url="https://doi.org/10.1145/3552469.3555715",
         ),
     )
-    learning_rate: float = Field(default=0.005, gt=0, le=1, description="Of Adam, in units of the pixel range.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
 
-    def budget(self) -> Budget:
-        """Return one score per step; the distance is not bounded."""
-        return Budget(queries=self.iterations)
+    def loss(self, images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
+        """Return minus the score."""
+        return lambda x: -target(x)
 
-    def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
-        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            return minimise(lambda x: -target(x), images, self.learning_rate, self.iterations, activity(images))
-
-        return perturb
+    def mask(self, images: Images) -> torch.Tensor:
+        """Return the activity map of each image."""
+        return activity(images)
 
 
 @hookimpl

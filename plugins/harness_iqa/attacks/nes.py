@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 
 from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from harness_iqa.tiles import laid
 
 
 class Nes(Attack):
@@ -56,13 +57,6 @@ class Nes(Attack):
             return attacked
 
         return perturb
-
-
-def laid(tiles: torch.Tensor, images: Images) -> torch.Tensor:
-    """Repeat tiles ``(..., t, t)`` from the upper left corner over the size of the images."""
-    down, across = (-(-length // tiles.shape[-1]) for length in images.shape[2:])
-    repeated = tiles.repeat(*[1] * (tiles.ndim - 2), down, across)
-    return repeated[..., : images.shape[2], : images.shape[3]]
 
 
 @hookimpl

@@ -10,9 +10,8 @@ import torch
 from pydantic import Field
 
 from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from harness_iqa.random_search import share
 
-HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
-"""Queries, of 10,000, after which the share of the patch that changes is halved."""
 PLACE_EVERY = 4
 """Every so many queries a new place is proposed, otherwise new colours."""
 REACH = 0.75
@@ -50,9 +49,8 @@ class PatchRs(Attack):
         return Budget(radius=self.side**2, queries=self.queries)
 
     def changed(self, query: int) -> int:
-        """Return the side of the square that changes at a query, px; the schedule is stretched to the query budget."""
-        halved = sum(10_000 * query / self.queries > after for after in HALVINGS)
-        return max(1, int((self.p / 2**halved) ** 0.5 * self.side))
+        """Return the side of the square that changes at a query, px."""
+        return max(1, int(share(self.p, query, self.queries) ** 0.5 * self.side))
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack."""

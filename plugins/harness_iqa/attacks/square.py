@@ -8,9 +8,7 @@ import torch
 from pydantic import Field
 
 from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
-
-HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
-"""Queries, of 10,000, after which the share of changed pixels is halved."""
+from harness_iqa.random_search import share
 
 
 class Square(Attack):
@@ -38,9 +36,8 @@ class Square(Attack):
         return Budget(radius=self.eps, queries=self.queries)
 
     def side(self, query: int, height: int, width: int) -> int:
-        """Return the side of the square at a query, px; the schedule is stretched to the query budget."""
-        halved = sum(10_000 * query / self.queries > after for after in HALVINGS)
-        return max(1, min(round((self.p / 2**halved * height * width) ** 0.5), height, width))
+        """Return the side of the square at a query, px."""
+        return max(1, min(round((share(self.p, query, self.queries) * height * width) ** 0.5), height, width))
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack."""

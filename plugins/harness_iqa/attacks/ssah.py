@@ -4,12 +4,14 @@ Luo et al., "Frequency-driven Imperceptible Adversarial Attack on Semantic Simil
 constraint of section 3.3; the score takes the place of the semantic similarity, as in Guardians of Image Quality.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
-from harness_iqa.adam import minimise
+from harness.api import Attack, AttackInfo, Images, Paper, Target, hookimpl
+from harness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 
 
 def low_frequencies(images: Images) -> Images:
@@ -19,7 +21,7 @@ def low_frequencies(images: Images) -> Images:
     return F.avg_pool2d(even, 2).repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
 
 
-class Ssah(Attack):
+class Ssah(AdamAttack):
     """Adam on the score and on the distance of the low frequencies."""
 
     info = AttackInfo(
@@ -27,11 +29,7 @@ class Ssah(Attack):
         version="1",
         access="white_box",
         norm="linf",
-        strengths={
-            "weak": {"learning_rate": 0.2 / 255},
-            "medium": {"learning_rate": 0.4 / 255},
-            "strong": {"learning_rate": 0.8 / 255},
-        },
+        strengths=STRENGTHS,
         paper=Paper(
             title="Frequency-driven Imperceptible Adversarial Attack on Semantic Similarity",
             authors="Luo et al.",
@@ -40,26 +38,17 @@ class Ssah(Attack):
         ),
     )
     learning_rate: float = Field(default=0.001, gt=0, le=1, description="Of Adam, in units of the pixel range.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
     weight: float = Field(default=0.1, ge=0, description="Of the low-frequency distance, a sum over pixels.")
 
-    def budget(self) -> Budget:
-        """Return one score per step; the distance is not bounded."""
-        return Budget(queries=self.iterations)
+    def loss(self, images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
+        """Return the weighted distance of the low frequencies minus the score over its range."""
+        low = low_frequencies(images)
 
-    def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
+        def cost(x: Images) -> torch.Tensor:
+            kept = F.smooth_l1_loss(low_frequencies(x), low, reduction="none").sum(dim=(1, 2, 3))
+            return self.weight * kept - relative(target(x), target)
 
-        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            low = low_frequencies(images)
-
-            def loss(x: Images) -> torch.Tensor:
-                kept = F.smooth_l1_loss(low_frequencies(x), low, reduction="none").sum(dim=(1, 2, 3))
-                return self.weight * kept - target(x) / (target.upper - target.lower)
-
-            return minimise(loss, images, self.learning_rate, self.iterations)
-
-        return perturb
+        return cost
 
 
 @hookimpl

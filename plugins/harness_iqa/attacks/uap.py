@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 
 from harness.api import AttackInfo, Budget, FittedAttack, ImageRng, Images, Paper, Perturb, Progress, Target, hookimpl
+from harness_iqa.tiles import laid
 
 CLIP = 0.1
 """Largest entry of a tile, in units of the pixel range."""
@@ -54,7 +55,7 @@ class Uap(FittedAttack):
         for _ in range(self.epochs):
             for chosen in torch.randperm(len(images), generator=rng).split(self.batch):
                 batch = images[chosen.to(images.device)]
-                loss = -target((batch + _laid(tile, batch)).clamp(0, 1)).mean()
+                loss = -target((batch + laid(tile, batch)).clamp(0, 1)).mean()
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
@@ -69,15 +70,9 @@ class Uap(FittedAttack):
         tile = self.amplitude * fitted["tile"].to(device)
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            return (images + _laid(tile, images)).clamp(0, 1)
+            return (images + laid(tile, images)).clamp(0, 1)
 
         return perturb
-
-
-def _laid(tile: torch.Tensor, images: Images) -> torch.Tensor:
-    """Repeat the tile from the upper left corner over the size of the images."""
-    down, across = (-(-length // side) for length, side in zip(images.shape[2:], tile.shape[2:], strict=True))
-    return tile.repeat(1, 1, down, across)[:, :, : images.shape[2], : images.shape[3]]
 
 
 @hookimpl

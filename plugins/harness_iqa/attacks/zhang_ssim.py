@@ -4,16 +4,17 @@ Zhang, Li, Min, Zhai, Guo, Yang & Ma, "Perceptual Attacks of No-Reference Image 
 (NeurIPS 2022), the Lagrangian form, with SSIM as the fidelity term.
 """
 
-import torch
-from pydantic import Field
+from collections.abc import Callable
 
-from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
-from harness_iqa.adam import minimise
+import torch
+
+from harness.api import Attack, AttackInfo, Images, Paper, Target, hookimpl
+from harness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 
 WINDOW = 11
 
 
-class ZhangSsim(Attack):
+class ZhangSsim(AdamAttack):
     """Adam on the score and on 1 - SSIM (11x11 Gaussian window)."""
 
     info = AttackInfo(
@@ -21,11 +22,7 @@ class ZhangSsim(Attack):
         version="1",
         access="white_box",
         norm="linf",
-        strengths={
-            "weak": {"learning_rate": 0.2 / 255},
-            "medium": {"learning_rate": 0.4 / 255},
-            "strong": {"learning_rate": 0.8 / 255},
-        },
+        strengths=STRENGTHS,
         paper=Paper(
             title="Perceptual Attacks of No-Reference Image Quality Models with Human-in-the-Loop",
             authors="Zhang et al.",
@@ -33,25 +30,12 @@ class ZhangSsim(Attack):
             url="https://arxiv.org/abs/2210.00933",
         ),
     )
-    learning_rate: float = Field(default=0.005, gt=0, le=1, description="Of Adam, in units of the pixel range.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
 
-    def budget(self) -> Budget:
-        """Return one score per step; the distance is not bounded."""
-        return Budget(queries=self.iterations)
-
-    def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
+    def loss(self, images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
+        """Return 1 - SSIM minus the score over its range."""
         from kornia.metrics import ssim
 
-        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            def loss(x: Images) -> torch.Tensor:
-                similarity = ssim(x, images, WINDOW).mean(dim=(1, 2, 3))
-                return 1 - similarity - target(x) / (target.upper - target.lower)
-
-            return minimise(loss, images, self.learning_rate, self.iterations)
-
-        return perturb
+        return lambda x: 1 - ssim(x, images, WINDOW).mean(dim=(1, 2, 3)) - relative(target(x), target)
 
 
 @hookimpl

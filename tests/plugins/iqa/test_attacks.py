@@ -10,10 +10,11 @@ from harness.running.checks import check_budget
 from harness.running.target import MetricTarget
 from harness_iqa.attacks.korhonen import activity
 from harness_iqa.attacks.madc import Madc
-from harness_iqa.attacks.nes import Nes, laid
+from harness_iqa.attacks.nes import Nes
 from harness_iqa.attacks.one_pixel import OnePixel
 from harness_iqa.attacks.patch_rs import PatchRs
 from harness_iqa.attacks.ssah import low_frequencies
+from harness_iqa.tiles import laid
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, AttackRecipe)]

@@ -1,0 +1,9 @@
+"""The schedule of the square and patch attacks, in queries of 10,000."""
+
+HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+"""Queries after which the share of changed pixels is halved."""
+
+
+def share(initial: float, query: int, queries: int) -> float:
+    """Return the share of pixels that changes at a query; the schedule is stretched to the query budget."""
+    return initial / 2 ** sum(10_000 * query / queries > after for after in HALVINGS)
