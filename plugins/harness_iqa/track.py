@@ -76,7 +76,7 @@ class IqaTrack(Track):
     def steps(self) -> Mapping[str, Step]:
         """Return the kinds of task."""
         return {
-            "clean": Step(steps.clean, "2"),
+            "clean": Step(steps.clean, "3"),
             "purify": Step(steps.purify, "2"),
             "defended": Step(steps.defended, "1"),
             "fit": Step(steps.fit, "1"),

@@ -26,7 +26,7 @@ class MetricInfo(Info):
     unit: str = ""
     differentiable: bool = True
     labelled: str = ""
-    """What readers of a table must know of it, in a word, as "embedded" or "proxy"."""
+    """What readers of a table must know of it, in a few words: "a small network trained for this package"."""
 
     @model_validator(mode="after")
     def _ordered(self) -> MetricInfo:

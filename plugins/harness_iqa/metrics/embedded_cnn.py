@@ -15,7 +15,7 @@ class EmbeddedCnn(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(-8.529, 0.09),
         unit="minus severity",
-        labelled="embedded",
+        labelled="a small network trained for this package",
     )
 
     def build(self, device: torch.device) -> NoReferenceScore:

@@ -15,7 +15,7 @@ class EmbeddedResidual(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(-7.405, -0.162),
         unit="minus severity",
-        labelled="embedded",
+        labelled="a small network trained for this package",
     )
 
     def build(self, device: torch.device) -> NoReferenceScore:
