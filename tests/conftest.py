@@ -24,6 +24,14 @@ def shared_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def assets_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let components find the real weights and parameters, where this machine has them."""
+    folder = Path(os.environ.get("HARNESS_TEST_DATA", SHARED))
+    if folder.is_dir():
+        monkeypatch.setenv("HARNESS_ASSETS", str(folder))
+
+
 def install(folder: Path, *names: str) -> Path:
     """Lay out packages of tests/packages in a folder as an installer would: module and metadata."""
     for name in names:

@@ -1,6 +1,6 @@
 """The one door for plugin authors: everything a plugin may use stands here."""
 
-from harness.assets import Asset
+from harness.assets import Asset, cache_folder, data_folder
 from harness.contracts.attack import (
     Attack,
     AttackInfo,
@@ -59,9 +59,10 @@ from harness.hookspecs import API_VERSION, hookimpl
 from harness.randomness import ImageRng, derive_seed, generator, seeded_init
 from harness.results import ColumnSpec, Row, Table, Value
 from harness.stats.bootstrap import Interval, interval, mean_interval
-from harness.stats.correlation import correlate, spearman_rows
+from harness.stats.correlation import correlate, pearson_rows, spearman_rows
 from harness.stats.pairwise import bradley_terry, win_rates
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
+from harness.stats.sampling import KruskalWallis, kruskal_wallis
 from harness.tabulate import cube, mean_value, missing, value_of, win_table
 from harness.types import Gradients, Images, Scores
 
@@ -91,6 +92,7 @@ __all__ = [
     "InferMembership",
     "Info",
     "Interval",
+    "KruskalWallis",
     "MembershipDefenseInfo",
     "MembershipEvaluator",
     "MembershipQuery",
@@ -138,15 +140,19 @@ __all__ = [
     "auc",
     "balanced_accuracy",
     "bradley_terry",
+    "cache_folder",
     "correlate",
     "cube",
+    "data_folder",
     "derive_seed",
     "generator",
     "hookimpl",
     "interval",
+    "kruskal_wallis",
     "mean_interval",
     "mean_value",
     "missing",
+    "pearson_rows",
     "seeded_init",
     "spearman_rows",
     "tpr_at_fpr",

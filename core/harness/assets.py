@@ -26,15 +26,16 @@ class Asset(BaseModel):
     """A file by name, with the digest that it must have.
 
     `file` is the path inside an asset folder, `address` where it can be downloaded (empty: it must be put there by
-    hand, `source` says from where).
+    hand, `source` says from where). `sha256` may be the first digits only, where the publisher names no more of them,
+    and empty where none is published: such a file is opened as weights only, and its tensors must fit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
     file: str = Field(pattern=r"^[^/\\][^\\]*$")
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size: int = Field(ge=1, description="bytes")
+    sha256: str = Field(pattern=r"^([0-9a-f]{8,64})?$")
+    size: int = Field(default=0, ge=0, description="bytes; 0: not known")
     licence: str
     source: str
     address: str = Field(default="", pattern=r"^(https://.*)?$")
@@ -45,14 +46,19 @@ class Asset(BaseModel):
             candidate = folder / self.file
             if candidate.is_file():
                 stat = candidate.stat()
-                if _sha256(candidate, stat.st_size, stat.st_mtime_ns) == self.sha256:
+                if self.fits(_sha256(candidate, stat.st_size, stat.st_mtime_ns)):
                     return candidate
                 raise Unavailable(
                     f"{candidate} is damaged: sha256 is not {self.sha256[:12]}…",
                     f"rm {candidate}; harness assets get {self.name}",
                 )
-        remedy = f"harness assets get {self.name}" if self.address else f"see {self.source}"
+        by_hand = f"put it at {cache_folder() / self.file}, from {self.source}"
+        remedy = f"harness assets get {self.name}" if self.address else by_hand
         raise Unavailable(f"asset {self.name} is not on this machine", remedy)
+
+    def fits(self, digest: str) -> bool:
+        """Say whether a whole sha256 is that of this file."""
+        return digest.startswith(self.sha256)
 
 
 def cache_folder() -> Path:
@@ -64,6 +70,14 @@ def folders() -> list[Path]:
     """Return where assets are looked for, first match wins."""
     listed = [Path(part) for part in os.environ.get("HARNESS_ASSETS", "").split(os.pathsep) if part]
     return [*listed, cache_folder()]
+
+
+def data_folder(name: str, source: str) -> Path:
+    """Return the folder `name` inside the first asset folder that has it; raises `Unavailable` when none does."""
+    for folder in folders():
+        if (folder / name).is_dir():
+            return folder / name
+    raise Unavailable(f"data set {name} is not on this machine", f"put it into {folders()[0] / name}, from {source}")
 
 
 def add_folder(folder: Path) -> None:
@@ -80,10 +94,10 @@ def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
     part = final.with_name(final.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.exists() else 0
-    if have < asset.size:
+    if not asset.size or have < asset.size:
         _fetch(asset, part, have, progress)
     found = _sha256(part, part.stat().st_size, part.stat().st_mtime_ns)
-    if found != asset.sha256:
+    if not asset.fits(found):
         part.unlink()
         raise HarnessError(
             f"{asset.address} did not give {asset.name}: expected sha256 {asset.sha256[:12]}…, got {found[:12]}… "
@@ -106,7 +120,7 @@ def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], N
                     file.write(chunk)
                     done += len(chunk)
                     progress(done, asset.size)
-                    if done > asset.size:
+                    if asset.size and done > asset.size:
                         break
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise HarnessError(

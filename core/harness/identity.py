@@ -30,6 +30,8 @@ class ComponentRef(BaseModel):
     version: str
     label: str
     parameters: Mapping[str, Any]
+    content: str = ""
+    """Digest of files that the parameters only point to."""
 
     def identity(self) -> dict[str, Any]:
         """Return what a result depends on: the label is left out, it follows from the rest."""
@@ -38,6 +40,7 @@ class ComponentRef(BaseModel):
             "id": self.id,
             "version": self.version,
             "parameters": dict(self.parameters),
+            **({"content": self.content} if self.content else {}),
         }
 
 

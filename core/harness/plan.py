@@ -190,9 +190,14 @@ def _named(registry: Registry, kind: str, names: Sequence[str]) -> list[Componen
             for component in registry.find(kind, name[1:]):
                 taken.pop(component.label, None)
             continue
-        found = registry.of_kind(kind) if name == "*" else registry.find(kind, name)
+        found = _all(registry, kind, name) if name in ("*", "*[*]") else registry.find(kind, name)
         taken.update((component.label, component) for component in found)
     return list(taken.values())
+
+
+def _all(registry: Registry, kind: str, name: str) -> list[Component]:
+    every = registry.of_kind(kind)
+    return every if name == "*" else [variant for component in every for variant in component.variants()]
 
 
 def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:

@@ -54,17 +54,24 @@ class Registry:
     def find(self, kind: str, name: str) -> list[Component]:
         """Return the components a name means: a label, an id, a method without its owner, or ``id[field=value]``.
 
-        Raises `UsageError` when the name means nothing, several owners, or has invalid parameters.
+        ``id[*]`` means all values of its parameter study, ``id:value`` gives the text after the colon to the one field
+        that the component calls its address. Raises `UsageError` when the name means nothing, several owners, or has
+        invalid parameters.
         """
         exact = self.entries.get((kind, name))
         if exact is not None:
             return [exact.component]
+        addressed = self._addressed(kind, name)
+        if addressed is not None:
+            return [addressed]
         match = _LABEL.match(name)
         ids = self._ids(kind, match["name"]) if match else []
         if len(ids) > 1:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
         if not ids or match is None:
             raise UsageError(f"no {kind} is called {name!r}.{self._nearest(kind, name)}")
+        if match["parameters"] == "*":
+            return [v for c in self.of_kind(kind) if c.info.id == ids[0] for v in c.variants()]
         if match["parameters"] is not None:
             template = self._classes[kind, ids[0]].component
             return [_with_parameters(template, match["parameters"])]
@@ -83,6 +90,14 @@ class Registry:
         except KeyError:
             raise PluginError(f"{ref.kind} {ref.id} is not installed; install the package that registers it") from None
         return type(template).model_validate(dict(ref.parameters))
+
+    def _addressed(self, kind: str, name: str) -> Component | None:
+        scheme, colon, rest = name.partition(":")
+        ids = self._ids(kind, scheme) if colon and "[" not in scheme else []
+        if len(ids) != 1 or not rest:
+            return None
+        template = type(self._classes[kind, ids[0]].component)
+        return template.model_validate({template.address: rest}) if template.address else None
 
     def _ids(self, kind: str, name: str) -> list[str]:
         ids = [id for k, id in self._classes if k == kind]

@@ -17,6 +17,8 @@ from harness.api import ImageDataset, ImageSet, Info, derive_seed, hookimpl
 Array = np.ndarray
 TEST = ("astronaut", "chelsea", "china", "rocket")
 TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
+TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
+"""Further training photographs for the ladder; some are grey."""
 SEVERITIES = (1, 2, 3, 4, 5)
 
 
@@ -32,7 +34,8 @@ def photograph(name: str) -> Array:
     if name.startswith("motorcycle"):
         folder = skimage.data.__path__[0]
         return np.ascontiguousarray(skimage.io.imread(f"{folder}/{name}.png")[..., :3])
-    return np.ascontiguousarray(getattr(skimage.data, name)()[..., :3])
+    found = getattr(skimage.data, name)()
+    return np.ascontiguousarray(found[..., :3] if found.ndim == 3 else np.stack([found] * 3, axis=-1))
 
 
 def crops(name: str, size: int, count: int) -> list[Array]:
@@ -85,7 +88,7 @@ FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
 class SeverityLadder(ImageDataset):
     """Crops of real photographs, clean and in five severities of four distortions; labels are a proxy."""
 
-    info = Info(id="harness/severity-ladder", version="1")
+    info = Info(id="harness/severity-ladder", version="2")
     split: Literal["test", "train"] = Field(default="test", description="Photographs; no photograph is in both.")
     size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
     per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
@@ -94,7 +97,7 @@ class SeverityLadder(ImageDataset):
     def build(self, device: torch.device) -> ImageSet:
         """Return the clean crops and their distortions; severity 0 is clean."""
         names, stack, columns = [], [], {"mos": [], "reference": [], "family": [], "severity": []}
-        for source in TEST if self.split == "test" else TRAIN:
+        for source in TEST if self.split == "test" else (*TRAIN, *TEXTURES):
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
                 reference = f"{source}-{position}"
                 rungs = [("clean", 0), *((family, s) for s in self.severities for family in FAMILIES)]

@@ -1,6 +1,5 @@
 """What the attacks share that run Adam on the pixels: they differ in what they minimise."""
 
-from abc import abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -16,6 +15,9 @@ STRENGTHS = {
 """Ten steps at these rates reach an L-infinity distance of about 2, 4 and 8 /255."""
 
 
+Loss = Callable[[Images, Target], Callable[[Images], torch.Tensor]]
+
+
 class AdamAttack(Attack):
     """Adam on the pixels of a batch, element by element, so that no image depends on another."""
 
@@ -26,24 +28,20 @@ class AdamAttack(Attack):
         """Return one score per step; the distance is not bounded."""
         return Budget(queries=self.iterations)
 
-    @abstractmethod
-    def loss(self, images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
-        """Return what is minimised: ``(N, 3, H, W)`` -> ``(N,)``, given the images to attack."""
+    def descend(self, loss: Loss, mask: Callable[[Images], torch.Tensor] | None = None) -> Perturb:
+        """Return the attack that minimises ``loss(images, target)``, a function ``(N, 3, H, W)`` -> ``(N,)``.
 
-    def mask(self, images: Images) -> torch.Tensor | None:
-        """Return what the gradient is multiplied by before Adam sees it, or None."""
-        return None
-
-    def build(self, device: torch.device) -> Perturb:
-        """Return the attack; NaN in a gradient counts as zero."""
+        `mask`: what the gradient is multiplied by before Adam sees it, given the images. NaN in a gradient counts as
+        zero.
+        """
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            loss, mask = self.loss(images, target), self.mask(images)
+            cost, weight = loss(images, target), mask(images) if mask else 1.0
             x = images.detach().clone().requires_grad_(True)
             optimiser = torch.optim.Adam([x], lr=self.learning_rate)
             for _ in range(self.iterations):
-                (gradient,) = torch.autograd.grad(loss(x).sum(), x)
-                x.grad = gradient.nan_to_num() if mask is None else gradient.nan_to_num() * mask
+                (gradient,) = torch.autograd.grad(cost(x).sum(), x)
+                x.grad = gradient.nan_to_num() * weight
                 optimiser.step()
                 with torch.no_grad():
                     x.clamp_(0, 1)

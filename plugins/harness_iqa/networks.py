@@ -1,4 +1,4 @@
-"""The two small quality networks whose weights ship with this package."""
+"""The three small quality networks whose weights ship with this package."""
 
 import json
 from importlib.resources import files
@@ -47,6 +47,52 @@ class ResidualQuality(nn.Module):
             for block in blocks:
                 x = block(x)
         return self.head(_pooled(x)).flatten()
+
+
+class TransformerQuality(nn.Module):
+    """A convolutional stem of 8x8 px, three transformer layers without positions, mean and deviation of the tokens.
+
+    Dosovitskiy et al., "An Image is Worth 16x16 Words" (ICLR 2021), with the convolutional stem of Xiao et al. (NeurIPS
+    2021).
+    """
+
+    def __init__(self, width: int = 64, layers: int = 3) -> None:
+        super().__init__()
+        ins = (3, width // 4, width // 2)
+        outs = (*ins[1:], width)
+        self.stem = nn.ModuleList(nn.Conv2d(i, o, 3, 2, 1) for i, o in zip(ins, outs, strict=True))
+        self.layers = nn.ModuleList(_Layer(width) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Sequential(nn.Linear(2 * width, 32), nn.SiLU(), nn.Linear(32, 1))
+        _initialise(self)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = _detail(images)
+        for layer in self.stem:
+            x = F.silu(layer(x))
+        tokens = x.flatten(2).transpose(1, 2)
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return self.head(_pooled(self.norm(tokens).transpose(1, 2)[..., None])).flatten()
+
+
+class _Layer(nn.Module):
+    """Self-attention and a perceptron, each behind a layer norm and beside a shortcut."""
+
+    HEADS = 4
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.perceptron = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, length, width = x.shape
+        parts = self.qkv(self.first(x)).view(n, length, 3, self.HEADS, -1).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(n, length, width)
+        x = x + self.out(mixed)
+        return x + self.perceptron(self.second(x))
 
 
 class _Block(nn.Module):

@@ -6,16 +6,21 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from harness.api import FittedAttack, ImageSet, Output, StepContext, StepResult
+from harness.api import FittedAttack, ImageSet, Output, Purification, StepContext, StepResult
+from harness_iqa.sampling import colourfulness, spatial_information
 
 CLOSENESS = "distance."
 """Roles of the full-reference metrics: ``distance.<column>``."""
 
 
 def clean(context: StepContext) -> StepResult:
-    """Score every image: f(x)."""
+    """Score every image, f(x), and measure what subsets are drawn by."""
     images, metric = context.images(), context.build("metric")
-    found = context.map(images, lambda positions, batch: {"score": metric(batch)})
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"score": metric(batch), "si": spatial_information(batch), "cf": colourfulness(batch)}
+
+    found = context.map(images, measure)
     lower, upper = context.component("metric").bounds
     facts = {
         "lower": np.full(len(images), lower),
@@ -47,7 +52,9 @@ def purify(context: StepContext) -> StepResult:
     def timed(batch: torch.Tensor) -> torch.Tensor:
         return defense(batch, streams.slice(0, len(batch)))
 
-    rows = {"name": list(images.names), **context.map(images, measure)}
+    recipe: Purification = context.component("defense")
+    kind = {"group": [recipe.info.group] * len(images), "entry": [recipe.without_grid().label] * len(images)}
+    rows = {"name": list(images.names), **kind, **context.map(images, measure)}
     return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
 
 
@@ -85,7 +92,8 @@ def attack(context: StepContext) -> StepResult:
 
     found = context.map(images, measure)
     stacks = {name: found.pop(name) for name in list(found) if name.startswith("images-")}
-    return StepResult(rows={"name": list(images.names), **found}, arrays=stacks)
+    kind = {"access": [recipe.info.access] * len(images), "norm": [recipe.info.norm] * len(images)}
+    return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
 
 
 def evaluate(context: StepContext) -> StepResult:
@@ -103,6 +111,17 @@ def evaluate(context: StepContext) -> StepResult:
             **_distances(context, "attacked_", shown, attacked),
             **_distances(context, "defended_", shown, shown_clean),
         }
+
+    return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
+
+
+def transfer(context: StepContext) -> StepResult:
+    """Score images that were attacked through one defense behind another one."""
+    images, metric = context.images(), context.build("metric")
+    attacked_images = _stored(images, context.need("attacked"))
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"score": metric(_purified(context, images, positions, attacked_images(positions).to(batch.device)))}
 
     return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
 

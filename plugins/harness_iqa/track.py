@@ -1,6 +1,7 @@
 """Track 1: defenses against attacks on no-reference image-quality metrics."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from pydantic import Field
 
@@ -23,9 +24,8 @@ from harness.api import (
     hookimpl,
 )
 from harness_iqa import steps
-from harness_iqa.tables import all_tables
+from harness_iqa.tables import BASELINE, all_tables
 
-BASELINE = "harness/none"
 DISTANCES = {
     "psnr": "harness/psnr",
     "ssim": "harness/ssim-uniform7",
@@ -53,7 +53,15 @@ class IqaTrack(Track):
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
-    adaptive: bool = Field(default=True, description="Also attack through each differentiable defense.")
+    adaptive: tuple[str, ...] = Field(
+        default=("*",), description="Attacks that also go through each differentiable defense; * means all."
+    )
+    transfer: tuple[str, ...] = Field(
+        default=(), description="Attacks whose adaptive images are also shown to every other defense; * means all."
+    )
+    precision: Literal["strict", "fast", "search"] = Field(
+        default="strict", description="Of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too."
+    )
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
     fit_dataset: str = Field(
         default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
@@ -76,16 +84,17 @@ class IqaTrack(Track):
     def steps(self) -> Mapping[str, Step]:
         """Return the kinds of task."""
         return {
-            "clean": Step(steps.clean, "3"),
-            "purify": Step(steps.purify, "2"),
+            "clean": Step(steps.clean, "4"),
+            "purify": Step(steps.purify, "3"),
             "defended": Step(steps.defended, "1"),
             "fit": Step(steps.fit, "1"),
-            "attack": Step(steps.attack, "1"),
+            "attack": Step(steps.attack, "2"),
             "evaluate": Step(steps.evaluate, "1"),
+            "transfer": Step(steps.transfer, "1"),
         }
 
     def tables(self, query: Query) -> list[Table]:
-        """Return the overall table and the win-rate matrices."""
+        """Return the tables of the paper that the finished cells allow."""
         return all_tables(query)
 
 
@@ -106,16 +115,37 @@ class _Plan:
     def attacked(self, attack: AttackRecipe, strength: str, defenses: Sequence[Purification]) -> None:
         """Plan the attacked images, one set for all defenses and one through each differentiable one."""
         shared = self._attack(attack, strength, None)
+        through = {}
         for defense in defenses:
             self._evaluate(attack, strength, defense, shared, adaptive=False)
-            if self.track.adaptive and defense.info.differentiable:
-                through = shared if defense.info.id == BASELINE else self._attack(attack, strength, defense)
-                self._evaluate(attack, strength, defense, through, adaptive=True)
+            adaptive = _named(attack, self.track.adaptive) and defense.info.differentiable
+            if adaptive and defense.info.id != BASELINE:
+                through[defense.label] = self._attack(attack, strength, defense)
+                self._evaluate(attack, strength, defense, through[defense.label], adaptive=True)
+        if _named(attack, self.track.transfer):
+            self._transfer(attack, strength, defenses, through)
+
+    def _transfer(
+        self,
+        attack: AttackRecipe,
+        strength: str,
+        defenses: Sequence[Purification],
+        through: Mapping[str, Planned],
+    ) -> None:
+        by_label = {defense.label: defense for defense in defenses}
+        for source, attacked in through.items():
+            for defense in defenses:
+                if defense.label == source:
+                    continue
+                roles = {**self.roles, "attack": attack.at(strength), "source": by_label[source], "defense": defense}
+                self.planner.task("transfer", roles, options=_names(attack, strength), needs={"attacked": attacked})
 
     def _attack(self, attack: AttackRecipe, strength: str, defense: Purification | None) -> Planned:
         through = {"defense": defense} if defense is not None else {}
         options: dict[str, str | int | bool] = {"adaptive": defense is not None}
         options["samples"] = self.track.samples if defense is not None and defense.info.random else 1
+        if self.track.precision != "strict":
+            options["precision"] = self.track.precision
         needs = {}
         if isinstance(attack, FittedAttack):
             dataset = self.planner.component("dataset", self.track.fit_dataset)
@@ -130,6 +160,10 @@ class _Plan:
         roles = {**self.roles, "attack": attack.at(strength), "defense": defense, **self.distances}
         options = {"adaptive": adaptive, **_names(attack, strength)}
         self.planner.task("evaluate", roles, options=options, needs={"attacked": attacked})
+
+
+def _named(attack: AttackRecipe, names: Sequence[str]) -> bool:
+    return bool({"*", attack.info.id, attack.label} & set(names))
 
 
 def _names(attack: AttackRecipe, strength: str) -> dict[str, str]:

@@ -44,6 +44,11 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
+@click.option(
+    "--precision",
+    type=click.Choice(["strict", "fast", "search"]),
+    help="How attacks compute: float32, bfloat16 gradients, or bfloat16 black-box scores too. Reports are float32.",
+)
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
@@ -58,6 +63,7 @@ def run(
     store_dir: Path,
     site_dir: Path,
     assets: Path | None,
+    precision: str | None,
     limit: int | None,
     fresh: bool,
     dry_run: bool,
@@ -76,6 +82,8 @@ def run(
     if assets:
         add_folder(assets.resolve())
     setup, registry, store = load_profile(profile), installed(), Store(store_dir)
+    if precision:
+        setup = _with_precision(setup, registry, precision)
     for failure in registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     names = list(setup.tracks) if everything else _tracks(registry, setup, tracks)
@@ -93,6 +101,17 @@ def run(
     _report(graphs, boards, outcome, site_dir, as_json)
     if outcome.failed:
         sys.exit(1)
+
+
+def _with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
+    """Set the option of every track that has it."""
+    tracks = {
+        name: part.model_copy(update={"options": {**part.options, "precision": precision}})
+        if "precision" in type(registry.one("track", name)).model_fields
+        else part
+        for name, part in profile.tracks.items()
+    }
+    return profile.model_copy(update={"tracks": tracks})
 
 
 def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:

@@ -45,6 +45,8 @@ class Component(BaseModel):
 
     kind: ClassVar[str]
     info: ClassVar[Info]
+    address: ClassVar[str] = ""
+    """The field that ``--dataset method:VALUE`` sets, if there is one."""
 
     @property
     def label(self) -> str:
@@ -69,7 +71,16 @@ class Component(BaseModel):
             version=self.info.version,
             label=self.label,
             parameters=self.model_dump(mode="json"),
+            content=self.content(),
         )
+
+    def variants(self) -> list[Self]:
+        """Return what ``method[*]`` means: this component with each value of its parameter study, or it alone."""
+        return [self]
+
+    def content(self) -> str:
+        """Return a digest of the files that parameters point to; part of every result's identity. Never raises."""
+        return ""
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the files `build` needs on this machine."""

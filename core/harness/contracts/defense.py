@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from pydantic import Field
 
 from harness.contracts.component import Component, Info
 
@@ -15,10 +18,16 @@ if TYPE_CHECKING:
 
 
 class DefenseInfo(Info):
-    """`differentiable`: may an adaptive attack read its gradient. `random`: does it draw from `rng`."""
+    """`differentiable`: may an adaptive attack read its gradient. `random`: does it draw from `rng`.
+
+    `group`: a word for the kind of method, for tables by group. `grid`: field -> the values that a parameter study
+    tries, selected by ``method[*]``.
+    """
 
     differentiable: bool
     random: bool = False
+    group: str = "other"
+    grid: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
 
 
 class Purifier(Protocol):
@@ -32,6 +41,14 @@ class Purification(Component):
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[DefenseInfo]
+
+    def variants(self) -> list[Self]:
+        """Return this defense at each value of its grid, or alone."""
+        return [self.with_parameters(**{f: v}) for f, values in self.info.grid.items() for v in values] or [self]
+
+    def without_grid(self) -> Self:
+        """Return this defense with the fields of its grid at their defaults: what all its variants are variants of."""
+        return type(self).model_validate({k: v for k, v in self.model_dump().items() if k not in self.info.grid})
 
     @abstractmethod
     def build(self, device: torch.device) -> Purifier:

@@ -116,7 +116,8 @@ class StepContext(Protocol):
     ) -> Target:
         """Return the target of an attack: the metric, behind the defense when the attack is adaptive.
 
-        `samples` defended copies are averaged when the defense is random (expectation over transformation).
+        `samples` defended copies are averaged when the defense is random (expectation over transformation). A task
+        option `precision` of "fast" takes gradients by bfloat16, "search" also the scores of black-box attacks.
         """
 
     def map(

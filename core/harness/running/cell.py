@@ -135,6 +135,7 @@ class Cell:
             samples=copies,
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._bench.batch_size,
+            precision=str(self.options.get("precision", "strict")),
         )
 
     def map(

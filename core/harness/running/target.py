@@ -27,6 +27,8 @@ class MetricTarget:
         purify: the defense of an adaptive attack, with the streams it draws from: fresh ones for every query.
         samples: defended copies that are averaged (expectation over transformation).
         budget: most scores per image; None for no limit.
+        precision: "strict": float32; "fast": gradients by bfloat16; "search": the scores of a black-box search, too.
+            What is reported is scored elsewhere, in float32.
     """
 
     def __init__(
@@ -42,12 +44,14 @@ class MetricTarget:
         samples: int = 1,
         budget: int | None = None,
         micro_batch: int = 64,
+        precision: str = "strict",
     ) -> None:
         self.differentiable = differentiable
         self.lower, self.upper = (bounds[0], bounds[1]) if sign > 0 else (-bounds[1], -bounds[0])
         self._score, self._sign = score, sign
         self._purify, self._rng, self._samples = purify, rng, samples
         self._images, self._budget, self._micro_batch = images, budget, micro_batch
+        self._reduced = precision == "search" or (precision == "fast" and differentiable)
         self._asked = torch.zeros(images, dtype=torch.int64)
 
     @property
@@ -78,6 +82,10 @@ class MetricTarget:
         self._asked += copies
 
     def _plain(self, chunk: Images, rng: ImageRng | None) -> Scores:
+        with torch.autocast(chunk.device.type, torch.bfloat16, enabled=self._reduced):
+            return self._scored(chunk, rng).float()
+
+    def _scored(self, chunk: Images, rng: ImageRng | None) -> Scores:
         if self._purify is None:
             return self._sign * self._score(chunk)
         if rng is None:

@@ -48,12 +48,23 @@ def spearman_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArra
 
     NaN where one of the two is constant.
     """
-    rows, others = (_centred_ranks(x) for x in (values, reference))
+    return _cosines(*(_centred(scipy.stats.rankdata(_rows(x), axis=1)) for x in (values, reference)))
+
+
+def pearson_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return Pearson's r ``(k,)``; arguments and NaN as in `spearman_rows`."""
+    return _cosines(*(_centred(_rows(x)) for x in (values, reference)))
+
+
+def _rows(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    return np.atleast_2d(np.asarray(x, dtype=np.float64))
+
+
+def _centred(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+
+
+def _cosines(rows: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     norm = np.sqrt((rows**2).sum(axis=1) * (others**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(norm > 0, (rows * others).sum(axis=1) / norm, np.nan)
-
-
-def _centred_ranks(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    ranks = scipy.stats.rankdata(np.atleast_2d(np.asarray(x, dtype=np.float64)), axis=1)
-    return np.asarray(ranks - ranks.mean(axis=1, keepdims=True))

@@ -5,12 +5,10 @@ takes the signed horizontal Sobel response of the first image of a batch; here e
 magnitude of the gradient.
 """
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 
-from harness.api import Attack, AttackInfo, Images, Paper, Target, hookimpl
+from harness.api import Attack, AttackInfo, Images, Paper, Perturb, hookimpl
 from harness_iqa.adam_attack import STRENGTHS, AdamAttack
 
 LUMA = (0.299, 0.587, 0.114)
@@ -49,13 +47,9 @@ class Korhonen(AdamAttack):
         ),
     )
 
-    def loss(self, images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
-        """Return minus the score."""
-        return lambda x: -target(x)
-
-    def mask(self, images: Images) -> torch.Tensor:
-        """Return the activity map of each image."""
-        return activity(images)
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack: minus the score, masked by the activity map of each image."""
+        return self.descend(lambda images, target: lambda x: -target(x), activity)
 
 
 @hookimpl

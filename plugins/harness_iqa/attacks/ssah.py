@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from harness.api import Attack, AttackInfo, Images, Paper, Target, hookimpl
+from harness.api import Attack, AttackInfo, Images, Paper, Perturb, Target, hookimpl
 from harness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 
 
@@ -40,15 +40,19 @@ class Ssah(AdamAttack):
     learning_rate: float = Field(default=0.001, gt=0, le=1, description="Of Adam, in units of the pixel range.")
     weight: float = Field(default=0.1, ge=0, description="Of the low-frequency distance, a sum over pixels.")
 
-    def loss(self, images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
-        """Return the weighted distance of the low frequencies minus the score over its range."""
-        low = low_frequencies(images)
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack: the weighted distance of the low frequencies minus the score over its range."""
 
-        def cost(x: Images) -> torch.Tensor:
-            kept = F.smooth_l1_loss(low_frequencies(x), low, reduction="none").sum(dim=(1, 2, 3))
-            return self.weight * kept - relative(target(x), target)
+        def loss(images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
+            low = low_frequencies(images)
 
-        return cost
+            def cost(x: Images) -> torch.Tensor:
+                kept = F.smooth_l1_loss(low_frequencies(x), low, reduction="none").sum(dim=(1, 2, 3))
+                return self.weight * kept - relative(target(x), target)
+
+            return cost
+
+        return self.descend(loss)
 
 
 @hookimpl

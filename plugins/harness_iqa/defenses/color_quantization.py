@@ -15,6 +15,8 @@ class ColorQuantization(Purification):
     info = DefenseInfo(
         id="harness/color-quantization",
         version="1",
+        group="compression",
+        grid={"npp": (2, 5, 16, 20, 25)},
         differentiable=False,
         paper=Paper(
             title="Feature Squeezing: Detecting Adversarial Examples in Deep Neural Networks",

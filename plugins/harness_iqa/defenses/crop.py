@@ -9,8 +9,15 @@ from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, h
 class Crop(Purification):
     """Cut a square from a random place of each image; the metric sees the square alone."""
 
-    info = DefenseInfo(id="harness/crop", version="1", differentiable=True, random=True)
-    size: int = Field(default=256, ge=8, le=4096, description="Side, px; a shorter side of the image stays whole.")
+    info = DefenseInfo(
+        id="harness/crop",
+        version="1",
+        group="spatial",
+        grid={"size": (32, 64, 128, 256, 288)},
+        differentiable=True,
+        random=True,
+    )
+    size: int = Field(default=128, ge=8, le=4096, description="Side, px; a shorter side of the image stays whole.")
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""

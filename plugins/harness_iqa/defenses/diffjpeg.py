@@ -18,6 +18,8 @@ class DiffJpeg(Purification):
     info = DefenseInfo(
         id="harness/diffjpeg",
         version="1",
+        group="compression",
+        grid={"quality": (10, 30, 50, 70, 90)},
         differentiable=True,
         paper=Paper(
             title="Differentiable JPEG: The Devil is in the Details",

@@ -8,7 +8,7 @@ from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, h
 class Flip(Purification):
     """Mirror left and right."""
 
-    info = DefenseInfo(id="harness/flip", version="1", differentiable=True)
+    info = DefenseInfo(id="harness/flip", version="1", group="spatial", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""

@@ -10,7 +10,9 @@ from harness_iqa.fields import OddSize
 class GaussianBlur(Purification):
     """Blur with a Gaussian kernel; the standard deviation is 0.15 times the kernel size plus 0.35 px."""
 
-    info = DefenseInfo(id="harness/gaussian-blur", version="1", differentiable=True)
+    info = DefenseInfo(
+        id="harness/gaussian-blur", version="1", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
+    )
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:

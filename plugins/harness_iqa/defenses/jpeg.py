@@ -13,7 +13,13 @@ from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, h
 class Jpeg(Purification):
     """Compress and decompress with JPEG, chroma halved (4:2:0)."""
 
-    info = DefenseInfo(id="harness/jpeg", version="1", differentiable=False)
+    info = DefenseInfo(
+        id="harness/jpeg",
+        version="1",
+        group="compression",
+        grid={"quality": (10, 30, 50, 70, 90)},
+        differentiable=False,
+    )
     quality: int = Field(default=50, ge=1, le=100, description="JPEG quality.")
 
     def build(self, device: torch.device) -> Purifier:

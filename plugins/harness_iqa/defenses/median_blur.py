@@ -10,7 +10,9 @@ from harness_iqa.fields import OddSize
 class MedianBlur(Purification):
     """Replace every value by the median of its square neighbourhood, channel by channel, borders repeated."""
 
-    info = DefenseInfo(id="harness/median-blur", version="1", differentiable=True)
+    info = DefenseInfo(
+        id="harness/median-blur", version="1", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
+    )
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Side of the neighbourhood, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:

@@ -8,7 +8,7 @@ from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, h
 class NoDefense(Purification):
     """Hand the images on as they are."""
 
-    info = DefenseInfo(id="harness/none", version="1", differentiable=True)
+    info = DefenseInfo(id="harness/none", version="1", group="none", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         """Return the identity."""

@@ -9,7 +9,14 @@ from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, h
 class RandomNoise(Purification):
     """Add white Gaussian noise, drawn for each image."""
 
-    info = DefenseInfo(id="harness/random-noise", version="1", differentiable=True, random=True)
+    info = DefenseInfo(
+        id="harness/random-noise",
+        version="1",
+        group="noise",
+        grid={"sigma": (0.01, 0.025, 0.05, 0.075, 0.1)},
+        differentiable=True,
+        random=True,
+    )
     sigma: float = Field(default=0.01, gt=0, le=1, description="Standard deviation, in units of the pixel range.")
 
     def build(self, device: torch.device) -> Purifier:

@@ -19,6 +19,8 @@ class Resize(Purification):
     info = DefenseInfo(
         id="harness/resize",
         version="1",
+        group="spatial",
+        grid={"scale": (0.1, 0.25, 0.5, 0.75, 0.9)},
         differentiable=True,
         paper=Paper(
             title="Countering Adversarial Images using Input Transformations",

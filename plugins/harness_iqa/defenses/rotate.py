@@ -9,7 +9,14 @@ from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, h
 class Rotate(Purification):
     """Rotate each image about its centre by an angle drawn uniformly from [-limit, limit]; corners turn black."""
 
-    info = DefenseInfo(id="harness/rotate", version="1", differentiable=True, random=True)
+    info = DefenseInfo(
+        id="harness/rotate",
+        version="1",
+        group="spatial",
+        grid={"limit": (10.0, 15.0, 20.0, 30.0, 50.0)},
+        differentiable=True,
+        random=True,
+    )
     limit: float = Field(default=15, gt=0, le=180, description="Largest angle, degrees.")
 
     def build(self, device: torch.device) -> Purifier:

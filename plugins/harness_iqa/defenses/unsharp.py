@@ -12,7 +12,9 @@ SIGMA, AMOUNT = 1.0, 1.0
 class Unsharp(Purification):
     """Add what a Gaussian blur (standard deviation 1 px) takes away."""
 
-    info = DefenseInfo(id="harness/unsharp", version="1", differentiable=True)
+    info = DefenseInfo(
+        id="harness/unsharp", version="1", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
+    )
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:

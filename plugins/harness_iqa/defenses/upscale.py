@@ -13,7 +13,13 @@ SMALLEST = 8
 class Upscale(Purification):
     """Shrink and enlarge again to the old size, both bilinear."""
 
-    info = DefenseInfo(id="harness/upscale", version="1", differentiable=True)
+    info = DefenseInfo(
+        id="harness/upscale",
+        version="1",
+        group="spatial",
+        grid={"scale": (0.1, 0.25, 0.5, 0.75, 0.9)},
+        differentiable=True,
+    )
     scale: float = Field(default=0.5, gt=0, le=1, description="Side of the small image over the old side.")
 
     def build(self, device: torch.device) -> Purifier:

@@ -12,7 +12,7 @@ from harness_iqa.recipes.quality_training import TEST, TRAIN, train_quality
 class EmbeddedCnnRecipe(Recipe):
     """The small convolutional quality network, trained on the severity ladder."""
 
-    info = Info(id="harness/embedded-cnn", version="1")
+    info = Info(id="harness/embedded-cnn", version="2")
 
     def datasets(self) -> Mapping[str, str]:
         """Return the ladder's two halves; they share no photograph."""

@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 
 from harness.api import Gradients, ImageRng, Images, Info, Paper, Progress, Reconstruct, ReconstructionAttack, hookimpl
-from harness_reconstruction.lbfgs import minimise
 from harness_reconstruction.per_image import image_gradients
+from harness_vision.lbfgs import minimise
 
 
 class Dlg(ReconstructionAttack):

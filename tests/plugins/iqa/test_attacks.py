@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.api import AttackRecipe, FittedAttack
+from harness.api import AttackRecipe, FittedAttack, Unavailable
 from harness.randomness import ImageRng, generator
 from harness.registry import installed
 from harness.running.checks import check_budget
@@ -18,7 +18,9 @@ from harness_iqa.tiles import laid
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, AttackRecipe)]
-SMALL = {"queries": 200, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
+SMALL = {"queries": 400, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
+SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3}
+pytestmark = pytest.mark.usefixtures("assets_at_hand")
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +47,14 @@ def attacked(attack: AttackRecipe, photographs: torch.Tensor) -> tuple[torch.Ten
     return perturb(photographs, window, ImageRng(range(len(photographs)))), window
 
 
-@pytest.mark.parametrize("attack", [pytest.param(a, id=a.info.id) for a in ATTACKS])
+@pytest.mark.parametrize("attack", [pytest.param(a, id=a.label) for a in ATTACKS])
 def test_an_attack_beats_noise_of_its_size_keeps_its_budget_and_is_reproducible(attack, photographs) -> None:
+    try:
+        attack.require()
+    except Unavailable as error:
+        pytest.skip(str(error))
     fields = type(attack).model_fields
     attack = attack.at("medium").with_parameters(**{k: v for k, v in SMALL.items() if k in fields})
-    if isinstance(attack, FittedAttack):
-        attack = attack.with_parameters(tile=64, epochs=60)
     found, window = attacked(attack, photographs)
     check_budget(attack, photographs, found)
     assert torch.equal(found, attacked(attack, photographs)[0])
@@ -63,7 +67,7 @@ def test_an_attack_beats_noise_of_its_size_keeps_its_budget_and_is_reproducible(
     with torch.no_grad():
         gain, chance = (score(x) - score(photographs) for x in (found, noise))
     assert (gain > chance).all(), (gain, chance)
-    assert gain.mean() > 0
+    assert gain.mean() > 0 or attack.info.norm == "unrestricted"
 
 
 def test_the_activity_map_is_that_of_each_image_and_flat_ones_are_active_everywhere(photographs) -> None:

@@ -5,8 +5,8 @@ import torch
 
 from harness.randomness import ImageRng, generator
 from harness.registry import installed
-from harness_reconstruction.lbfgs import minimise
 from harness_reconstruction.per_image import image_gradients, labels_from_gradients
+from harness_vision.lbfgs import minimise
 
 CPU = torch.device("cpu")
 

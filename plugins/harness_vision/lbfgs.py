@@ -20,11 +20,12 @@ def minimise(
     iterations: int,
     history: int,
     progress: Progress,
+    rate: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the best point ``(N, D)`` that each row met, from `start`, and its value ``(N,)``.
 
-    `objective`: ``(N, D)`` -> ``(N,)``, row i depending on row i only. A row whose value or gradient stops being finite
-    stays where it is.
+    `objective`: ``(N, D)`` -> ``(N,)``, row i depending on row i only. `rate`: length of a step over the unit step. A
+    row whose value or gradient stops being finite stays where it is.
     """
     x = start
     value, gradient = _value_and_gradient(objective, x)
@@ -33,9 +34,9 @@ def minimise(
     changes: list[torch.Tensor] = []
     for done in range(iterations):
         direction = _direction(gradient, steps, changes)
-        step = direction
+        step = rate * direction
         if not steps:
-            step = direction * (1 / gradient.abs().sum(dim=1, keepdim=True)).clamp(max=1)
+            step = step * (1 / gradient.abs().sum(dim=1, keepdim=True)).clamp(max=1)
         following = x + step
         value, new_gradient = _value_and_gradient(objective, following)
         sound = torch.isfinite(value) & torch.isfinite(new_gradient).all(dim=1)

@@ -1,0 +1,1 @@
+"""Image data sets with opinion scores, from folders on this machine."""

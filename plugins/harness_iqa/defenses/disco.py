@@ -1,0 +1,64 @@
+"""DISCO: every pixel is painted anew from its neighbourhood, by a network trained on attacked images.
+
+Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022).
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from harness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from harness_iqa.networks import trained
+from harness_iqa.restorers import LocalImplicit
+from harness_vision.weights import frozen, state_dict
+
+WEIGHTS = Asset(
+    name="disco-pgd",
+    file="weights/disco/disco_pgd.pth",
+    sha256="",
+    licence="MIT",
+    source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
+)
+EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
+
+
+class Disco(Purification):
+    """Local implicit function; the embedded backbone is a small one of the same kind."""
+
+    info = DefenseInfo(
+        id="harness/disco",
+        version="1",
+        group="restoration",
+        differentiable=True,
+        paper=Paper(
+            title="DISCO: Adversarial Defense with Local Implicit Functions",
+            authors="Ho & Vasconcelos",
+            year=2022,
+            url="https://arxiv.org/abs/2212.05630",
+        ),
+    )
+    backbone: Literal["published", "embedded"] = Field(default="published", description="Size and weights.")
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded network is asked for."""
+        return (WEIGHTS,) if self.backbone == "published" else ()
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+        if self.backbone == "embedded":
+            network = trained(LocalImplicit(**EMBEDDED), "embedded-disco", device)
+        else:
+            network = LocalImplicit()
+            network.load_state_dict(state_dict(WEIGHTS, "model", "sd"), strict=True)
+            network = frozen(network, device)
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return network(images).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [Disco(), Disco(backbone="embedded")]

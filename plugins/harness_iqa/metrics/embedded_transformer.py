@@ -1,0 +1,28 @@
+"""A small transformer for quality, trained on real photographs with known distortions."""
+
+import torch
+
+from harness.api import MetricInfo, NoReferenceMetric, NoReferenceScore, hookimpl
+from harness_iqa.networks import TransformerQuality, trained
+
+
+class EmbeddedTransformer(NoReferenceMetric):
+    """Small transformer trained here on a severity ladder, not on human judgements."""
+
+    info = MetricInfo(
+        id="harness/embedded-transformer",
+        version="1",
+        higher_means="better_quality",
+        bounds=(-4.798, 0.018),
+        unit="minus severity",
+        labelled="a small network trained for this package",
+    )
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the network."""
+        return trained(TransformerQuality(), "embedded-transformer", device)
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [EmbeddedTransformer()]

@@ -1,0 +1,21 @@
+"""Tables of the track, after those of Guardians of Image Quality."""
+
+from harness.api import Query, Table
+from harness_iqa.tables import grouped, overall, parameters, sampling, transfer
+from harness_iqa.tables.data import BASELINE, load
+
+__all__ = ["BASELINE", "all_tables"]
+
+
+def all_tables(query: Query) -> list[Table]:
+    """Return the tables that the finished cells allow."""
+    if not {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps:
+        return []
+    study = load(query)
+    return [
+        *overall.tables(study),
+        *grouped.tables(study),
+        *parameters.tables(study),
+        *transfer.tables(query, study),
+        *sampling.tables(query, study),
+    ]

@@ -1,0 +1,1 @@
+"""Building blocks that several plugin packages share: networks, loading of their weights, optimisers. No plugin."""

@@ -1,0 +1,26 @@
+"""Published weights: opened as tensors only."""
+
+from collections.abc import Mapping
+
+import torch
+
+from harness.api import Asset, Unavailable
+
+
+def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of an asset by name, without the prefix of data-parallel training.
+
+    `path`: keys that lead to the tensors inside the file. Raises `Unavailable` when the file is absent or is no
+    mapping of tensors.
+    """
+    found = torch.load(asset.path(), map_location="cpu", weights_only=True)
+    for key in path:
+        found = found[key] if isinstance(found, Mapping) and key in found else None
+    if not isinstance(found, Mapping):
+        raise Unavailable(f"{asset.path()} holds no weights", f"replace it, from {asset.source}")
+    return {str(name).removeprefix("module."): tensor for name, tensor in found.items()}
+
+
+def frozen(network: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """Return the network on a device, in evaluation mode, its parameters without gradients."""
+    return network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
