@@ -12,6 +12,9 @@ from harness.reading import ResultQuery
 from harness.results import Board, Sweep, TaskRecord
 from harness.store import Store
 
+EXTERNAL = "external"
+"""The edition and the step of results that were measured elsewhere; they stand in every edition's tables."""
+
 
 def save_sweep(
     store: Store,
@@ -54,7 +57,7 @@ def save_sweep(
 
 def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
     """Compute the tables of an edition and keep them."""
-    records = [record for key in sweep.cells.values() if (record := store.record(key)) is not None]
+    records = records_of(store, sweep)
     query = ResultQuery(store, records)
     try:
         tables = track.tables(query) if records else []
@@ -79,10 +82,17 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
         failed=sweep.failed,
         versions=_versions(records),
         components=_components(records),
-        sources=digest(sorted(sweep.cells.values())),
+        sources=digest(sorted(record.key for record in records)),
     )
     store.save_board(board)
     return board
+
+
+def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:
+    """Return the records of an edition, and those that were imported."""
+    imported = store.sweep(sweep.track, EXTERNAL)
+    keys = [*sweep.cells.values(), *(imported.cells.values() if imported else ())]
+    return [record for key in keys if (record := store.record(key)) is not None]
 
 
 def _versions(records: list[TaskRecord]) -> dict[str, str]:

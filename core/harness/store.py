@@ -126,6 +126,11 @@ class Store:
         path = self._sweeps(track) / f"{edition}.json"
         return self._model(path, Sweep) if path.exists() else None
 
+    def sweeps(self, track: str) -> list[Sweep]:
+        """Return all editions of a track that were run here."""
+        paths = sorted(self._sweeps(track).glob("*.json"))
+        return [self._model(path, Sweep) for path in paths if path.stem != "external"]
+
     def save_board(self, board: Board) -> None:
         """Write the tables of a track."""
         name = board.track.replace("/", "--")

@@ -11,6 +11,8 @@ from harness_iqa.sampling import colourfulness, spatial_information
 
 CLOSENESS = "distance."
 """Roles of the full-reference metrics: ``distance.<column>``."""
+SHOWN = "shown."
+"""Roles of the defenses that transferred images are shown to."""
 
 
 def clean(context: StepContext) -> StepResult:
@@ -116,14 +118,24 @@ def evaluate(context: StepContext) -> StepResult:
 
 
 def transfer(context: StepContext) -> StepResult:
-    """Score images that were attacked through one defense behind another one."""
+    """Score images that were attacked through one defense behind every other one."""
     images, metric = context.images(), context.build("metric")
     attacked_images = _stored(images, context.need("attacked"))
+    roles = [role for role in context.roles if role.startswith(SHOWN)]
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"score": metric(_purified(context, images, positions, attacked_images(positions).to(batch.device)))}
+        attacked = attacked_images(positions).to(batch.device)
+        return {role: metric(_purified(context, images, positions, attacked, role)) for role in roles}
 
-    return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
+    found = context.map(images, measure)
+    labels = [context.component(role).label for role in roles]
+    return StepResult(
+        rows={
+            "name": list(images.names) * len(roles),
+            "defense": [label for label in labels for _ in images.names],
+            "score": np.concatenate([found[role] for role in roles]),
+        }
+    )
 
 
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
@@ -136,10 +148,12 @@ def _names(images: ImageSet, positions: Sequence[int]) -> list[str]:
     return [images.names[p] for p in positions]
 
 
-def _purified(context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor) -> torch.Tensor:
+def _purified(
+    context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor, role: str = "defense"
+) -> torch.Tensor:
     """Return D(batch); the draws belong to the image, so that x and x' get the same."""
-    rng = context.rng(_names(images, positions), "defense", context.component("defense").label)
-    return context.build("defense")(batch, rng)
+    rng = context.rng(_names(images, positions), "defense", context.component(role).label)
+    return context.build(role)(batch, rng)
 
 
 def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Track 1: defenses against attacks on no-reference image-quality metrics."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -24,6 +25,7 @@ from harness.api import (
     hookimpl,
 )
 from harness_iqa import steps
+from harness_iqa.calibration import at, published, read_presets
 from harness_iqa.tables import BASELINE, all_tables
 
 DISTANCES = {
@@ -54,7 +56,11 @@ class IqaTrack(Track):
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
-        default=("*",), description="Attacks that also go through each differentiable defense; * means all."
+        default=("*",), description="Attacks that also go through each differentiable defense; * all, !id not this one."
+    )
+    adaptive_defenses: tuple[str, ...] = Field(
+        default=("*",),
+        description="Defenses that adaptive attacks go through; * all differentiable ones, !id not this.",
     )
     transfer: tuple[str, ...] = Field(
         default=(), description="Attacks whose adaptive images are also shown to every other defense; * means all."
@@ -62,6 +68,7 @@ class IqaTrack(Track):
     precision: Literal["strict", "fast", "search"] = Field(
         default="strict", description="Of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too."
     )
+    presets: str = Field(default="", description="File of `harness iqa calibrate`; it goes before the published ones.")
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
     fit_dataset: str = Field(
         default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
@@ -105,6 +112,8 @@ class _Plan:
         self, track: IqaTrack, planner: Planner, roles: Mapping[str, Component], distances: Mapping[str, Component]
     ) -> None:
         self.track, self.planner, self.roles, self.distances = track, planner, roles, distances
+        own = {(p.attack, p.metric): p for p in read_presets(Path(track.presets))} if track.presets else {}
+        self.presets = {**published(), **own}
 
     def scores(self, defenses: Sequence[Purification]) -> None:
         """Plan f(x) and f(D(x))."""
@@ -118,8 +127,8 @@ class _Plan:
         through = {}
         for defense in defenses:
             self._evaluate(attack, strength, defense, shared, adaptive=False)
-            adaptive = _named(attack, self.track.adaptive) and defense.info.differentiable
-            if adaptive and defense.info.id != BASELINE:
+            adaptive = _named(attack, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
+            if adaptive and defense.info.differentiable and defense.info.id != BASELINE:
                 through[defense.label] = self._attack(attack, strength, defense)
                 self._evaluate(attack, strength, defense, through[defense.label], adaptive=True)
         if _named(attack, self.track.transfer):
@@ -132,13 +141,17 @@ class _Plan:
         defenses: Sequence[Purification],
         through: Mapping[str, Planned],
     ) -> None:
-        by_label = {defense.label: defense for defense in defenses}
-        for source, attacked in through.items():
-            for defense in defenses:
-                if defense.label == source:
-                    continue
-                roles = {**self.roles, "attack": attack.at(strength), "source": by_label[source], "defense": defense}
-                self.planner.task("transfer", roles, options=_names(attack, strength), needs={"attacked": attacked})
+        """Plan one task per source: it shows the images to every defense that is on this machine."""
+        present = [d for d in defenses if self.planner.task("defended", {**self.roles, "defense": d}).available]
+        shown = {f"{steps.SHOWN}{i}": defense for i, defense in enumerate(present)}
+        for source in present:
+            if source.label in through:
+                roles = {**self.roles, "attack": self._at(attack, strength), "source": source, **shown}
+                needs = {"attacked": through[source.label]}
+                self.planner.task("transfer", roles, options=_names(attack, strength), needs=needs)
+
+    def _at(self, attack: AttackRecipe, strength: str) -> AttackRecipe:
+        return at(attack, self.roles["metric"].info.id, strength, self.presets)
 
     def _attack(self, attack: AttackRecipe, strength: str, defense: Purification | None) -> Planned:
         through = {"defense": defense} if defense is not None else {}
@@ -151,19 +164,20 @@ class _Plan:
             dataset = self.planner.component("dataset", self.track.fit_dataset)
             roles = {**self.roles, "dataset": dataset, "attack": attack.unscaled(), **through}
             needs["fitted"] = self.planner.task("fit", roles, options={**options, "fit_images": self.track.fit_images})
-        roles = {**self.roles, "attack": attack.at(strength), **through, **self.distances}
+        roles = {**self.roles, "attack": self._at(attack, strength), **through, **self.distances}
         return self.planner.task("attack", roles, options={**options, **_names(attack, strength)}, needs=needs)
 
     def _evaluate(
         self, attack: AttackRecipe, strength: str, defense: Purification, attacked: Planned, *, adaptive: bool
     ) -> None:
-        roles = {**self.roles, "attack": attack.at(strength), "defense": defense, **self.distances}
+        roles = {**self.roles, "attack": self._at(attack, strength), "defense": defense, **self.distances}
         options = {"adaptive": adaptive, **_names(attack, strength)}
         self.planner.task("evaluate", roles, options=options, needs={"attacked": attacked})
 
 
-def _named(attack: AttackRecipe, names: Sequence[str]) -> bool:
-    return bool({"*", attack.info.id, attack.label} & set(names))
+def _named(component: Component, names: Sequence[str]) -> bool:
+    own = {component.info.id, component.label}
+    return bool(({"*"} | own) & set(names)) and not {f"!{name}" for name in own} & set(names)
 
 
 def _names(attack: AttackRecipe, strength: str) -> dict[str, str]:

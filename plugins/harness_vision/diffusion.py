@@ -66,7 +66,7 @@ class Schedule:
 
 
 def _norm(channels: int) -> nn.GroupNorm:
-    return nn.GroupNorm(math.gcd(32, channels), channels)
+    return nn.GroupNorm(math.gcd(32, max(1, channels // 8)), channels)
 
 
 def embedding(steps: torch.Tensor, width: int) -> torch.Tensor:

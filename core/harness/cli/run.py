@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import console
-from harness.errors import HarnessError, UsageError
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.plan import Graph
@@ -164,6 +164,7 @@ def _publish(
     limit: int | None,
 ) -> list[Board]:
     from harness.boards import make_board, save_sweep
+    from harness.commands import build_site
 
     command = shlex.join(["harness", *sys.argv[1:]])
     boards = []
@@ -181,19 +182,8 @@ def _publish(
             )
             boards.append(make_board(store, graph.track, sweep))
             advance(position + 1, len(graphs))
-    _build_site(store, site)
+    build_site(store.root, site)
     return boards
-
-
-def _build_site(store: Store, site: Path) -> None:
-    """Build the site with the installed renderer: the command `site build` of whoever provides it."""
-    from harness.cli import cli
-
-    context = click.Context(cli)
-    command = cli.get_command(context, "site")
-    if command is None:
-        raise HarnessError("no installed package provides `harness site`; the results are in the store")
-    command.main(["build", "--store", str(store.root), "--site", str(site), "--quiet"], standalone_mode=False)
 
 
 def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:

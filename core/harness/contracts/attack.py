@@ -24,11 +24,15 @@ STRENGTHS = ("weak", "medium", "strong")
 
 
 class AttackInfo(Info):
-    """`access`: are gradients read. `norm`: of the declared budget. `strengths`: weak, medium, strong as fields."""
+    """`access`: are gradients read. `norm`: of the declared budget. `strengths`: weak, medium, strong as fields.
+
+    `distortion`: the distance that defines a strength.
+    """
 
     access: Access
     norm: Norm
     strengths: Mapping[str, Mapping[str, Any]]
+    distortion: Literal["linf", "ssim", "psnr"] = "linf"
 
 
 class Budget(BaseModel):

@@ -29,6 +29,7 @@ class CAdv(Attack):
         version="1",
         access="white_box",
         norm="unrestricted",
+        distortion="ssim",
         strengths={
             "weak": {"learning_rate": 0.00011},
             "medium": {"learning_rate": 0.0011244},

@@ -24,6 +24,7 @@ class OnePixel(Attack):
         version="1",
         access="black_box",
         norm="l0",
+        distortion="psnr",
         strengths={"weak": {"pixels": 10}, "medium": {"pixels": 20}, "strong": {"pixels": 40}},
         paper=Paper(
             title="One Pixel Attack for Fooling Deep Neural Networks",

@@ -29,7 +29,8 @@ class Parsimonious(Attack):
         version="1",
         access="black_box",
         norm="linf",
-        strengths={"weak": {"epsilon": 0.010375}, "medium": {"epsilon": 0.018623}, "strong": {"epsilon": 0.033676}},
+        distortion="psnr",
+        strengths={"weak": {"epsilon": 0.018623}, "medium": {"epsilon": 0.033676}, "strong": {"epsilon": 0.0607}},
         paper=Paper(
             title="Parsimonious Black-Box Adversarial Attacks via Efficient Combinatorial Optimization",
             authors="Moon, An & Song",

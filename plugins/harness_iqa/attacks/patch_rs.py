@@ -27,6 +27,7 @@ class PatchRs(Attack):
         version="1",
         access="black_box",
         norm="l0",
+        distortion="psnr",
         strengths={"weak": {"area": 169}, "medium": {"area": 625}, "strong": {"area": 1936}},
         paper=Paper(
             title="Sparse-RS: a versatile framework for query-efficient sparse black-box adversarial attacks",

@@ -24,7 +24,7 @@ WEIGHTS = Asset(
     source="https://github.com/openai/guided-diffusion",
     address="https://openaipublic.blob.core.windows.net/diffusion/jul-2021/256x256_diffusion_uncond.pt",
 )
-EMBEDDED = {"width": 32, "multiples": (1, 1), "blocks": 1, "attention": (), "learned_spread": False}
+EMBEDDED = {"width": 16, "multiples": (1, 2), "blocks": 1, "attention": (), "learned_spread": False}
 
 
 class DiffPure(Purification):

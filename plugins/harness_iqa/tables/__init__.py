@@ -9,7 +9,7 @@ __all__ = ["BASELINE", "all_tables"]
 
 def all_tables(query: Query) -> list[Table]:
     """Return the tables that the finished cells allow."""
-    if not {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps:
+    if "external" not in query.steps and not {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps:
         return []
     study = load(query)
     return [

@@ -81,21 +81,21 @@ def where(rows: Columns, mask: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def load(query: Query) -> Study:
-    """Return what the finished cells hold; rows that people imported stand beside those that were computed."""
-    rows = _scored(query(_ROWS))
-    rows = _with_baseline(rows)
-    times = query(_DEFENSES)
-    groups = dict(zip(times["defense"], times["kind"], strict=True))
-    clean = query(_CLEAN)
+    """Return what the finished cells hold; rows that were imported stand beside those that were computed."""
+    computed = {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps
+    external = "external" in query.steps
+    rows = _with_baseline(_scored(query(_joined_sql([_ROWS] * computed + [_EXTERNAL] * external))))
+    clean = query(_joined_sql([_CLEAN] * computed + [_EXTERNAL_CLEAN] * external))
     clean["condition"] = _joined(clean, ("dataset", "metric"))
-    return Study(
-        rows,
-        clean,
-        _best(rows, dict(zip(times["defense"], times["entry"], strict=True))),
-        groups,
-        dict(zip(times["defense"], times["ms"], strict=True)),
-        _note(query),
+    defenses = query(_DEFENSES) if computed else {"defense": [], "ms": [], "entry": [], "kind": []}
+    entries, groups, times = (
+        dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
+    return Study(rows, clean, _best(rows, entries), groups, times, _note(query) if computed else "")
+
+
+def _joined_sql(parts: Sequence[str]) -> str:
+    return f"SELECT * FROM ({' UNION ALL BY NAME '.join(parts)}) ORDER BY ALL"
 
 
 _ROWS = """
@@ -105,11 +105,19 @@ FROM evaluate e
 JOIN clean c USING (dataset, metric, name)
 JOIN defended d USING (dataset, metric, defense, name)
 JOIN (SELECT method, any_value(access) AS access, any_value(norm) AS norm FROM attack GROUP BY method) a USING (method)
-ORDER BY ALL
+"""
+_EXTERNAL = """
+SELECT dataset, metric, defense, method, strength, adaptive, name, score, source, mos, lower, upper, defended,
+       CAST('nan' AS DOUBLE) AS psnr, CAST('nan' AS DOUBLE) AS ssim, CAST('nan' AS DOUBLE) AS mse,
+       CAST('nan' AS DOUBLE) AS linf, 'external' AS access, '' AS norm
+FROM external
 """
 _CLEAN = """
 SELECT d.dataset, d.metric, d.defense, d.name, d.score, c.mos
-FROM defended d JOIN clean c USING (dataset, metric, name) ORDER BY ALL
+FROM defended d JOIN clean c USING (dataset, metric, name)
+"""
+_EXTERNAL_CLEAN = """
+SELECT dataset, metric, defense, name, any_value(defended) AS score, any_value(mos) AS mos FROM external GROUP BY ALL
 """
 _DEFENSES = """
 SELECT t.defense, t.ms, any_value(p.entry) AS entry, any_value(p."group") AS kind

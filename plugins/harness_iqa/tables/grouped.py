@@ -33,7 +33,8 @@ def tables(study: Study) -> list[Table]:
 def attack_types(rows: Columns) -> np.ndarray:
     """Return what is attacked with: gradients inside a bound, gradients without one, or scores alone."""
     bounded = np.where(rows["norm"] == "unrestricted", "white-box, unrestricted", "white-box, bounded")
-    return np.where(rows["access"] == "black_box", "black-box", bounded)
+    known = np.where(rows["access"] == "black_box", "black-box", bounded)
+    return np.where(rows["access"] == "external", "external", known)
 
 
 def _order(group: str) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.api import ColumnSpec, NotTestable, Query, Row, Table, Value, kruskal_wallis, missing
+from harness.api import ColumnSpec, NotTestable, Query, Row, Table, UsageError, Value, kruskal_wallis, missing
 from harness_iqa.sampling import CLUSTERS, clustered
 from harness_iqa.tables.data import Columns, Study, where
 
@@ -12,13 +12,28 @@ SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score":
 
 def tables(query: Query, study: Study) -> list[Table]:
     """Return the table for each data set with at least twice as many images as a subset has."""
+    return [table for table, images in _all(query, PER_CLUSTER, study.note) if images >= 2 * PER_CLUSTER * CLUSTERS]
+
+
+def studies(query: Query, per_cluster: int) -> list[Table]:
+    """Return the table for every data set that has more images than a subset; raises `UsageError` when none has."""
+    found = [table for table, images in _all(query, per_cluster, "") if images > per_cluster * CLUSTERS]
+    if not found:
+        raise UsageError(f"no data set of this store has more than {per_cluster * CLUSTERS} images.")
+    return found
+
+
+def _all(query: Query, per_cluster: int, note: str) -> list[tuple[Table, int]]:
+    if not {"clean", "evaluate", "attack", "defended"} <= query.steps:
+        return []
     features = query("SELECT dataset, name, any_value(si) AS si, any_value(cf) AS cf, any_value(mos) AS mos FROM clean "
                      "GROUP BY ALL ORDER BY ALL")  # fmt: skip
     found = []
     for dataset in np.unique(features["dataset"]):
         own = where(features, features["dataset"] == dataset)
-        if len(own["name"]) >= 2 * PER_CLUSTER * CLUSTERS:
-            found.append(validity(str(dataset), own, _means(query, str(dataset)), study.note))
+        if len(own["name"]) > per_cluster * CLUSTERS:
+            table = validity(str(dataset), own, _means(query, str(dataset)), note, per_cluster)
+            found.append((table, len(own["name"])))
     return found
 
 
@@ -39,7 +54,7 @@ def _means(query: Query, dataset: str) -> Columns:
     """)
 
 
-def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int = PER_CLUSTER) -> Table:
+def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int) -> Table:
     """Return mean, variance and p-value of each score over ten draws of a clustered subset."""
     columns = [features[name].astype(float) for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()]
     points = np.column_stack(columns)

@@ -10,10 +10,6 @@ SELECT t.source, t.defense, t.dataset, t.name, avg(100 * abs(c.score - t.score) 
 FROM (
     SELECT source, defense, dataset, metric, name, score FROM transfer
     UNION ALL
-    SELECT e.defense AS source, e.defense, e.dataset, e.metric, e.name, e.score FROM evaluate e
-    JOIN (SELECT DISTINCT dataset, metric, method, strength FROM transfer) USING (dataset, metric, method, strength)
-    WHERE e.adaptive
-    UNION ALL
     SELECT '{baseline}' AS source, e.defense, e.dataset, e.metric, e.name, e.score FROM evaluate e
     JOIN (SELECT DISTINCT dataset, metric, method, strength FROM transfer) USING (dataset, metric, method, strength)
     WHERE NOT e.adaptive

@@ -1,0 +1,132 @@
+"""The second door, for packages that add a command: find components, run a step by hand, add results of others.
+
+Plugins import `harness.api`; only the module of a command imports this one, inside its functions.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy.typing as npt
+import torch
+
+from harness import console
+from harness.boards import EXTERNAL, make_board, records_of
+from harness.contracts.component import Component
+from harness.contracts.track import Option, Output, Progress, Query, StepContext, Track
+from harness.errors import HarnessError, StoreError, UsageError
+from harness.identity import digest
+from harness.reading import ResultQuery
+from harness.registry import installed
+from harness.results import Board, Sweep, TaskRecord, TaskSpec
+from harness.running.cell import Cell, Workbench
+from harness.running.device import resolve_devices
+from harness.store import Store
+
+
+def component(kind: str, name: str) -> Component:
+    """Return one component by label, id or method; raises `UsageError` with the nearest names."""
+    return installed().one(kind, name)
+
+
+def find(kind: str, name: str) -> Component:
+    """Return one component that can be built here; raises `Unavailable` when something it needs is missing."""
+    found = component(kind, name)
+    found.require()
+    return found
+
+
+def query(store_dir: Path, track: str) -> Query:
+    """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
+    store, id = Store(store_dir), component("track", track).info.id
+    latest = max(store.sweeps(id), key=lambda sweep: sweep.finished, default=None)
+    if latest is None:
+        raise StoreError(f"store {store_dir} has no results of {id}; run `harness run --track {id}` first")
+    return ResultQuery(store, records_of(store, latest))
+
+
+def build_site(store: Path, site: Path) -> None:
+    """Build the site with the installed renderer: the command `site build` of whoever provides it."""
+    points = list(importlib.metadata.entry_points(group="harness.commands", name="site"))
+    if not points:
+        raise HarnessError("no installed package provides `harness site`; the results are in the store")
+    command: click.Command = points[0].load()
+    command.main(["build", "--store", str(store), "--site", str(site), "--quiet"], standalone_mode=False)
+
+
+class _ByHand(Cell):
+    """A step's context whose needs are given, not read from a store."""
+
+    def __init__(self, bench: Workbench, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
+        super().__init__(bench, digest(spec.identity()), spec, progress)
+        self._outputs = needs
+
+    def need(self, name: str) -> Output:
+        """Return an output that the caller gave."""
+        return self._outputs[name]
+
+
+def context(
+    components: Mapping[str, Component],
+    *,
+    options: Mapping[str, Option] | None = None,
+    needs: Mapping[str, Output] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int = 16,
+    progress: Progress = lambda done, total: None,
+) -> StepContext:
+    """Return what a step of a track gets, for components by role; nothing is stored."""
+    spec = TaskSpec(
+        track="",
+        step="",
+        version="",
+        components={role: component.ref() for role, component in components.items()},
+        options=dict(options or {}),
+        limit=limit,
+        seed=seed,
+        needs={},
+    )
+    place = torch.device(resolve_devices([device])[0])
+    return _ByHand(Workbench(installed(), Store(Path()), place, batch_size), spec, progress, needs or {})
+
+
+def add_external(
+    store_dir: Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
+) -> Board:
+    """Add rows that someone else measured to a track, under a name that a later import replaces; return the tables."""
+    store, track = Store(store_dir), component("track", track_name)
+    if not isinstance(track, Track):
+        raise UsageError(f"{track_name} is not a track.")
+    store.prepare()
+    spec = TaskSpec(
+        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"source": name}, limit=None, seed=0,
+        needs={},
+    )  # fmt: skip
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
+    record = TaskRecord(
+        key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={}
+    )  # fmt: skip
+    store.commit(record, rows, {})
+    old = store.sweep(track.info.id, EXTERNAL)
+    cells = {**(old.cells if old else {}), f"external source={name}": key}
+    store.save_sweep(_sweep(track, EXTERNAL, now, cells))
+    latest = max(store.sweeps(track.info.id), key=lambda sweep: sweep.finished, default=None)
+    return make_board(store, track, latest or _sweep(track, "none", now, {}))
+
+
+def _sweep(track: Track, edition: str, now: str, cells: Mapping[str, str]) -> Sweep:
+    return Sweep(
+        track=track.info.id, title=track.title, measures=track.measures, profile=edition, edition=edition, seed=0,
+        limit=None, command="", finished=now, cells=dict(cells), missing=(),
+    )  # fmt: skip
+
+
+__all__ = ["add_external", "build_site", "component", "console", "context", "find", "query"]

@@ -1,0 +1,1 @@
+"""Strengths of attacks, measured."""
