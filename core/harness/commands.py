@@ -106,7 +106,7 @@ def add_external(
         raise UsageError(f"{track_name} is not a track.")
     store.prepare()
     spec = TaskSpec(
-        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"source": name}, limit=None, seed=0,
+        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
         needs={},
     )  # fmt: skip
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -116,7 +116,7 @@ def add_external(
     )  # fmt: skip
     store.commit(record, rows, {})
     old = store.sweep(track.info.id, EXTERNAL)
-    cells = {**(old.cells if old else {}), f"external source={name}": key}
+    cells = {**(old.cells if old else {}), f"external file={name}": key}
     store.save_sweep(_sweep(track, EXTERNAL, now, cells))
     latest = max(store.sweeps(track.info.id), key=lambda sweep: sweep.finished, default=None)
     return make_board(store, track, latest or _sweep(track, "none", now, {}))

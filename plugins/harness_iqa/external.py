@@ -37,8 +37,8 @@ def read_external(path: Path, renamed: Sequence[str], bounds: Sequence[str]) -> 
             _take(path, rows.line_num, read, found, seen)
     if not seen:
         raise UsageError(f"{path} has no rows.")
-    for metric in sorted(set(found["metric"])):
-        known.setdefault(metric, _installed_bounds(metric))
+    for metric in sorted(set(found["metric"]) - set(known)):
+        known[metric] = _installed_bounds(metric)
     return {
         "name": found["image"],
         "dataset": [f"external: {path.stem}"] * len(found["image"]),

@@ -1,6 +1,6 @@
 """Track 1: defenses against attacks on no-reference image-quality metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -69,6 +69,9 @@ class IqaTrack(Track):
         default="strict", description="Of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too."
     )
     presets: str = Field(default="", description="File of `harness iqa calibrate`; it goes before the published ones.")
+    black_box_per_cluster: int = Field(
+        default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
+    )
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
     fit_dataset: str = Field(
         default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
@@ -78,15 +81,27 @@ class IqaTrack(Track):
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Attack each metric once for all defenses, and once more through each differentiable one."""
         distances = {steps.CLOSENESS + name: planner.component("metric", label) for name, label in DISTANCES.items()}
-        for dataset in selection.of(ImageDataset):
-            for defense in selection.of(Purification):
+        defenses = selection.of(Purification)
+        for dataset, attacks in self._by_dataset(selection):
+            for defense in defenses:
                 planner.task("purify", {"dataset": dataset, "defense": defense, **distances})
             for metric in selection.of(NoReferenceMetric):
                 plan = _Plan(self, planner, {"dataset": dataset, "metric": metric}, distances)
-                plan.scores(selection.of(Purification))
-                for attack in selection.of(AttackRecipe):
+                plan.scores(defenses)
+                for attack in attacks:
                     for strength in self.strengths:
-                        plan.attacked(attack, strength, selection.of(Purification))
+                        plan.attacked(attack, strength, defenses)
+
+    def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[AttackRecipe]]]:
+        """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
+        attacks = selection.of(AttackRecipe)
+        for dataset in selection.of(ImageDataset):
+            if not self.black_box_per_cluster or "per_cluster" not in type(dataset).model_fields:
+                yield dataset, attacks
+                continue
+            subset = dataset.with_parameters(per_cluster=self.black_box_per_cluster)
+            yield dataset, [a for a in attacks if a.info.access == "white_box"]
+            yield subset, [a for a in attacks if a.info.access == "black_box"]
 
     def steps(self) -> Mapping[str, Step]:
         """Return the kinds of task."""

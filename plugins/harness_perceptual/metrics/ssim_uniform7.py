@@ -5,36 +5,62 @@ window 7x7 uniform, K1 = 0.01, K2 = 0.03, sample covariance, each channel alone,
 left out: ``skimage.metrics.structural_similarity(a, b, channel_axis=-1, data_range=1)``.
 """
 
+import cv2
 import torch
 import torch.nn.functional as F
 
 from harness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
 
 WINDOW = 7
+MARGIN = WINDOW // 2
 C1, C2 = 0.01**2, 0.03**2
+SAMPLE = WINDOW**2 / (WINDOW**2 - 1)
 
 
 class SsimUniform7(FullReferenceMetric):
     """Structural similarity, 7x7 uniform window, mean over channels; 1 for identical images."""
 
-    info = MetricInfo(id="harness/ssim-uniform7", version="1", higher_means="better_quality", unit="1")
+    info = MetricInfo(id="harness/ssim-uniform7", version="2", higher_means="better_quality", unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric; raises `UsageError` for images smaller than the window."""
-        sample = WINDOW**2 / (WINDOW**2 - 1)
 
         def score(images: Images, reference: Images) -> Scores:
             if min(images.shape[-2:]) < WINDOW:
                 raise UsageError(f"SSIM needs images of at least {WINDOW} px, got {tuple(images.shape[-2:])}")
-            n = len(images)
-            moments = torch.cat([images, reference, images * images, reference * reference, images * reference])
-            means = F.avg_pool2d(F.avg_pool2d(moments, (WINDOW, 1), 1), (1, WINDOW), 1)
-            x, y, xx, yy, xy = means.split(n)
-            vx, vy, vxy = (xx - x * x) * sample, (yy - y * y) * sample, (xy - x * y) * sample
-            similarity = ((2 * x * y + C1) * (2 * vxy + C2)) / ((x * x + y * y + C1) * (vx + vy + C2))
-            return similarity.flatten(1).mean(dim=1)
+            x, y = images.flatten(0, 1), reference.flatten(0, 1)
+            mean_x, mean_y, mean_xy = _means(x), _means(y), _means(x * y)
+            power = _means(torch.addcmul(x * x, y, y))
+            product, squares = mean_x * mean_y, torch.addcmul(mean_x * mean_x, mean_y, mean_y)
+            if not images.requires_grad:
+                return _mean(_in_place(mean_xy, product, power, squares), len(images))
+            structure = (2 * SAMPLE * (mean_xy - product) + C2) / (SAMPLE * (power - squares) + C2)
+            luminance = (2 * product + C1) / (squares + C1)
+            return _mean(structure * luminance, len(images))
 
         return score
+
+
+def _mean(planes: torch.Tensor, images: int) -> Scores:
+    return planes.unflatten(0, (images, -1)).mean(dim=(1, 2, 3))
+
+
+def _in_place(mean_xy: torch.Tensor, product: torch.Tensor, power: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
+    """Return the similarity map; its arguments are used up, to write no new memory."""
+    above = mean_xy.sub_(product).mul_(2 * SAMPLE).add_(C2).mul_(product.mul_(2).add_(C1))
+    below = power.sub_(squares).mul_(SAMPLE).add_(C2).mul_(squares.add_(C1))
+    return above.div_(below)
+
+
+def _means(planes: torch.Tensor) -> torch.Tensor:
+    """Return the mean over each whole window of ``(P, H, W)``; on the CPU by OpenCV, which is several times faster."""
+    if planes.device.type != "cpu" or planes.requires_grad:
+        columns = F.avg_pool2d(planes[:, None], (WINDOW, 1), 1)
+        return F.avg_pool2d(columns, (1, WINDOW), 1)[:, 0]
+    height, width = planes.shape[1:]
+    stacked = planes.detach().contiguous().view(-1, width).numpy()
+    blurred = torch.from_numpy(cv2.blur(stacked, (WINDOW, WINDOW))).view(planes.shape)
+    return blurred[:, MARGIN : height - MARGIN, MARGIN : width - MARGIN]
 
 
 @hookimpl

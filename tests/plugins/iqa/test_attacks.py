@@ -1,5 +1,8 @@
 """Attacks on a real network and real photographs: stronger than noise, within budget, reproducible."""
 
+import heapq
+import itertools
+
 import pytest
 import torch
 
@@ -12,9 +15,12 @@ from harness_iqa.attacks.korhonen import activity
 from harness_iqa.attacks.madc import Madc
 from harness_iqa.attacks.nes import Nes
 from harness_iqa.attacks.one_pixel import OnePixel
+from harness_iqa.attacks.parsimonious import Parsimonious, _all_blocks
 from harness_iqa.attacks.patch_rs import PatchRs
 from harness_iqa.attacks.ssah import low_frequencies
+from harness_iqa.attacks.stadv import roughness, warped
 from harness_iqa.tiles import laid
+from harness_iqa.unet import UNet
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, AttackRecipe)]
@@ -130,3 +136,89 @@ def test_one_pixel_finds_the_best_place_and_colour_of_a_score_that_is_known() ->
     assert ((found > 0).any(dim=1).flatten(1).sum(dim=1) <= 1).all()
     assert (window(found) > 0.9 * 3).all()
     assert window.queries.tolist() == [60 * 41 + 1] * 2
+
+
+def slow_parsimonious(image, score, batches, epsilon: float, queries: int) -> torch.Tensor:
+    """Lazy greedy insertion and deletion for one image with a heap, as the algorithm is written down."""
+    positive, asked, best = torch.zeros(3, 256, 256, dtype=torch.bool), 0, (-torch.inf, image)
+
+    def flipped(signs: torch.Tensor, block: tuple[int, ...]) -> torch.Tensor:
+        channel, top, left, side = block
+        signs = signs.clone()
+        signs[channel, top : top + side, left : left + side] ^= True
+        return signs
+
+    def ask(signs: torch.Tensor) -> float:
+        nonlocal asked, best
+        if asked == queries:
+            raise StopIteration
+        asked += 1
+        grid = torch.nn.functional.interpolate(2 * signs[None].float() - 1, image.shape[1:], mode="nearest")[0]
+        candidate = (image + epsilon * grid).clamp(0, 1)
+        found = float(score(candidate[None]))
+        if found > best[0]:
+            best = (found, candidate)
+        return found
+
+    def search(blocks: list[tuple[int, ...]], inserting: bool, current: float) -> float:
+        nonlocal positive
+        heap: list[tuple[float, int]] = []
+        for i, block in enumerate(blocks):
+            if bool(positive[block[0], block[1], block[2]]) != inserting:
+                heapq.heappush(heap, (current - ask(flipped(positive, block)), i))
+        if heap:
+            loss, i = heapq.heappop(heap)
+            current, positive = current - loss, flipped(positive, blocks[i])
+        while heap:
+            _, i = heapq.heappop(heap)
+            found = ask(flipped(positive, blocks[i]))
+            if heap and current - found > heap[0][0]:
+                heapq.heappush(heap, (current - found, i))
+            elif found < current or (not inserting and found == current):
+                break
+            else:
+                current, positive = found, flipped(positive, blocks[i])
+        return current
+
+    try:
+        for batch in itertools.cycle(batches):
+            blocks = [tuple(block) for block in batch.tolist()]
+            current = ask(positive)
+            search(blocks, False, search(blocks, True, current))
+    except StopIteration:
+        return best[1]
+    raise AssertionError("unreachable")
+
+
+def test_parsimonious_is_the_lazy_greedy_search_with_a_heap_image_by_image() -> None:
+    images, linear, mean = (torch.rand(3, 3, 40, 52, generator=generator(seed)) for seed in (0, 1, 2))
+
+    def score(x: torch.Tensor) -> torch.Tensor:
+        wave = ((x * (2 * linear[0] - 1)).sum(dim=(1, 2, 3)) * 10).sin()
+        return wave + 3 * (x * (2 * mean[0] - 1)).mean(dim=(1, 2, 3))
+
+    attack = Parsimonious(queries=700)
+    window = MetricTarget(score, (0, 1), images=3, differentiable=False, budget=700)
+    found = attack.build(CPU)(images, window, ImageRng([1, 2, 3]))
+    blocks = _all_blocks(ImageRng([1, 2, 3]), 700)
+    for image, own, result in zip(images, blocks, found, strict=True):
+        assert torch.equal(slow_parsimonious(image, score, own, attack.epsilon, 700), result)
+    assert window.queries.tolist() == [700] * 3
+
+
+def test_a_flow_moves_pixels_and_a_smooth_one_is_not_rough() -> None:
+    image = torch.arange(20.0).view(1, 1, 4, 5).expand(1, 3, 4, 5) / 20
+    right = torch.zeros(1, 2, 4, 5)
+    right[:, 1] = 1
+    torch.testing.assert_close(warped(image, torch.zeros_like(right)), image)
+    torch.testing.assert_close(warped(image, right)[..., :-1], image[..., 1:])
+    single = torch.zeros(1, 2, 5, 5)
+    single[0, 0, 2, 2] = 3.0
+    assert float(roughness(single)) == pytest.approx(2 * 4 * 9)
+
+
+def test_facpas_unet_keeps_odd_sizes_and_its_reach() -> None:
+    network = UNet(width=4, depth=5)
+    found = network(torch.rand(2, 3, 37, 50, generator=generator(0)))
+    assert found.shape == (2, 3, 37, 50)
+    assert found.abs().max() <= 1

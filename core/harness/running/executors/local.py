@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -156,6 +157,7 @@ def open_bench(bench: Bench) -> Callable[[str, TaskSpec], Report]:
 
     if bench.threads:
         torch.set_num_threads(bench.threads)
+        os.environ["OPENCV_FOR_THREADS_NUM"] = str(bench.threads)
     workbench = Workbench(installed(), Store(bench.store), torch.device(bench.device), bench.batch_size)
 
     def run(key: str, spec: TaskSpec) -> Report:

@@ -1,0 +1,75 @@
+"""A calibrated attack lands on its target, on images it was not calibrated on; interpolation by hand."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from harness.api import UsageError
+from harness.registry import installed
+from harness_iqa.calibration import TARGETS, at, calibrated, crossing, published, read_presets, values, write_presets
+from harness_iqa.distortion import meter
+
+LADDER = "severity-ladder[severities=[2],size=64,split={}]"
+
+
+def test_a_crossing_is_on_the_line_between_two_points() -> None:
+    assert crossing([(1, 40), (2, 36), (4, 30), (8, 20)], 33) == pytest.approx(3)
+    assert crossing([(1, 0.1), (3, 0.5)], 0.2) == pytest.approx(1.5)
+    assert crossing([(1, 40), (2, 36)], 10) == 2
+
+
+def test_ten_values_enclose_the_declared_strengths() -> None:
+    registry = installed()
+    for name in ("ifgsm", "patch-rs", "cadv", "parsimonious"):
+        attack = registry.one("attack", name)
+        tried = values(attack)
+        field = next(iter(attack.info.strengths["weak"]))
+        declared = [attack.info.strengths[s][field] for s in ("weak", "medium", "strong")]
+        assert 5 <= len(tried) <= 10
+        assert min(tried) < min(declared) < max(declared) <= max(tried)
+
+
+@pytest.mark.parametrize("name", ["ifgsm", "ssah", "facpa[width=4,depth=3,epochs=2]", "parsimonious[queries=60]"])
+def test_a_calibrated_attack_lands_within_ten_percent_on_held_out_images(name: str) -> None:
+    registry = installed()
+    attack, metric = registry.one("attack", name), registry.one("metric", "embedded-cnn")
+    train, test = (registry.one("dataset", LADDER.format(split)) for split in ("train", "test"))
+    preset = calibrated(attack, meter(attack, metric, train, images=12), metric.info.id)
+    measure = meter(attack, metric, test, images=12)
+    for strength, target in TARGETS[attack.info.distortion].items():
+        found = at(attack, metric.info.id, strength, {(attack.info.id, metric.info.id): preset})
+        assert measure(found) == pytest.approx(target, rel=0.1), strength
+
+
+def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> None:
+    path = tmp_path / "presets.json"
+    known = list(published().values())
+    write_presets(path, known[:2])
+    write_presets(path, [known[1].model_copy(update={"images": 7}), known[2]])
+    assert [p.images for p in read_presets(path)] == [0, 7, 0]
+    path.write_text(json.dumps([{"attack": "x"}]))
+    with pytest.raises(UsageError, match=r"presets\.json is no file of presets"):
+        read_presets(path)
+
+
+def test_published_strengths_fit_the_attacks_and_are_taken_for_the_published_metrics() -> None:
+    registry = installed()
+    for (attack, metric), preset in published().items():
+        recipe = registry.one("attack", attack)
+        registry.one("metric", metric)
+        for strength in preset.strengths:
+            assert getattr(at(recipe, metric, strength, published()), preset.field) == preset.strengths[strength]
+    spaq = at(registry.one("attack", "ifgsm"), "harness/spaq", "strong", published())
+    assert spaq.alpha == pytest.approx(0.00326284)
+    assert at(registry.one("attack", "ifgsm"), "harness/cnniqa", "strong", published()).alpha == pytest.approx(8 / 2550)
+
+
+def test_the_meter_measures_what_the_attack_declares() -> None:
+    registry = installed()
+    attack, metric = registry.one("attack", "ifgsm[alpha=0.01]"), registry.one("metric", "embedded-cnn")
+    data = registry.one("dataset", LADDER.format("test"))
+    images = data.build(torch.device("cpu"))
+    assert len(images) == 20
+    assert np.isclose(meter(attack, metric, data, images=4)(attack), 10 / 255, rtol=0.05)

@@ -1,0 +1,84 @@
+"""Results of others: read, refused with their line, and shown beside one's own."""
+
+import csv
+import json
+
+import pytest
+
+from harness.api import UsageError
+from harness_iqa.external import read_external
+
+HEADER = [
+    "image",
+    "metric",
+    "attack",
+    "strength",
+    "defense",
+    "clear",
+    "attacked",
+    "defended_clear",
+    "defended_attacked",
+    "mos",
+]
+
+
+def write(path, rows, header=HEADER):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def line(image="a", clear="5", attacked="9", mos="3", defense="jpeg", metric="m"):
+    return [image, metric, "ifgsm", "weak", defense, clear, attacked, "5", "6", mos]
+
+
+def test_rows_become_columns_with_the_range_of_their_metric(tmp_path) -> None:
+    rows = read_external(write(tmp_path / "theirs.csv", [line(), line("b", mos="")]), (), ("m=0:10",))
+    assert rows["defense"] == ["jpeg (external)"] * 2
+    assert rows["dataset"] == ["external: theirs"] * 2
+    assert (rows["source"], rows["score"], rows["upper"]) == ([5.0, 5.0], [6.0, 6.0], [10.0, 10.0])
+    assert rows["mos"][1] != rows["mos"][1]
+    known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), ())
+    assert known["lower"][0] == pytest.approx(1.414, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([line(clear="good")], {}, r"line 2: clear is no finite number: 'good'"),
+        ([line(), line("b", attacked="nan")], {}, r"line 3: attacked is no finite number"),
+        ([line(), line()], {}, r"line 3: the same image, metric, attack, strength and defense as line 2"),
+        ([line(image="")], {}, "line 2: image is empty"),
+        ([line(metric="unknown")], {"bounds": ()}, "range of metric 'unknown' is not known; give --bounds"),
+        ([line()], {"renamed": ("picture=file",)}, "cannot read --map"),
+        ([line()], {"bounds": ("m=3",)}, "cannot read --bounds"),
+        ([], {}, "has no rows"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, rows, options, message) -> None:
+    given = {"renamed": (), "bounds": ("m=0:10",), **options}
+    with pytest.raises(UsageError, match=message):
+        read_external(write(tmp_path / "theirs.csv", rows), **given)
+
+
+def test_columns_may_have_other_names(tmp_path) -> None:
+    path = write(tmp_path / "theirs.csv", [line()], ["file", *HEADER[1:]])
+    with pytest.raises(UsageError, match=r"no column image; .* Use --map image=NAME"):
+        read_external(path, (), ("m=0:10",))
+    assert read_external(path, ("image=file",), ("m=0:10",))["name"] == ["a"]
+
+
+def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness) -> None:
+    images = [line(f"i{k}", clear=str(4 + k / 10), attacked="9", mos=str(k)) for k in range(6)]
+    write(tmp_path / "theirs.csv", images)
+    done = harness("iqa", "import", "theirs.csv", "--bounds", "m=0:10", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "iqa.html").read_text()
+    assert "jpeg (external)" in page
+    board = json.loads((tmp_path / "store" / "boards" / "harness--iqa.json").read_text())
+    main = board["tables"][0]
+    assert main["rows"][0]["label"] == "jpeg (external)"
+    assert main["rows"][0]["values"]["fixed_d"]["value"] == pytest.approx(100 * sum(2 - k / 10 for k in range(6)) / 60)
+    wrong = harness("iqa", "import", "theirs.csv", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "usage: the range of metric 'm' is not known" in wrong.stderr

@@ -1,0 +1,160 @@
+"""Folders as data sets: layouts, what is missing, subsets; features against their definitions."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from harness.api import ContractError, Unavailable, UsageError
+from harness.registry import installed
+from harness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
+
+CPU = torch.device("cpu")
+
+
+def paint(folder, names, size=(20, 16)) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, name in enumerate(names):
+        noise = np.random.default_rng(i).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+        Image.fromarray(noise).save(folder / name)
+
+
+def table(path, header, rows) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def test_any_folder_is_a_data_set_with_and_without_scores(tmp_path) -> None:
+    paint(tmp_path, ["b.png", "a.png"])
+    paint(tmp_path, ["wide.png"], size=(30, 16))
+    Image.fromarray(np.full((16, 20), 99, dtype=np.uint8)).save(tmp_path / "grey.png")
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    images = dataset.build(CPU)
+    assert images.names == ("a.png", "b.png", "grey.png", "wide.png")
+    assert images.shapes == ((16, 20), (16, 20), (16, 20), (16, 30))
+    pixels = images.load([0, 2])
+    assert pixels.shape == (2, 3, 16, 20)
+    np.testing.assert_array_equal(
+        pixels[0].mul(255).byte().permute(1, 2, 0), np.asarray(Image.open(tmp_path / "a.png"))
+    )
+    assert (pixels[1] == 99 / 255).all()
+    assert np.isnan(images.columns["mos"]).all()
+    assert images.proxy
+    before = dataset.content()
+    table(tmp_path / "mos.csv", ["image", "mos"], [["b.png", 3.5], ["a.png", 2]])
+    judged = dataset.build(CPU)
+    assert dict(zip(judged.names, judged.columns["mos"], strict=True)) == {"a.png": 2.0, "b.png": 3.5}
+    assert dataset.content() != before
+
+
+def test_what_is_missing_or_unreadable_is_named_counted_and_refused_or_skipped(tmp_path) -> None:
+    paint(tmp_path, ["a.png"])
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    table(tmp_path / "mos.csv", ["image", "mos"], [["a.png", 1], ["broken.png", 2], ["lost.png", 3]])
+    name = f"folder:{tmp_path}"
+    with pytest.raises(ContractError, match=r"2 of 3 images .* broken\.png, lost\.png"):
+        installed().one("dataset", name).build(CPU)
+    skipping = installed().one("dataset", name).with_parameters(on_missing="skip")
+    assert skipping.build(CPU).names == ("a.png",)
+    (tmp_path / "half.png").write_bytes((tmp_path / "a.png").read_bytes()[:200])
+    table(tmp_path / "mos.csv", ["image", "mos"], [["half.png", 1]])
+    with pytest.raises(ContractError, match=r"half\.png cannot be decoded"):
+        installed().one("dataset", name).build(CPU).load([0])
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        (["image", "score?"], [["a.png", 1]], "has no column mos or MOS or score"),
+        (["image", "mos"], [["a.png", "good"]], "line 2: mos is no number: 'good'"),
+        (["image", "mos"], [["a.png", 1], ["a.png", 2]], r"names 1 images more than once: a\.png"),
+    ],
+)
+def test_a_wrong_table_is_refused_with_its_line(tmp_path, header, rows, message) -> None:
+    paint(tmp_path, ["a.png"])
+    table(tmp_path / "mos.csv", header, rows)
+    with pytest.raises(UsageError, match=message):
+        installed().one("dataset", f"folder:{tmp_path}").build(CPU)
+
+
+def test_without_a_folder_it_says_what_to_do(tmp_path) -> None:
+    with pytest.raises(Unavailable, match="folder:PATH"):
+        installed().one("dataset", "folder").require()
+    with pytest.raises(Unavailable, match="has no images"):
+        installed().one("dataset", f"folder:{tmp_path}").require()
+
+
+def test_the_published_layouts_are_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    registry = installed()
+    names = ("koniq10k", "kadid10k", "nips2017", "agiqa-3k")
+    for name in names:
+        with pytest.raises(Unavailable, match=f"data set {name} is not on this machine"):
+            registry.one("dataset", name).require()
+    paint(tmp_path / "koniq10k" / "512x384", ["1.jpg", "2.jpg"])
+    header = ["image_name", "c1", "MOS", "SD", "set"]
+    table(
+        tmp_path / "koniq10k" / "koniq10k_distributions_sets.csv",
+        header,
+        [["1.jpg", 0, 61.5, 1, "test"], ["2.jpg", 0, 33, 1, "test"]],
+    )
+    images = [f"I{r:02d}_{d:02d}_01.png" for r in (1, 2, 3) for d in (1, 2)]
+    paint(tmp_path / "kadid10k" / "images", images)
+    table(
+        tmp_path / "kadid10k" / "dmos.csv",
+        ["dist_img", "ref_img", "dmos", "var"],
+        [[n, n[:3] + ".png", 4.2, 0] for n in images],
+    )
+    paint(tmp_path / "nips2017" / "images", ["x.png", "y.png"])
+    table(tmp_path / "nips2017" / "images.csv", ["ImageId", "TrueLabel"], [["y", 3], ["x", 4]])
+    paint(tmp_path / "agiqa-3k", ["g.jpg"])
+    table(tmp_path / "agiqa-3k" / "data.csv", ["name", "mos_quality", "mos_align"], [["g.jpg", 2.5, 1]])
+    found = {name: registry.one("dataset", name).build(CPU) for name in names}
+    assert found["koniq10k"].columns["mos"].tolist() == [61.5, 33.0]
+    assert len(found["kadid10k"]) == 6
+    assert found["nips2017"].names == ("x.png", "y.png")
+    assert found["agiqa-3k"].columns["mos"].tolist() == [2.5]
+    some = registry.one("dataset", "kadid10k[references=2]").build(CPU)
+    assert len(some) == 4
+    assert len(set(some.columns["reference"])) == 2
+
+
+def test_koniqs_real_table_gives_a_subset_of_all_clusters(shared_data, tmp_path, monkeypatch) -> None:
+    real = shared_data / "koniq10k" / "koniq10k_distributions_sets.csv"
+    with real.open() as file:
+        rows = list(csv.DictReader(file))[:120]
+    folder = tmp_path / "koniq10k"
+    paint(folder / "512x384", [row["image_name"] for row in rows])
+    (folder / real.name).write_text("\n".join(real.read_text().splitlines()[:121]))
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    subset = installed().one("dataset", "koniq10k[per_cluster=3]")
+    first, again = subset.build(CPU), subset.build(CPU)
+    assert first.names == again.names
+    assert CLUSTERS < len(first) <= 3 * CLUSTERS
+    assert subset.with_parameters(draw=1).build(CPU).names != first.names
+
+
+def test_features_follow_their_definitions() -> None:
+    edge = torch.zeros(1, 3, 6, 8)
+    edge[..., 4:] = 1
+    magnitude = np.zeros((4, 6))
+    magnitude[:, 2:4] = 4 * 255
+    assert float(spatial_information(edge)) == pytest.approx(magnitude.std(), rel=1e-5)
+    red = torch.zeros(1, 3, 4, 4)
+    red[:, 0] = 1
+    assert float(colourfulness(red)) == pytest.approx(0.3 * np.hypot(255, 127.5), rel=1e-5)
+    assert float(colourfulness(torch.full((1, 3, 4, 4), 0.4))) == 0
+
+
+def test_a_subset_takes_from_every_cluster_and_small_sets_are_taken_whole() -> None:
+    rng = np.random.default_rng(0)
+    centres = 10 * rng.normal(size=(CLUSTERS, 3))
+    features = np.repeat(centres, 20, axis=0) + 0.1 * rng.normal(size=(20 * CLUSTERS, 3))
+    chosen = clustered(features, 4, draw=0)
+    assert np.bincount(chosen // 20, minlength=CLUSTERS).tolist() == [4] * CLUSTERS
+    assert clustered(features[:7], 4, draw=0).tolist() == list(range(7))

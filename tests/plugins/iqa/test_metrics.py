@@ -1,0 +1,193 @@
+"""Quality metrics with real parameters against slow implementations; published architectures by their state dicts."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.ndimage import convolve
+from scipy.signal import convolve2d
+from scipy.special import gamma
+
+from harness.registry import installed
+from harness_iqa.metrics.cnniqa import CnniqaNet, grey_patches
+from harness_iqa.metrics.fpr import FprNet, patches
+from harness_iqa.metrics.koncept512 import KonCeptNet
+from harness_iqa.metrics.linearity import LinearityNet
+from harness_iqa.metrics.meta_iqa import MetaIqaNet
+from harness_iqa.metrics.spaq import SpaqNet, windows
+from harness_iqa.natural_statistics import asymmetric_fit
+from harness_vision.weights import state_dict
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("assets_at_hand")
+
+
+def image(path) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(Image.open(path).convert("RGB")).copy()).permute(2, 0, 1)[None].float() / 255
+
+
+@pytest.fixture(scope="module")
+def kodak(shared_data) -> torch.Tensor:
+    found = [image(path) for path in sorted((shared_data / "kodak").glob("*.png"))[:8]]
+    return torch.cat([x if x.shape[2] < x.shape[3] else x.transpose(2, 3) for x in found])
+
+
+@pytest.fixture(scope="module")
+def distorted(shared_data) -> torch.Tensor:
+    return image(shared_data / "weights" / "cnniqa" / "I03_01_1.bmp")
+
+
+@pytest.mark.parametrize("name", ["cnniqa", "niqe", "brisque"])
+def test_a_distorted_photograph_is_worse_than_the_kodak_ones_and_batches_change_nothing(name, kodak, distorted) -> None:
+    metric = installed().one("metric", name)
+    score = metric.build(CPU)
+    with torch.no_grad():
+        together, worse = score(kodak), float(score(distorted))
+        alone = torch.cat([score(photo[None]) for photo in kodak])
+    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-4)
+    assert metric.info.higher_means == "worse_quality"
+    lower, upper = metric.bounds
+    assert worse > float(together.mean()) + 0.05 * (upper - lower)
+    assert worse > (float(together.max()) if name != "cnniqa" else float(together.median()))
+
+
+def test_cnniqa_is_its_authors_way_patch_by_patch(distorted) -> None:
+    grey = np.asarray(Image.fromarray(distorted[0].mul(255).byte().permute(1, 2, 0).numpy()).convert("L")) / 255
+    network = CnniqaNet()
+    from harness_iqa.metrics.cnniqa import WEIGHTS
+
+    network.load_state_dict(state_dict(WEIGHTS))
+    kernel, found = np.ones((3, 3)) / 9, []
+    for y in range(0, grey.shape[0] - 32, 32):
+        for x in range(0, grey.shape[1] - 32, 32):
+            patch = grey[y : y + 32, x : x + 32]
+            mean = convolve2d(patch, kernel, boundary="symm", mode="same")
+            power = convolve2d(patch**2, kernel, boundary="symm", mode="same")
+            found.append((patch - mean) / (np.sqrt(np.maximum(power - mean**2, 0)) + 1))
+    with torch.no_grad():
+        expected = float(network(torch.tensor(np.stack(found), dtype=torch.float32)[:, None]).mean())
+        score = float(installed().one("metric", "cnniqa").build(CPU)(distorted))
+    assert score == pytest.approx(expected, abs=0.15)
+    assert grey_patches(torch.zeros(2, 1, 20, 70)).shape == (2, 2, 1, 32, 32)
+
+
+def slow_fit(block: np.ndarray) -> tuple[float, float, float]:
+    """Shape and deviations by search over the grid, as the published code does."""
+    shapes = np.arange(0.2, 10.001, 0.001)
+    ratios = gamma(2 / shapes) ** 2 / (gamma(1 / shapes) * gamma(3 / shapes))
+    left, right = (np.sqrt(np.mean(block[side] ** 2)) for side in (block < 0, block > 0))
+    g = left / right
+    peaked = np.mean(np.abs(block)) ** 2 / np.mean(block**2) * (g**3 + 1) * (g + 1) / (g**2 + 1) ** 2
+    return shapes[np.argmin((ratios - peaked) ** 2)], left, right
+
+
+def test_the_fit_of_a_distribution_finds_what_it_was_drawn_from() -> None:
+    rng = np.random.default_rng(0)
+    draws = np.stack([rng.normal(0, 0.5, 40_000), rng.laplace(0, 1, 40_000), rng.uniform(-1, 2, 40_000)])
+    shape, left, right = asymmetric_fit(torch.tensor(draws, dtype=torch.float32))
+    assert shape[:2].tolist() == pytest.approx([2, 1], rel=0.05)
+    assert left[0] == pytest.approx(0.5, rel=0.02)
+    assert right[2] == pytest.approx(2 / 3**0.5, rel=0.02)
+    for row, *found in zip(draws, shape, left, right, strict=True):
+        assert found == pytest.approx(slow_fit(row), abs=2e-3)
+
+
+def test_niqe_is_the_published_way_block_by_block(distorted, shared_data) -> None:
+    stored = np.load(shared_data / "natural-statistics" / "niqe_pris_params.npz")
+    y = (distorted[0].permute(1, 2, 0).double().numpy() @ np.array([65.481, 128.553, 24.966])) + 16
+    y = y[: y.shape[0] // 96 * 96, : y.shape[1] // 96 * 96]
+    features = []
+    for scale in (1, 2):
+        window = stored["gaussian_window"]
+        mean = convolve(y, window, mode="nearest")
+        deviation = np.sqrt(np.abs(convolve(y * y, window, mode="nearest") - mean**2))
+        normal, side = (y - mean) / (deviation + 1), 96 // scale
+        own = []
+        for top in range(0, y.shape[0], side):
+            for start in range(0, y.shape[1], side):
+                block = normal[top : top + side, start : start + side]
+                a, left, right = slow_fit(block)
+                numbers = [a, (left + right) / 2 * np.sqrt(gamma(1 / a) / gamma(3 / a))]
+                for shift in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                    a, left, right = slow_fit(block * np.roll(block, shift, (0, 1)))
+                    left, right = (s * np.sqrt(gamma(1 / a) / gamma(3 / a)) for s in (left, right))
+                    numbers += [a, (right - left) * gamma(2 / a) / gamma(1 / a), left, right]
+                own.append(numbers)
+        features.append(np.array(own))
+        height, width = y.shape
+        y = np.asarray(
+            Image.fromarray(y.astype(np.float32)).resize((width // 2, height // 2), Image.Resampling.BICUBIC),
+            dtype=float,
+        )
+    found = np.concatenate(features, axis=1)
+    difference = stored["mu_pris_param"][0] - found.mean(axis=0)
+    inverse = np.linalg.pinv((stored["cov_pris_param"] + np.cov(found, rowvar=False)) / 2)
+    with torch.no_grad():
+        score = float(installed().one("metric", "niqe").build(CPU)(distorted))
+    assert score == pytest.approx(float(np.sqrt(difference @ inverse @ difference)), rel=0.01)
+
+
+def test_brisque_is_opencvs_features_through_its_machine(distorted) -> None:
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    from harness_iqa.metrics.brisque import RANGE, _machine, _storage
+
+    grey = cv2.cvtColor((distorted[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8), cv2.COLOR_RGB2GRAY)
+    features, scaled = [], grey.astype(np.float32) / 255
+    for scale in (1, 2):
+        size = (grey.shape[1] // scale, grey.shape[0] // scale)
+        x = cv2.resize(scaled, size, interpolation=cv2.INTER_CUBIC)
+        mean = cv2.GaussianBlur(x, (7, 7), 7 / 6, borderType=cv2.BORDER_REPLICATE)
+        power = cv2.GaussianBlur(x * x, (7, 7), 7 / 6, borderType=cv2.BORDER_REPLICATE)
+        normal = (x - mean) / (np.sqrt(np.maximum(power - mean**2, 0)) + 1 / 255)
+        a, left, right = slow_fit(normal)
+        features += [a, (left**2 + right**2) / 2]
+        padded = np.pad(normal, 1)
+        for down, across in ((0, 1), (1, 0), (1, 1), (-1, 1)):
+            other = padded[1 + down : 1 + down + normal.shape[0], 1 + across : 1 + across + normal.shape[1]]
+            a, left, right = slow_fit(normal * other)
+            mean_ = (right - left) * gamma(2 / a) / gamma(1 / a) * np.sqrt(gamma(1 / a) / gamma(3 / a))
+            features += [a, mean_, left**2, right**2]
+    storage = _storage(RANGE)
+    low, high = storage.getNode("range").mat()
+    point = 2 * (np.array(features) - low) / (high - low) - 1
+    vectors, weights, offset, width = _machine()
+    expected = float(weights @ rbf_kernel(vectors, point[None], gamma=width)[:, 0] - offset)
+    with torch.no_grad():
+        assert float(installed().one("metric", "brisque").build(CPU)(distorted)) == pytest.approx(expected, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("network", "view", "millions"),
+    [
+        (MetaIqaNet, lambda x: x, 13.2),
+        (SpaqNet, lambda x: windows(x)[:, 0], 23.5),
+        (LinearityNet, lambda x: x, 90.5),
+        (KonCeptNet, lambda x: x, 59.82),
+        (FprNet, patches, None),
+    ],
+)
+def test_a_published_architecture_has_its_size_a_gradient_and_a_round_trip(network, view, millions, tmp_path) -> None:
+    torch.manual_seed(0)
+    first, second = network().eval(), network().eval()
+    if millions:
+        assert sum(p.numel() for p in first.parameters()) / 1e6 == pytest.approx(millions, abs=0.06)
+    torch.save(first.state_dict(), tmp_path / "weights.pth")
+    second.load_state_dict(torch.load(tmp_path / "weights.pth", weights_only=True), strict=True)
+    images = torch.rand(2, 3, 128, 160, generator=torch.Generator().manual_seed(1)).requires_grad_(True)
+    score = first(view(images))
+    assert score.shape == (2,)
+    torch.testing.assert_close(second(view(images)), score)
+    (gradient,) = torch.autograd.grad(score.sum(), images)
+    assert (gradient.flatten(1).abs().amax(dim=1) > 0).all()
+
+
+def test_windows_and_patches_cover_what_they_should() -> None:
+    ramp = torch.arange(500.0).view(1, 1, 1, 500).expand(1, 3, 230, 500)
+    found = windows(ramp)
+    assert found.shape == (1, 8, 3, 224, 224)
+    assert found[0, :4, 0, 0, 0].tolist() == [0, 112, 224, 276]
+    cut = patches(ramp)
+    assert cut.shape == (1, 21, 3, 64, 64)
+    assert cut[0, :7, 0, 0, 0].tolist() == [0, 64, 128, 192, 256, 320, 384]
