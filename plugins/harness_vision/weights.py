@@ -21,6 +21,13 @@ def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
     return {str(name).removeprefix("module."): tensor for name, tensor in found.items()}
 
 
+def folded(network: torch.nn.Module) -> torch.nn.Module:
+    """Return a network of torchvision's kind whose batch norms are part of the convolutions before them."""
+    from torch.fx.experimental.optimization import fuse
+
+    return fuse(network.eval())
+
+
 def frozen(network: torch.nn.Module, device: torch.device) -> torch.nn.Module:
     """Return the network on a device, in evaluation mode, its parameters without gradients."""
     return network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)

@@ -14,7 +14,8 @@ class MeanSquaredError(FullReferenceMetric):
         """Return the metric."""
 
         def score(images: Images, reference: Images) -> Scores:
-            return (images - reference).square().flatten(1).mean(dim=1)
+            difference = (images - reference).flatten(1)
+            return torch.linalg.vector_norm(difference, dim=1).square() / difference.shape[1]
 
         return score
 

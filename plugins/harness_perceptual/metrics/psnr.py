@@ -19,7 +19,8 @@ class Psnr(FullReferenceMetric):
         floor = 10 ** (-IDENTICAL_DB / 10)
 
         def score(images: Images, reference: Images) -> Scores:
-            error = (images - reference).square().flatten(1).mean(dim=1)
+            error = (images - reference).flatten(1)
+            error = torch.linalg.vector_norm(error, dim=1).square() / error.shape[1]
             return -10 * torch.log10(error.clamp(min=floor))
 
         return score
