@@ -52,9 +52,7 @@ class Asset(BaseModel):
                     f"{candidate} is damaged: sha256 is not {self.sha256[:12]}…",
                     f"rm {candidate}; harness assets get {self.name}",
                 )
-        by_hand = f"put it at {cache_folder() / self.file}, from {self.source}"
-        remedy = f"harness assets get {self.name}" if self.address else by_hand
-        raise Unavailable(f"asset {self.name} is not on this machine", remedy)
+        raise Unavailable(f"asset {self.name} is not on this machine", f"harness assets get {self.name}")
 
     def fits(self, digest: str) -> bool:
         """Say whether a whole sha256 is that of this file."""
@@ -89,7 +87,8 @@ def add_folder(folder: Path) -> None:
 def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
     """Fetch an asset into the cache, going on where an earlier try broke off; return the verified file."""
     if not asset.address:
-        raise HarnessError(f"{asset.name} has no download address; see {asset.source}")
+        place = cache_folder() / asset.file
+        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {place}, from {asset.source}")
     final = cache_folder() / asset.file
     part = final.with_name(final.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)

@@ -102,8 +102,6 @@ def test_the_shelf_comes_before_the_cache_and_damage_is_named(tmp_path) -> None:
 def test_an_absent_asset_says_how_to_get_it() -> None:
     with pytest.raises(Unavailable, match="get it with: harness assets get weights"):
         asset().path()
-    with pytest.raises(Unavailable, match=r"get it with: see https://example\.org"):
-        asset(address="").path()
 
 
 @pytest.mark.parametrize("changes", [{"address": "http://example.org/x"}, {"sha256": "0"}, {"file": "/etc/passwd"}])
@@ -118,3 +116,15 @@ def test_real_weights_are_found(shared_data, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
     metric = installed().one("metric", "lpips-squeeze")
     assert all(a.path().is_relative_to(shared_data) for a in metric.assets())
+
+
+def test_some_digits_of_a_digest_are_enough_and_a_file_without_address_says_where_it_goes(
+    tmp_path, monkeypatch
+) -> None:
+    short = asset().model_copy(update={"sha256": asset().sha256[:8], "size": 0})
+    serve(monkeypatch, CONTENT, [None])
+    assert assets.download(short, nothing).read_bytes() == CONTENT
+    assert not short.model_copy(update={"sha256": "00000000"}).fits(asset().sha256)
+    by_hand = asset().model_copy(update={"file": "b/none.pth", "address": "", "source": "its authors"})
+    with pytest.raises(HarnessError, match=r"put it at .*/b/none\.pth, from its authors"):
+        assets.download(by_hand, nothing)

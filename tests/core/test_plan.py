@@ -29,9 +29,9 @@ def plan(**changes) -> Graph:
 def test_one_attack_serves_all_defenses_and_each_differentiable_one_gets_its_own() -> None:
     graph = plan()
     counts = graph.by_step()
-    # 2 attacks x 3 strengths, shared by all and again through gaussian-blur; none needs no second one, jpeg gets none
+    # 2 attacks x 3 strengths, shared by all and again through gaussian-blur; none stands in both halves, jpeg gets none
     assert counts["attack"] == 2 * 3 * 2
-    assert counts["evaluate"] == 2 * 3 * (3 + 2)
+    assert counts["evaluate"] == 2 * 3 * (3 + 1)
     assert counts["fit"] == 2  # one training for three strengths, and one through gaussian-blur
     evaluated = [t.spec for t in graph.tasks.values() if t.spec.step == "evaluate" and not t.spec.options["adaptive"]]
     assert set(Counter(spec.needs["attacked"] for spec in evaluated).values()) == {3}

@@ -4,7 +4,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.loading import load_plugins
-from harness.registry import Registry, build_registry
+from harness.registry import Registry, build_registry, installed
 
 
 @pytest.fixture
@@ -41,3 +41,25 @@ def test_a_wrong_name_is_explained(registry: Registry, name: str, part: str) -> 
 def test_a_component_comes_back_from_its_reference(registry: Registry) -> None:
     component = registry.one("defense", "median-smoothing[radius=2]")
     assert registry.revive(component.ref()) == component
+
+
+def test_a_star_in_brackets_means_the_parameter_study_and_a_colon_the_address() -> None:
+    found = installed().find("defense", "jpeg[*]")
+    assert [c.quality for c in found] == [10, 30, 50, 70, 90]
+    assert {c.without_grid().label for c in found} == {"harness/jpeg"}
+    assert [c.label for c in installed().find("defense", "flip[*]")] == ["harness/flip"]
+    folder = installed().one("dataset", "folder:/some, odd[place]")
+    assert folder.path == "/some, odd[place]"
+    with pytest.raises(UsageError, match="no dataset is called"):
+        installed().find("dataset", "severity-ladder:/x")
+
+
+def test_files_behind_a_parameter_are_part_of_the_identity(tmp_path) -> None:
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    dataset = installed().one("dataset", f"folder:{tmp_path}")
+    first = dataset.ref().identity()
+    Image.new("RGB", (9, 8)).save(tmp_path / "a.png")
+    assert dataset.ref().identity() != first
+    assert "content" not in installed().one("defense", "flip").ref().identity()

@@ -52,7 +52,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; exit 0 fine, 1 some cells failed, 2 wrong usage, 130 interrupted."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(prog_name="harness", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         code = 2

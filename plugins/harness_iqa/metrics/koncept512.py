@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from harness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
-from harness_vision.weights import frozen, state_dict
+from harness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="koncept512",
@@ -168,7 +168,7 @@ class KonCept512(NoReferenceMetric):
         """Return the network."""
         network = KonCeptNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
-        return frozen(network, device)
+        return frozen(folded(network), device)
 
 
 @hookimpl

@@ -8,7 +8,7 @@ from torch import nn
 
 from harness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
 from harness_vision.perceptual import normalised
-from harness_vision.weights import frozen, state_dict
+from harness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="meta-iqa",
@@ -69,7 +69,7 @@ class MetaIqa(NoReferenceMetric):
         """Return the network."""
         network = MetaIqaNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
-        return frozen(network, device)
+        return frozen(folded(network), device)
 
 
 @hookimpl

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from harness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
-from harness_vision.weights import frozen, state_dict
+from harness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="spaq-baseline",
@@ -60,7 +60,7 @@ class Spaq(NoReferenceMetric):
         """Return the metric; an image below 224 px is repeated at its border."""
         network = SpaqNet()
         network.load_state_dict(state_dict(WEIGHTS, "state_dict"), strict=True)
-        network = frozen(network, device)
+        network = frozen(folded(network), device)
 
         def score(images: Images) -> Scores:
             parts = windows(images)

@@ -121,3 +121,22 @@ def test_other_errors_pass() -> None:
 
     with pytest.raises(RuntimeError, match="do not fit"):
         MetricTarget(broken, (0, 1), images=2, differentiable=False)(torch.rand(2, 3, 6, 6))
+
+
+@pytest.mark.parametrize(
+    ("precision", "differentiable", "exact"),
+    [("strict", True, True), ("fast", True, False), ("fast", False, True), ("search", False, False)],
+)
+def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precision, differentiable, exact) -> None:
+    images = torch.rand(2, 3, 6, 6, generator=generator(5))
+    window = target(2, precision=precision, differentiable=differentiable)
+    found, expected = window(images), score(images)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.05)
+    assert torch.equal(found, expected) == exact
+    if differentiable:
+        _, gradient = window.with_gradient(images)
+        _, plain = target(2).with_gradient(images)
+        assert gradient.dtype == torch.float32
+        cosine = torch.nn.functional.cosine_similarity(gradient.flatten(1), plain.flatten(1))
+        assert (cosine > 0.99).all()

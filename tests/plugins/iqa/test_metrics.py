@@ -17,7 +17,7 @@ from harness_iqa.metrics.linearity import LinearityNet
 from harness_iqa.metrics.meta_iqa import MetaIqaNet
 from harness_iqa.metrics.spaq import SpaqNet, windows
 from harness_iqa.natural_statistics import asymmetric_fit
-from harness_vision.weights import state_dict
+from harness_vision.weights import folded, state_dict
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
@@ -191,3 +191,20 @@ def test_windows_and_patches_cover_what_they_should() -> None:
     cut = patches(ramp)
     assert cut.shape == (1, 21, 3, 64, 64)
     assert cut[0, :7, 0, 0, 0].tolist() == [0, 64, 128, 192, 256, 320, 384]
+
+
+def test_folding_batch_norms_changes_no_score_and_leaves_none() -> None:
+    from torchvision.models import resnet18
+
+    torch.manual_seed(0)
+    network = resnet18(num_classes=1)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 2)
+    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = network.eval()(images)
+        small = folded(network)
+        torch.testing.assert_close(small(images), expected, rtol=1e-3, atol=1e-4)
+    assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in small.modules())
