@@ -37,7 +37,7 @@ class CnniqaNet(nn.Module):
 
     def forward(self, patches: torch.Tensor) -> torch.Tensor:
         maps = self.conv1(patches).flatten(2)
-        x = torch.cat([maps.amax(dim=2), maps.amin(dim=2)], dim=1)
+        x = torch.cat([maps.max(dim=2).values, maps.min(dim=2).values], dim=1)
         return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x))))).flatten()
 
 
