@@ -22,7 +22,7 @@ def build_site(store: Path, folder: Path) -> int:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("harness_leaderboard"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.globals.update(page_of=page_of, shown=shown, detail=detail, shade=shade, best=best)
+    environment.globals.update(page_of=page_of, brief=brief, shown=shown, detail=detail, shade=shade, best=best)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for board in boards:
@@ -41,6 +41,11 @@ def page_of(board: Board) -> str:
     """Return the file name of a track's page."""
     owner, _, name = board.track.partition("/")
     return f"{name}.html" if owner == "harness" else f"{owner}--{name}.html"
+
+
+def brief(label: str) -> str:
+    """Return a label as the page shows it: what the harness itself brings goes without its owner."""
+    return label.replace("harness/", "")
 
 
 def shown(value: Value | None, column: ColumnSpec) -> str:

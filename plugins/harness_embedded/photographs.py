@@ -109,7 +109,7 @@ class SeverityLadder(ImageDataset):
                     stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
                     for column, value in zip(columns, (-float(severity), reference, family, severity), strict=True):
                         columns[column].append(value)
-        return _image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human")
+        return _image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
 
 
 class Thumbnails(ImageDataset):

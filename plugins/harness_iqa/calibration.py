@@ -38,6 +38,8 @@ class Preset(BaseModel):
     distortion: str
     measured: Sequence[tuple[float, float]] = ()
     """(value, mean distortion) of every value that was tried."""
+    unreached: Sequence[str] = ()
+    """Strengths whose target lies beyond everything that was measured; they have the value that came nearest."""
     data: str = ""
     images: int = 0
 
@@ -75,8 +77,16 @@ def calibrated(attack: AttackRecipe, distortion_at: Callable[[AttackRecipe], flo
     for strength, target in TARGETS[kind].items():
         value = crossing(tried, target)
         strengths[strength] = round(value) if whole else value
+    low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
+    unreached = [strength for strength, target in TARGETS[kind].items() if not low <= target <= high]
     return Preset(
-        attack=attack.info.id, metric=metric, field=field, strengths=strengths, distortion=kind, measured=tried
+        attack=attack.info.id,
+        metric=metric,
+        field=field,
+        strengths=strengths,
+        distortion=kind,
+        measured=tried,
+        unreached=unreached,
     )
 
 

@@ -54,11 +54,14 @@ def calibrate(
     if as_json:
         click.echo(json.dumps([p.model_dump(mode="json") for p in found], indent=1))
         return
+    names = ("weak", "medium", "strong")
     rows = [
-        (p.attack, p.metric, p.field, p.distortion, *(f"{p.strengths[s]:.6g}" for s in ("weak", "medium", "strong")))
+        (p.attack, p.metric, p.field, p.distortion, *(f"{p.strengths[s]:.6g}{'*' * (s in p.unreached)}" for s in names))
         for p in found
     ]
     console.table("Strengths", ["attack", "metric", "field", "by", "weak", "medium", "strong"], rows)
+    if any(p.unreached for p in found):
+        console.say("* no value that was tried reaches the target; this one came nearest")
     console.say(f"presets: {out}")
 
 

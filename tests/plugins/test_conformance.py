@@ -89,10 +89,10 @@ def test_a_no_reference_metric_scores_each_image_alone_with_a_gradient(metric) -
 
 
 @pytest.mark.parametrize("defense", of(Purification))
-@pytest.mark.parametrize("side", [96, 75])
+@pytest.mark.parametrize("side", [96, 75, 12])
 def test_a_purification_treats_each_image_alone(defense, side: int) -> None:
     if "size" in type(defense).model_fields:
-        defense = defense.with_parameters(size=48)
+        defense = defense.with_parameters(size=max(8, side // 2))
     purify = built(defense)
     batch, seeds = images(3, side), [5, 6, 7]
     together = check_images(purify(batch, ImageRng(seeds)), 3, defense.label)

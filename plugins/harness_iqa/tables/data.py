@@ -166,9 +166,10 @@ def _best(rows: Columns, entries: Mapping[str, str]) -> dict[str, str]:
 
 def _note(query: Query) -> str:
     """Say which metrics carry a label, and what stands in for human quality labels."""
-    kinds = query("SELECT DISTINCT metric, labelled FROM clean WHERE labelled <> '' ORDER BY ALL")
+    kinds = query("SELECT labelled, string_agg(DISTINCT metric, ', ' ORDER BY metric) AS metrics FROM clean "
+                  "WHERE labelled <> '' GROUP BY ALL ORDER BY ALL")  # fmt: skip
     proxies = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
-    parts = [f"{metric}: {label}" for metric, label in zip(kinds["metric"], kinds["labelled"], strict=True)]
+    parts = [f"{metrics}: {label}" for metrics, label in zip(kinds["metrics"], kinds["labelled"], strict=True)]
     return ". ".join([*parts, *(f"Quality labels are a proxy: {proxy}" for proxy in proxies)])
 
 

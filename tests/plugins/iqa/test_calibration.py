@@ -18,6 +18,9 @@ def test_a_crossing_is_on_the_line_between_two_points() -> None:
     assert crossing([(1, 40), (2, 36), (4, 30), (8, 20)], 33) == pytest.approx(3)
     assert crossing([(1, 0.1), (3, 0.5)], 0.2) == pytest.approx(1.5)
     assert crossing([(1, 40), (2, 36)], 10) == 2
+    attack = installed().one("attack", "ifgsm")
+    flat = calibrated(attack, lambda at: 3 / 255, "m")
+    assert list(flat.unreached) == ["weak", "medium", "strong"]
 
 
 def test_ten_values_enclose_the_declared_strengths() -> None:
@@ -73,3 +76,17 @@ def test_the_meter_measures_what_the_attack_declares() -> None:
     images = data.build(torch.device("cpu"))
     assert len(images) == 20
     assert np.isclose(meter(attack, metric, data, images=4)(attack), 10 / 255, rtol=0.05)
+
+
+def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path, harness) -> None:
+    words = ("--attack", "ifgsm", "--attack", "cadv[backbone=embedded]", "--metric", "embedded-cnn", "--images", "2")
+    done = harness("iqa", "calibrate", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = {p.attack: p for p in read_presets(tmp_path / "presets.json")}
+    assert not found["harness/ifgsm"].unreached
+    assert found["harness/ifgsm"].images == 2
+    marked = found["harness/cadv"].unreached
+    assert ("came nearest" in done.stdout) == bool(marked)
+    wrong = harness("iqa", "calibrate", "--attack", "ifgs", "--metric", "embedded-cnn", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "Did you mean" in wrong.stderr

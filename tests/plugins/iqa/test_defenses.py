@@ -130,3 +130,20 @@ def test_even_kernels_are_refused(label: str) -> None:
 
     with pytest.raises(UsageError, match=r"must be odd|greater than or equal"):
         installed().one("defense", label)
+
+
+def test_grey_images_given_as_rgb_stay_near_grey_under_what_works_channel_by_channel(photographs: np.ndarray) -> None:
+    grey = np.repeat(photographs[..., :1], 3, axis=-1)
+    for name in (
+        "jpeg",
+        "diffjpeg",
+        "gaussian-blur",
+        "median-blur",
+        "unsharp",
+        "resize",
+        "upscale",
+        "color-quantization",
+    ):
+        found = purified(name, grey)
+        assert np.isfinite(found).all()
+        assert np.abs(found - found.mean(axis=-1, keepdims=True)).max() < 3, name
