@@ -12,7 +12,15 @@ from harness.contracts.attack import (
 )
 from harness.contracts.component import Component, Info, Paper
 from harness.contracts.dataset import ImageDataset, ImageSet, TableDataset, TableSet
-from harness.contracts.defense import DefenseInfo, Purification, Purifier
+from harness.contracts.defense import (
+    Certificate,
+    Certification,
+    Certify,
+    DefenseInfo,
+    Purification,
+    Purifier,
+    Smooth,
+)
 from harness.contracts.membership import (
     InferMembership,
     MembershipDefenseInfo,
@@ -73,6 +81,9 @@ __all__ = [
     "AttackInfo",
     "AttackRecipe",
     "Budget",
+    "Certificate",
+    "Certification",
+    "Certify",
     "ColumnSpec",
     "Component",
     "ContractError",
@@ -121,6 +132,7 @@ __all__ = [
     "Row",
     "Scores",
     "Selection",
+    "Smooth",
     "Step",
     "StepContext",
     "StepResult",

@@ -1,5 +1,6 @@
 """What the cells of the track compute, per image."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -136,6 +137,30 @@ def transfer(context: StepContext) -> StepResult:
             "score": np.concatenate([found[role] for role in roles]),
         }
     )
+
+
+def smooth(context: StepContext) -> StepResult:
+    """Score noisy copies of the first images, clean or attacked; several certifications read one pass."""
+    images, metric = context.images().first(int(context.options["images"])), context.build("metric")
+    noisy = context.component("defense").smooth(context.device)
+    attacked = _stored(images, context.need("attacked")) if context.options["attacked"] else None
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        shown = batch if attacked is None else attacked(positions).to(batch.device)
+        return {"scores": noisy(metric, shown, context.rng(_names(images, positions), "smoothing"))}
+
+    started = time.perf_counter()
+    found = context.map(images, measure)
+    return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
+
+
+def certify(context: StepContext) -> StepResult:
+    """Read what holds off the scores of noisy copies."""
+    images = context.images().first(int(context.options["images"]))
+    scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
+    found = context.build("defense")(scores, context.component("metric").bounds)
+    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained}
+    return StepResult(rows={"name": list(images.names), **{name: column.numpy() for name, column in rows.items()}})
 
 
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from harness.api import (
     AttackRecipe,
+    Certification,
     Component,
     FittedAttack,
     ImageDataset,
@@ -72,6 +73,10 @@ class IqaTrack(Track):
     black_box_per_cluster: int = Field(
         default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
     )
+    certified_images: int = Field(default=10, ge=1, description="First images that certified defenses see.")
+    certified: tuple[str, ...] = Field(
+        default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
+    )
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
     fit_dataset: str = Field(
         default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
@@ -88,9 +93,12 @@ class IqaTrack(Track):
             for metric in selection.of(NoReferenceMetric):
                 plan = _Plan(self, planner, {"dataset": dataset, "metric": metric}, distances)
                 plan.scores(defenses)
+                plan.certified(None, "", selection.of(Certification), None)
                 for attack in attacks:
                     for strength in self.strengths:
-                        plan.attacked(attack, strength, defenses)
+                        shared = plan.attacked(attack, strength, defenses)
+                        if _named(attack, self.certified):
+                            plan.certified(attack, strength, selection.of(Certification), shared)
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[AttackRecipe]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -113,6 +121,8 @@ class IqaTrack(Track):
             "attack": Step(steps.attack, "2"),
             "evaluate": Step(steps.evaluate, "1"),
             "transfer": Step(steps.transfer, "1"),
+            "smooth": Step(steps.smooth, "1"),
+            "certify": Step(steps.certify, "1"),
         }
 
     def tables(self, query: Query) -> list[Table]:
@@ -136,8 +146,27 @@ class _Plan:
         for defense in defenses:
             self.planner.task("defended", {**self.roles, "defense": defense})
 
-    def attacked(self, attack: AttackRecipe, strength: str, defenses: Sequence[Purification]) -> None:
-        """Plan the attacked images, one set for all defenses and one through each differentiable one."""
+    def certified(
+        self,
+        attack: AttackRecipe | None,
+        strength: str,
+        certifications: Sequence[Certification],
+        attacked: Planned | None,
+    ) -> None:
+        """Plan certificates of clean images (no attack) or of attacked ones; those that share a noisy pass share it."""
+        options: dict[str, str | int | bool] = {"attacked": attack is not None, "images": self.track.certified_images}
+        roles = dict(self.roles)
+        if attack is not None:
+            roles["attack"] = self._at(attack, strength)
+            options |= _names(attack, strength)
+        needs = {"attacked": attacked} if attacked is not None else {}
+        for certification in certifications:
+            source = {**roles, "defense": certification.noisy()}
+            noisy = self.planner.task("smooth", source, options=options, needs=needs)
+            self.planner.task("certify", {**roles, "defense": certification}, options=options, needs={"noisy": noisy})
+
+    def attacked(self, attack: AttackRecipe, strength: str, defenses: Sequence[Purification]) -> Planned:
+        """Plan the images attacked once for all defenses, which are returned, and through each differentiable one."""
         shared = self._attack(attack, strength, None)
         through = {}
         for defense in defenses:
@@ -148,6 +177,7 @@ class _Plan:
                 self._evaluate(attack, strength, defense, through[defense.label], adaptive=True)
         if _named(attack, self.track.transfer):
             self._transfer(attack, strength, defenses, through)
+        return shared
 
     def _transfer(
         self,

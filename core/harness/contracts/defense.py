@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from pydantic import Field
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from harness.randomness import ImageRng
-    from harness.types import Images
+    from harness.types import Images, Scores
 
 
 class DefenseInfo(Info):
@@ -53,3 +54,50 @@ class Purification(Component):
     @abstractmethod
     def build(self, device: torch.device) -> Purifier:
         """Return the defense as a callable."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What holds for each image, all ``(N,)``, with the confidence that the method states.
+
+    `value`: the score of the smoothed metric. `radius`: the Euclidean distance, images in [0, 1], within which the
+    value stays (NaN for a method that bounds the score instead). `delta`: the width of the interval that holds the
+    smoothed score for every image within the method's own radius (NaN for a method that gives a radius). `abstained`:
+    no promise.
+    """
+
+    value: torch.Tensor
+    radius: torch.Tensor
+    delta: torch.Tensor
+    abstained: torch.Tensor
+
+
+class Smooth(Protocol):
+    """A built noisy pass: scores of V versions of S noisy copies, ``(N, S, V)``; memory does not grow with S."""
+
+    def __call__(self, score: Callable[[Images], Scores], images: Images, rng: ImageRng, /) -> torch.Tensor: ...
+
+
+class Certify(Protocol):
+    """A built certification: scores of noisy copies and the metric's (lower, upper) -> certificate."""
+
+    def __call__(self, scores: torch.Tensor, bounds: tuple[float, float], /) -> Certificate: ...
+
+
+class Certification(Component):
+    """A defense that proves how much a score can change: it scores noisy copies, then reads a promise off them."""
+
+    kind: ClassVar[str] = "defense"
+    info: ClassVar[DefenseInfo]
+
+    def noisy(self) -> Certification:
+        """Return the certification whose noisy pass this one reads; several that agree share one pass."""
+        return self
+
+    @abstractmethod
+    def smooth(self, device: torch.device) -> Smooth:
+        """Return the noisy pass."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> Certify:
+        """Return the certification."""

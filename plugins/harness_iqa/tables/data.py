@@ -84,7 +84,7 @@ def load(query: Query) -> Study:
     """Return what the finished cells hold; rows that were imported stand beside those that were computed."""
     computed = {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps
     external = "external" in query.steps
-    rows = _with_baseline(_scored(query(_joined_sql([_ROWS] * computed + [_EXTERNAL] * external))))
+    rows = _with_baseline(scored(query(_joined_sql([_ROWS] * computed + [_EXTERNAL] * external))))
     clean = query(_joined_sql([_CLEAN] * computed + [_EXTERNAL_CLEAN] * external))
     clean["condition"] = _joined(clean, ("dataset", "metric"))
     defenses = query(_DEFENSES) if computed else {"defense": [], "ms": [], "entry": [], "kind": []}
@@ -130,7 +130,7 @@ def _joined(rows: Columns, names: Sequence[str]) -> np.ndarray:
     return np.array([" · ".join(part) for part in parts], dtype=object).astype(str)
 
 
-def _scored(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def scored(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Add the scores per image, the condition and the unit."""
     lower, upper, source = (rows[name].astype(float) for name in ("lower", "upper", "source"))
     span = upper - lower

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
 
 from harness_iqa.tables import grouped, overall, parameters, transfer
-from harness_iqa.tables.data import EPS, Study, _best, _scored, _with_baseline, correlation, mean_of, where
+from harness_iqa.tables.data import EPS, Study, _best, _with_baseline, correlation, mean_of, scored, where
 from harness_iqa.tables.sampling import validity
 
 
@@ -22,15 +22,15 @@ def rows(score: list[float], source: list[float], **more) -> dict[str, np.ndarra
 
 
 def study(found: dict[str, np.ndarray], **more) -> Study:
-    scored = _with_baseline(_scored(found))
-    clean = {k: scored[k] for k in ("dataset", "metric", "defense", "name", "mos")} | {"score": scored["defended"]}
+    complete = _with_baseline(scored(found))
+    clean = {k: complete[k] for k in ("dataset", "metric", "defense", "name", "mos")} | {"score": complete["defended"]}
     clean["condition"] = np.array(["d · m"] * len(clean["name"]))
-    best = _best(scored, more.pop("entries", {}))
-    return Study(scored, clean, best, more.pop("groups", {}), more.pop("times", {}), "")
+    best = _best(complete, more.pop("entries", {}))
+    return Study(complete, clean, best, more.pop("groups", {}), more.pop("times", {}), "")
 
 
 def test_d_and_r_are_those_of_the_paper() -> None:
-    found = _scored(rows([5.0, 2.0, 9.0], [4.0, 2.0, 2.0], defended=[5.0, 1.0, 8.0]))
+    found = scored(rows([5.0, 2.0, 9.0], [4.0, 2.0, 2.0], defended=[5.0, 1.0, 8.0]))
     np.testing.assert_allclose(found["d"], [10.0, 0.0, 70.0])
     np.testing.assert_allclose(found["r"][0], np.log10(0.6 / (0.1 + EPS)))
     np.testing.assert_allclose(found["r"][2], np.log10(0.8 / (0.7 + EPS)))
@@ -42,7 +42,7 @@ def test_d_and_r_are_those_of_the_paper() -> None:
 
 
 def test_each_image_counts_once_and_what_is_not_finite_is_left_out() -> None:
-    two = _scored(rows([5.0, 2.0, 4.0], [4.0, 2.0, 4.0], name=["i0", "i1", "i0"], strength=["weak", "weak", "strong"]))
+    two = scored(rows([5.0, 2.0, 4.0], [4.0, 2.0, 4.0], name=["i0", "i1", "i0"], strength=["weak", "weak", "strong"]))
     assert mean_of(two, "d").value == pytest.approx(np.mean([(10 + 0) / 2, 0]))
     assert mean_of(two, "d").n == 2
     two["psnr"] = np.array([np.inf, 30.0, 20.0])
@@ -52,20 +52,20 @@ def test_each_image_counts_once_and_what_is_not_finite_is_left_out() -> None:
 
 def test_correlations_are_scipys_and_a_constant_score_is_not_testable() -> None:
     score = [3.0, 1.0, 2.0, 5.0, 4.0, 4.0]
-    found = _scored(rows(score, [0.0] * 6))
+    found = scored(rows(score, [0.0] * 6))
     rho = correlation(found)
     assert rho.value == pytest.approx(spearmanr(score, range(6)).statistic)
     assert rho.low <= rho.value <= rho.high
     linear = correlation(found, "pearson", resampled=False)
     assert linear.value == pytest.approx(pearsonr(score, range(6)).statistic)
-    assert correlation(_scored(rows([1.0] * 6, [0.0] * 6))).missing
-    assert "judged" in correlation(_scored(rows(score, [0.0] * 6, mos=[np.nan] * 6))).missing
+    assert correlation(scored(rows([1.0] * 6, [0.0] * 6))).missing
+    assert "judged" in correlation(scored(rows(score, [0.0] * 6, mos=[np.nan] * 6))).missing
 
 
 def test_two_data_sets_with_the_same_names_are_correlated_apart() -> None:
     score, mos = [1.0, 2.0, 3.0, 3.0, 2.0, 1.0], [1, 2, 3, 1, 2, 3]
     found = rows(score, [0.0] * 6, mos=mos, name=["a", "b", "c"] * 2, dataset=["d"] * 3 + ["e"] * 3)
-    both = correlation(_scored(found))
+    both = correlation(scored(found))
     assert both.value == pytest.approx(0)
     assert both.n == 6
 

@@ -1,0 +1,1 @@
+"""Defenses that prove how much a score can change."""

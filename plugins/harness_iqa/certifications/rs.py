@@ -1,0 +1,27 @@
+"""RS: randomised smoothing of the score, cut into ordered classes."""
+
+from harness.api import Certification, DefenseInfo, Paper, hookimpl
+from harness_iqa.smoothing import ClassSmoothing
+
+
+class Rs(ClassSmoothing):
+    """Randomised smoothing: a radius within which the class of the score stays."""
+
+    info = DefenseInfo(
+        id="harness/rs",
+        version="1",
+        group="certified",
+        differentiable=False,
+        random=True,
+        paper=Paper(
+            title="Certified Adversarial Robustness via Randomized Smoothing",
+            authors="Cohen, Rosenfeld & Kolter",
+            year=2019,
+            url="https://arxiv.org/abs/1902.02918",
+        ),
+    )
+
+
+@hookimpl
+def register_defenses() -> list[Certification]:
+    return [Rs()]
