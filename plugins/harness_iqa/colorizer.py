@@ -9,7 +9,6 @@ from kornia.color import lab_to_rgb, rgb_to_lab
 from torch import nn
 
 from harness.api import Asset, Images
-from harness_vision.weights import frozen, state_dict
 
 SIGGRAPH = Asset(
     name="siggraph17-colorizer",
@@ -19,6 +18,7 @@ SIGGRAPH = Asset(
     source="https://github.com/richzhang/colorization",
     address="https://colorizers.s3.us-east-2.amazonaws.com/siggraph17-df00044c.pth",
 )
+PUBLISHED_WIDTH = 64
 UNIT = 8
 """The network halves an image three times."""
 BINS = 23
@@ -35,7 +35,7 @@ def _stage(ins: int, outs: int, convolutions: int, dilation: int = 1) -> nn.Sequ
 class Colorizer(nn.Module):
     """Inputs ``(N, 1 + 2 + 1, H, W)``, H and W multiples of 8 -> class logits at a quarter of the size, colours."""
 
-    def __init__(self, width: int = 64) -> None:
+    def __init__(self, width: int = PUBLISHED_WIDTH) -> None:
         super().__init__()
         w = width
         self.model1, self.model2, self.model3 = _stage(4, w, 2), _stage(w, 2 * w, 2), _stage(2 * w, 4 * w, 3)
@@ -73,10 +73,3 @@ def to_lab(images: Images) -> tuple[torch.Tensor, torch.Tensor]:
 def to_rgb(lightness: torch.Tensor, colours: torch.Tensor) -> Images:
     """Return images in [0, 1]."""
     return lab_to_rgb(torch.cat([100 * lightness + 50, 110 * colours], dim=1), clip=True)
-
-
-def published(device: torch.device) -> nn.Module:
-    """Return the network with its authors' weights."""
-    network = Colorizer()
-    network.load_state_dict(state_dict(SIGGRAPH), strict=True)
-    return frozen(network, device)

@@ -1,12 +1,19 @@
-"""The three small quality networks whose weights ship with this package."""
+"""The three small quality networks whose weights ship with this package, and how weights are loaded."""
 
 import json
 from importlib.resources import files
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load
 from torch import nn
+
+from harness.api import Asset
+from harness_vision.weights import frozen, state_dict
+
+Backbone = Literal["published", "embedded"]
+"""Weights of a method's authors, or of this package: a smaller network of the same kind."""
 
 
 class ConvQuality(nn.Module):
@@ -130,7 +137,20 @@ def _pooled(maps: torch.Tensor) -> torch.Tensor:
 def trained(network: nn.Module, stem: str, device: torch.device) -> nn.Module:
     """Return the network with the weights of this package, frozen, in evaluation mode."""
     network.load_state_dict(load((files("harness_iqa.weights") / f"{stem}.safetensors").read_bytes()), strict=True)
-    return network.eval().requires_grad_(False).to(device, memory_format=torch.channels_last)
+    return frozen(network, device)
+
+
+def loaded(
+    network: nn.Module, backbone: Backbone, stem: str, asset: Asset, *path: str, device: torch.device
+) -> nn.Module:
+    """Return a network, frozen: with the weights `stem` of this package, or with published ones.
+
+    `path`: keys that lead to the tensors inside the published file.
+    """
+    if backbone == "embedded":
+        return trained(network, stem, device)
+    network.load_state_dict(state_dict(asset, *path), strict=True)
+    return frozen(network, device)
 
 
 def card(stem: str) -> dict[str, float]:

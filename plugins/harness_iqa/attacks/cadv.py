@@ -5,16 +5,14 @@ Bhattad, Chong, Liang, Li & Forsyth, "Unrestricted Adversarial Examples via Sema
 surest of.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 
 from harness.api import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from harness_iqa.adam_attack import relative
-from harness_iqa.colorizer import SIGGRAPH, UNIT, Colorizer, published, to_lab, to_rgb
-from harness_iqa.networks import trained
+from harness_iqa.colorizer import PUBLISHED_WIDTH, SIGGRAPH, UNIT, Colorizer, to_lab, to_rgb
+from harness_iqa.networks import Backbone, loaded
 
 CLUSTERS, SURE_CLUSTERS, HINTS = 8, 4, 50
 LLOYD_STEPS = 10
@@ -44,7 +42,7 @@ class CAdv(Attack):
     )
     learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Of Adam, in scaled colour units.")
     iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
-    backbone: Literal["published", "embedded"] = Field(default="published", description="Colourisation network.")
+    backbone: Backbone = Field(default="published", description="Colourisation network.")
 
     def budget(self) -> Budget:
         """Return one score per step; the distance is not bounded."""
@@ -56,8 +54,8 @@ class CAdv(Attack):
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack."""
-        embedded = self.backbone == "embedded"
-        network = trained(Colorizer(EMBEDDED_WIDTH), "embedded-colorizer", device) if embedded else published(device)
+        width = EMBEDDED_WIDTH if self.backbone == "embedded" else PUBLISHED_WIDTH
+        network = loaded(Colorizer(width), self.backbone, "embedded-colorizer", SIGGRAPH, device=device)
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             height, width = images.shape[2:]

@@ -1,20 +1,17 @@
 """What certifications put between the noise and the metric."""
 
-from typing import Literal
-
 import torch
 from pydantic import Field
 from torch import nn
 
 from harness.api import Asset, ImageRng, Images
-from harness_iqa.defenses.diffpure import EMBEDDED, WEIGHTS
-from harness_iqa.networks import trained
+from harness_iqa.defenses.diffpure import diffusion_model
+from harness_iqa.networks import Backbone, trained
 from harness_iqa.restorers import SmallDenoiser, padded
 from harness_iqa.smoothing import Denoise
-from harness_vision.diffusion import GuidedUNet, Schedule
+from harness_vision.diffusion import Schedule
 from harness_vision.weights import frozen, state_dict
 
-Backbone = Literal["published", "embedded"]
 DNCNN = Asset(
     name="dncnn-25",
     file="weights/dncnn/dncnn_25.pth",
@@ -65,7 +62,7 @@ def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device
     One step: Carlini et al., "(Certified!!) Adversarial Robustness for Free!" (ICLR 2023). Several: Xiao et al.,
     "DensePure: Understanding Diffusion Models for Adversarial Robustness" (ICLR 2023), by a respaced chain.
     """
-    network = trained(GuidedUNet(**EMBEDDED), "embedded-ddpm", device) if backbone == "embedded" else _published(device)
+    network = diffusion_model(backbone, device)
     whole = Schedule.linear()
     start = int(torch.searchsorted((1 - whole.kept) / whole.kept, torch.tensor((2 * sigma) ** 2, dtype=torch.float64)))
     places = torch.linspace(0, start, steps + 1).round().long()[1:].unique()
@@ -84,12 +81,6 @@ def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device
         return (x[:, :, : noisy.shape[2], : noisy.shape[3]] / 2 + 0.5).clamp(0, 1)
 
     return denoise
-
-
-def _published(device: torch.device) -> nn.Module:
-    network = GuidedUNet()
-    network.load_state_dict(state_dict(WEIGHTS), strict=True)
-    return frozen(network, device)
 
 
 def assets_of(backbone: Backbone, asset: Asset) -> tuple[Asset, ...]:

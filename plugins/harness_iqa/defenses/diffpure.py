@@ -4,16 +4,13 @@ Nie, Guo, Huang, Xiao, Vahdat & Anandkumar, "Diffusion Models for Adversarial Pu
 chain.
 """
 
-from typing import Literal
-
 import torch
 from pydantic import Field
 
 from harness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
-from harness_iqa.networks import trained
+from harness_iqa.networks import Backbone, loaded
 from harness_iqa.restorers import padded
 from harness_vision.diffusion import GuidedUNet, Schedule
-from harness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
     name="guided-diffusion-256",
@@ -25,6 +22,12 @@ WEIGHTS = Asset(
     address="https://openaipublic.blob.core.windows.net/diffusion/jul-2021/256x256_diffusion_uncond.pt",
 )
 EMBEDDED = {"width": 16, "multiples": (1, 2), "blocks": 1, "attention": (), "learned_spread": False}
+
+
+def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet:
+    """Return the published diffusion model of 256x256 images, or the embedded one."""
+    sizes = EMBEDDED if backbone == "embedded" else {}
+    return loaded(GuidedUNet(**sizes), backbone, "embedded-ddpm", WEIGHTS, device=device)
 
 
 class DiffPure(Purification):
@@ -45,7 +48,7 @@ class DiffPure(Purification):
         ),
     )
     steps: int = Field(default=5, ge=1, le=1000, description="Steps of noise, of 1000 with variances 0.0001 to 0.02.")
-    backbone: Literal["published", "embedded"] = Field(default="published", description="Diffusion model.")
+    backbone: Backbone = Field(default="published", description="Diffusion model.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded model is asked for."""
@@ -53,12 +56,7 @@ class DiffPure(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
-        if self.backbone == "embedded":
-            network = trained(GuidedUNet(**EMBEDDED), "embedded-ddpm", device)
-        else:
-            network = GuidedUNet()
-            network.load_state_dict(state_dict(WEIGHTS), strict=True)
-            network = frozen(network, device)
+        network = diffusion_model(self.backbone, device)
         schedule = Schedule.linear()
 
         def purify(images: Images, rng: ImageRng) -> Images:

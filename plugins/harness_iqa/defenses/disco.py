@@ -3,15 +3,12 @@
 Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022).
 """
 
-from typing import Literal
-
 import torch
 from pydantic import Field
 
 from harness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
-from harness_iqa.networks import trained
+from harness_iqa.networks import Backbone, loaded
 from harness_iqa.restorers import LocalImplicit
-from harness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
     name="disco-pgd",
@@ -38,7 +35,7 @@ class Disco(Purification):
             url="https://arxiv.org/abs/2212.05630",
         ),
     )
-    backbone: Literal["published", "embedded"] = Field(default="published", description="Size and weights.")
+    backbone: Backbone = Field(default="published", description="Size and weights.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded network is asked for."""
@@ -46,12 +43,8 @@ class Disco(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
-        if self.backbone == "embedded":
-            network = trained(LocalImplicit(**EMBEDDED), "embedded-disco", device)
-        else:
-            network = LocalImplicit()
-            network.load_state_dict(state_dict(WEIGHTS, "model", "sd"), strict=True)
-            network = frozen(network, device)
+        sizes = EMBEDDED if self.backbone == "embedded" else {}
+        network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)

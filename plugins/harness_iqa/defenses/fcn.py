@@ -4,15 +4,12 @@ Gushchin et al., "Adversarial purification for no-reference image-quality metric
 (2024).
 """
 
-from typing import Literal
-
 import torch
 from pydantic import Field
 
 from harness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
-from harness_iqa.networks import trained
+from harness_iqa.networks import Backbone, loaded
 from harness_iqa.restorers import ColourFilter
-from harness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
     name="fcn-mse",
@@ -39,7 +36,7 @@ class Fcn(Purification):
             url="https://arxiv.org/abs/2404.06957",
         ),
     )
-    backbone: Literal["published", "embedded"] = Field(default="published", description="Weights.")
+    backbone: Backbone = Field(default="published", description="Weights.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded ones are asked for."""
@@ -47,12 +44,7 @@ class Fcn(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""
-        network = ColourFilter()
-        if self.backbone == "embedded":
-            network = trained(network, "embedded-fcn", device)
-        else:
-            network.load_state_dict(state_dict(WEIGHTS, "model"), strict=True)
-            network = frozen(network, device)
+        network = loaded(ColourFilter(), self.backbone, "embedded-fcn", WEIGHTS, "model", device=device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)

@@ -5,7 +5,6 @@ spandrel-extra-arches (extra `mprnet`); its licence forbids commercial use.
 """
 
 from importlib.util import find_spec
-from typing import Literal
 
 import torch
 from pydantic import Field
@@ -21,7 +20,7 @@ from harness.api import (
     Unavailable,
     hookimpl,
 )
-from harness_iqa.networks import trained
+from harness_iqa.networks import Backbone, trained
 from harness_iqa.restorers import SmallDenoiser, padded
 from harness_vision.weights import frozen, state_dict
 
@@ -50,7 +49,7 @@ class MprNet(Purification):
             url="https://arxiv.org/abs/2102.02808",
         ),
     )
-    backbone: Literal["published", "embedded"] = Field(default="published", description="Restoration network.")
+    backbone: Backbone = Field(default="published", description="Restoration network.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded network is asked for."""

@@ -4,14 +4,12 @@ Wang, Xie, Dong & Shan, "Real-ESRGAN: Training Real-World Blind Super-Resolution
 the small general network; its two sets of weights are blended, one part of denoising strength to four.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 
 from harness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
-from harness_iqa.networks import trained
+from harness_iqa.networks import Backbone, trained
 from harness_iqa.restorers import SmallUpscaler
 from harness_vision.weights import frozen, state_dict
 
@@ -49,7 +47,7 @@ class RealEsrgan(Purification):
             url="https://arxiv.org/abs/2107.10833",
         ),
     )
-    backbone: Literal["published", "embedded"] = Field(default="published", description="Upscaling network.")
+    backbone: Backbone = Field(default="published", description="Upscaling network.")
     denoising: float = Field(default=0.2, ge=0, le=1, description="Weight of the general network in the blend.")
 
     def assets(self) -> tuple[Asset, ...]:
