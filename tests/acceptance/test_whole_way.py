@@ -89,7 +89,7 @@ def test_damage_is_named_and_mended(first: tuple[Path, dict], harness) -> None:
 def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom harness.cli import cli\n"
-        "for words in (['--help'], ['--version'], ['run', '--help'], ['site', '--help'], ['iqa', 'import', '--help']):\n"
+        "for words in (['--help'], ['--version'], ['run', '-h'], ['site', '-h'], ['iqa', 'import', '-h']):\n"
         "    cli.main(words, standalone_mode=False)\n"
         "light = {'harness_iqa', 'harness_iqa.command'}\n"
         "heavy = [m for m in sys.modules if m == 'torch' or m.startswith(('harness_iqa', 'harness_membership'))]\n"
