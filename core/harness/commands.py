@@ -1,6 +1,6 @@
 """The second door, for packages that add a command: find components, run a step by hand, add results of others.
 
-Plugins import `harness.api`; only the module of a command imports this one, inside its functions.
+Plugins import `harness.api`; only what a command runs imports this one.
 """
 
 from __future__ import annotations
