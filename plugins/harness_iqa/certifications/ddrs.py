@@ -3,7 +3,8 @@
 import torch
 
 from harness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
-from harness_iqa.certifications.denoisers import WEIGHTS, Backbone, assets_of, backbone_field, diffusion
+from harness_iqa.certifications.denoisers import Backbone, assets_of, backbone_field, diffusion
+from harness_iqa.defenses.diffpure import WEIGHTS
 from harness_iqa.smoothing import ClassSmoothing, Denoise
 
 

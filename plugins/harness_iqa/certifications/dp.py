@@ -4,7 +4,8 @@ import torch
 from pydantic import Field
 
 from harness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
-from harness_iqa.certifications.denoisers import WEIGHTS, Backbone, assets_of, backbone_field, diffusion
+from harness_iqa.certifications.denoisers import Backbone, assets_of, backbone_field, diffusion
+from harness_iqa.defenses.diffpure import WEIGHTS
 from harness_iqa.smoothing import ClassSmoothing, Denoise
 
 
