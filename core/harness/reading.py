@@ -44,8 +44,9 @@ class ResultQuery:
         self._db.execute(f"COPY (SELECT * EXCLUDE (filename) FROM {step.replace('-', '_')}) TO '{target}' {options}")
 
     def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
-        tasks = pa.Table.from_pylist([_facts(record) | {"filename": _file(store, record)} for record in records])
-        self._db.register(f"{name}_tasks", tasks)
+        facts = [_facts(record) | {"filename": _file(store, record)} for record in records]
+        names = dict.fromkeys(key for row in facts for key in row)
+        self._db.register(f"{name}_tasks", pa.table({key: [row.get(key) for row in facts] for key in names}))
         with_rows = [_file(store, record) for record in records if record.rows is not None]
         if with_rows:
             self._db.register(f"{name}_files", pa.table({"filename": with_rows}))
