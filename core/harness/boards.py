@@ -9,11 +9,8 @@ from harness.errors import HarnessError
 from harness.identity import ComponentRef, digest
 from harness.plan import Graph
 from harness.reading import ResultQuery
-from harness.results import Board, Sweep, TaskRecord
+from harness.results import EXTERNAL, Board, Sweep, TaskRecord
 from harness.store import Store
-
-EXTERNAL = "external"
-"""The edition and the step of results that were measured elsewhere; they stand in every edition's tables."""
 
 
 def save_sweep(

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import torch
 
 from harness import console
-from harness.boards import EXTERNAL, make_board, records_of
+from harness.boards import make_board, records_of
 from harness.contracts.component import Component
 from harness.contracts.track import Option, Output, Progress, Query, StepContext, Track
 from harness.errors import HarnessError, StoreError, UsageError
 from harness.identity import digest
 from harness.reading import ResultQuery
 from harness.registry import installed
-from harness.results import Board, Sweep, TaskRecord, TaskSpec
+from harness.results import EXTERNAL, Board, Sweep, TaskRecord, TaskSpec
 from harness.running.cell import Cell, Workbench
 from harness.running.device import resolve_devices
 from harness.store import Store

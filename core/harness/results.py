@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.identity import ComponentRef, digest
 
 SCHEMA = 1
+EXTERNAL = "external"
+"""The edition and the step of results that were measured elsewhere; they stand in every edition's tables."""
 
 
 class _Frozen(BaseModel):

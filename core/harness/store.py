@@ -29,7 +29,7 @@ import safetensors.numpy
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import StoreError
-from harness.results import Board, StoredFile, Sweep, TaskRecord
+from harness.results import EXTERNAL, Board, StoredFile, Sweep, TaskRecord
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -129,7 +129,7 @@ class Store:
     def sweeps(self, track: str) -> list[Sweep]:
         """Return all editions of a track that were run here."""
         paths = sorted(self._sweeps(track).glob("*.json"))
-        return [self._model(path, Sweep) for path in paths if path.stem != "external"]
+        return [self._model(path, Sweep) for path in paths if path.stem != EXTERNAL]
 
     def save_board(self, board: Board) -> None:
         """Write the tables of a track."""

@@ -17,8 +17,8 @@ from harness.api import Certificate, Certification, Certify, ImageRng, Images, S
 
 ALPHA = 0.001
 """One minus the confidence of a radius."""
-AT_ONCE = 64
-"""Noisy copies that are scored in one batch."""
+DRAWN, SCORED = 16, 64
+"""Copies of each image drawn at once, whatever the batch, so that it changes no result; copies scored at once."""
 Denoise = Callable[[Images, ImageRng], Images]
 
 
@@ -43,20 +43,28 @@ class GaussianPass(Certification):
 
         def smooth(score: Callable[[Images], Scores], images: Images, rng: ImageRng) -> torch.Tensor:
             parts, left = [], self.selection + self.samples
-            at_once = max(1, AT_ONCE // len(images))
             while left:
-                count = min(at_once, left)
+                count = min(DRAWN, left)
                 noise = rng.normal(count, *images.shape[1:]).mul_(self.sigma)
                 noisy = noise.add_(images[:, None]).flatten(0, 1)
-                streams = rng.repeated(count)
-                votes = [
-                    score(noisy.clamp(0, 1) if denoise is None else denoise(noisy, streams)) for _ in range(self.votes)
+                streams = rng.repeated(count) if denoise is not None else rng
+                chunks = [
+                    self._votes(score, denoise, chunk, streams.slice(start, start + len(chunk)))
+                    for start, chunk in zip(range(0, len(noisy), SCORED), noisy.split(SCORED), strict=True)
                 ]
-                parts.append(torch.stack(votes, dim=1).unflatten(0, (len(images), count)))
+                parts.append(torch.cat(chunks).unflatten(0, (len(images), count)))
                 left -= count
             return torch.cat(parts, dim=1)
 
         return smooth
+
+    def _votes(
+        self, score: Callable[[Images], Scores], denoise: Denoise | None, noisy: Images, rng: ImageRng
+    ) -> torch.Tensor:
+        """Return ``(n, votes)``; without a denoiser all votes are the same one."""
+        if denoise is None:
+            return score(noisy.clamp(0, 1))[:, None].expand(-1, self.votes)
+        return torch.stack([score(denoise(noisy, rng)) for _ in range(self.votes)], dim=1)
 
 
 class ClassSmoothing(GaussianPass):

@@ -121,7 +121,7 @@ class IqaTrack(Track):
             "attack": Step(steps.attack, "2"),
             "evaluate": Step(steps.evaluate, "1"),
             "transfer": Step(steps.transfer, "1"),
-            "smooth": Step(steps.smooth, "1"),
+            "smooth": Step(steps.smooth, "2"),
             "certify": Step(steps.certify, "1"),
         }
 

@@ -176,3 +176,14 @@ def test_dncnn_is_the_published_one(shared_data, monkeypatch) -> None:
     with torch.no_grad():
         error = (denoise(noisy, ImageRng([0])) - grey).square().mean()
     assert -10 * torch.log10(error) > 28
+
+
+@pytest.mark.parametrize("name", ["rs", "drs[backbone=embedded]", "dp[backbone=embedded]"])
+def test_the_batch_changes_no_noisy_score(name, photographs, metric) -> None:
+    score, _ = metric
+    smooth = installed().one("defense", name).with_parameters(selection=4, samples=33).smooth(CPU)
+    with torch.no_grad():
+        together = smooth(score, photographs[:5], ImageRng(range(5)))
+        alone = torch.cat([smooth(score, photographs[i : i + 1], ImageRng([i])) for i in range(5)])
+    assert together.shape[:2] == (5, 37)
+    torch.testing.assert_close(together, alone, rtol=1e-3, atol=1e-3)

@@ -107,9 +107,8 @@ def test_the_reverse_step_is_the_posterior_of_the_forward_one() -> None:
 def test_a_real_diffusion_model_takes_noise_off_real_digits(shared_data) -> None:
     import gzip
 
-    weights = torch.load(
-        shared_data / "weights" / "ddpm-mnist" / "ddpm_mnist.pth", map_location="cpu", weights_only=True
-    )
+    path = shared_data / "weights" / "ddpm-mnist" / "ddpm_mnist.pth"
+    weights = torch.load(path, map_location="cpu", weights_only=True)
     layers = []
     for index in (0, 1, 2):
         convolution = weights[f"eps_model.conv.{index}.0.weight"]
