@@ -20,6 +20,8 @@ from harness.contracts.defense import (
     Purification,
     Purifier,
     Smooth,
+    TrainingDefense,
+    Tune,
 )
 from harness.contracts.membership import (
     InferMembership,
@@ -41,9 +43,11 @@ from harness.contracts.metric import (
     MetricInfo,
     NoReferenceMetric,
     NoReferenceScore,
+    TrainableMetric,
+    TuningPlan,
 )
 from harness.contracts.model import Model, NetworkFactory
-from harness.contracts.recipe import Recipe, Train, Trained
+from harness.contracts.recipe import Recipe, Train, Trained, Workshop
 from harness.contracts.reconstruction import (
     GradientDefense,
     ProtectGradients,
@@ -143,12 +147,17 @@ __all__ = [
     "Track",
     "Train",
     "TrainPrivately",
+    "TrainableMetric",
     "Trained",
     "TrainingData",
+    "TrainingDefense",
     "TrainingPlan",
+    "Tune",
+    "TuningPlan",
     "Unavailable",
     "UsageError",
     "Value",
+    "Workshop",
     "auc",
     "balanced_accuracy",
     "bradley_terry",

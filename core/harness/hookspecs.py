@@ -11,7 +11,7 @@ import pluggy
 from harness.contracts.attack import Attack, FittedAttack
 from harness.contracts.component import Component
 from harness.contracts.dataset import ImageDataset, TableDataset
-from harness.contracts.defense import Certification, Purification
+from harness.contracts.defense import Certification, Purification, TrainingDefense
 from harness.contracts.membership import MembershipEvaluator, MembershipRelease, MembershipTraining
 from harness.contracts.metric import DistributionMetric, FullReferenceMetric, NoReferenceMetric
 from harness.contracts.model import Model
@@ -33,9 +33,9 @@ def register_attacks() -> list[Attack | FittedAttack | ReconstructionAttack]:
 
 @hookspec
 def register_defenses() -> list[
-    Purification | Certification | GradientDefense | MembershipTraining | MembershipRelease
+    Purification | Certification | TrainingDefense | GradientDefense | MembershipTraining | MembershipRelease
 ]:
-    """Return defenses: of a metric's input, of gradients, or of a model's training set."""
+    """Return defenses: of a metric's input or weights, of gradients, or of a model's training set."""
 
 
 @hookspec
@@ -70,7 +70,14 @@ def register_tracks() -> list[Track]:
 
 ACCEPTED: dict[str, tuple[type[Component], ...]] = {
     "register_attacks": (Attack, FittedAttack, ReconstructionAttack),
-    "register_defenses": (Purification, Certification, GradientDefense, MembershipTraining, MembershipRelease),
+    "register_defenses": (
+        Purification,
+        Certification,
+        TrainingDefense,
+        GradientDefense,
+        MembershipTraining,
+        MembershipRelease,
+    ),
     "register_metrics": (NoReferenceMetric, FullReferenceMetric, DistributionMetric),
     "register_evaluators": (MembershipEvaluator,),
     "register_models": (Model,),

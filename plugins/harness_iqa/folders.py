@@ -138,10 +138,12 @@ def images_below(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
 
 
-def read_scores(path: Path, name: Sequence[str], score: Sequence[str]) -> tuple[list[str], list[float]]:
+def read_scores(
+    path: Path, name: Sequence[str], score: Sequence[str], only: Mapping[str, str] | None = None
+) -> tuple[list[str], list[float]]:
     """Return file names and scores of a table; the first of the given column names that it has is taken.
 
-    Raises `UsageError` that names the column or the line.
+    `only`: column -> the value that a row must have there. Raises `UsageError` that names the column or the line.
     """
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file)
@@ -151,7 +153,13 @@ def read_scores(path: Path, name: Sequence[str], score: Sequence[str]) -> tuple[
             if column is None:
                 raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {', '.join(found) or 'none'}.")
         names, scores = [], []
+        only = only or {}
+        for column in only:
+            if column not in found:
+                raise UsageError(f"{path} has no column {column}; it has: {', '.join(found)}.")
         for row in rows:
+            if any(row[column] != value for column, value in only.items()):
+                continue
             names.append(row[columns[0]])
             scores.append(_number(path, rows.line_num, columns[1], row[columns[1]]))
     doubles = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []

@@ -9,9 +9,16 @@ import torch.nn.functional as F
 from safetensors.torch import load
 from torch import nn
 
-from harness.api import Asset
+from harness.api import Asset, TuningPlan
 from harness_vision.weights import frozen, state_dict
 
+TUNING = TuningPlan(
+    train="harness/severity-ladder[per_photograph=8,split=train]",
+    test="harness/severity-ladder",
+    epochs=3,
+    learning_rate=1e-3,
+)
+"""How training defenses train these networks further, at a reduced scale."""
 Backbone = Literal["published", "embedded"]
 """Weights of a method's authors, or of this package: a smaller network of the same kind."""
 

@@ -7,11 +7,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from harness.api import FittedAttack, ImageSet, Output, Purification, StepContext, StepResult
+from harness.api import Certification, FittedAttack, ImageSet, Output, Purification, StepContext, StepResult
 from harness_iqa.sampling import colourfulness, spatial_information
+from harness_iqa.smoothing import ClassSmoothing
 
 CLOSENESS = "distance."
 """Roles of the full-reference metrics: ``distance.<column>``."""
+TUNED = "tuned"
+"""Role of the metric with the weights of a training defense."""
 SHOWN = "shown."
 """Roles of the defenses that transferred images are shown to."""
 
@@ -36,11 +39,10 @@ def clean(context: StepContext) -> StepResult:
 
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
-    images, metric = context.images(), context.build("metric")
-    found = context.map(
-        images, lambda positions, batch: {"score": metric(_purified(context, images, positions, batch))}
-    )
-    return StepResult(rows={"name": list(images.names), **found})
+    images, score = context.images(), context.build(_scorer(context))
+    found = context.map(images, lambda positions, batch: {"score": score(_purified(context, images, positions, batch))})
+    trained = [TUNED in context.roles] * len(images)
+    return StepResult(rows={"name": list(images.names), "trained": trained, **found})
 
 
 def purify(context: StepContext) -> StepResult:
@@ -101,7 +103,7 @@ def attack(context: StepContext) -> StepResult:
 
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
-    images, metric = context.images(), context.build("metric")
+    images, score = context.images(), context.build(_scorer(context))
     attacked_images = _stored(images, context.need("attacked"))
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -109,7 +111,7 @@ def evaluate(context: StepContext) -> StepResult:
         cleaned = _purified(context, images, positions, attacked)
         shown, shown_clean = (_as_large(x, batch) for x in (cleaned, _purified(context, images, positions, batch)))
         return {
-            "score": metric(cleaned),
+            "score": score(cleaned),
             **_distances(context, "", shown, batch),
             **_distances(context, "attacked_", shown, attacked),
             **_distances(context, "defended_", shown, shown_clean),
@@ -158,15 +160,26 @@ def certify(context: StepContext) -> StepResult:
     """Read what holds off the scores of noisy copies."""
     images = context.images().first(int(context.options["images"]))
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
+    recipe: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
     rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained}
-    return StepResult(rows={"name": list(images.names), **{name: column.numpy() for name, column in rows.items()}})
+    kind = {
+        "entry": [recipe.without_grid().label] * len(images),
+        "classes": [recipe.classes if isinstance(recipe, ClassSmoothing) else 0] * len(images),
+    }
+    numbers = {name: column.numpy() for name, column in rows.items()}
+    return StepResult(rows={"name": list(images.names), **kind, **numbers})
 
 
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
-    defense = "defense" if context.options["adaptive"] else None
+    defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
     samples = int(context.options["samples"])
-    return context.target("metric", names, attack="attack", defense=defense, samples=samples, counted=counted)
+    return context.target(_scorer(context), names, attack="attack", defense=defense, samples=samples, counted=counted)
+
+
+def _scorer(context: StepContext) -> str:
+    """Return the role that scores defended images: a training defense puts other weights into the metric."""
+    return TUNED if TUNED in context.roles else "metric"
 
 
 def _names(images: ImageSet, positions: Sequence[int]) -> list[str]:
@@ -177,6 +190,8 @@ def _purified(
     context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor, role: str = "defense"
 ) -> torch.Tensor:
     """Return D(batch); the draws belong to the image, so that x and x' get the same."""
+    if not isinstance(context.component(role), Purification):
+        return batch
     rng = context.rng(_names(images, positions), "defense", context.component(role).label)
     return context.build(role)(batch, rng)
 

@@ -23,6 +23,8 @@ from harness.api import (
     Step,
     Table,
     Track,
+    TrainableMetric,
+    TrainingDefense,
     hookimpl,
 )
 from harness_iqa import steps
@@ -63,6 +65,9 @@ class IqaTrack(Track):
         default=("*",),
         description="Defenses that adaptive attacks go through; * all differentiable ones, !id not this.",
     )
+    trained: tuple[str, ...] = Field(
+        default=("*",), description="Metrics that training defenses are tried on; * all trainable ones, !id not this."
+    )
     transfer: tuple[str, ...] = Field(
         default=(), description="Attacks whose adaptive images are also shown to every other defense; * means all."
     )
@@ -93,10 +98,12 @@ class IqaTrack(Track):
             for metric in selection.of(NoReferenceMetric):
                 plan = _Plan(self, planner, {"dataset": dataset, "metric": metric}, distances)
                 plan.scores(defenses)
+                trainings = plan.trained(selection.of(TrainingDefense))
                 plan.certified(None, "", selection.of(Certification), None)
                 for attack in attacks:
                     for strength in self.strengths:
                         shared = plan.attacked(attack, strength, defenses)
+                        plan.attacked_weights(attack, strength, trainings, shared)
                         if _named(attack, self.certified):
                             plan.certified(attack, strength, selection.of(Certification), shared)
 
@@ -116,13 +123,13 @@ class IqaTrack(Track):
         return {
             "clean": Step(steps.clean, "4"),
             "purify": Step(steps.purify, "3"),
-            "defended": Step(steps.defended, "1"),
+            "defended": Step(steps.defended, "2"),
             "fit": Step(steps.fit, "1"),
             "attack": Step(steps.attack, "2"),
             "evaluate": Step(steps.evaluate, "1"),
             "transfer": Step(steps.transfer, "1"),
             "smooth": Step(steps.smooth, "2"),
-            "certify": Step(steps.certify, "1"),
+            "certify": Step(steps.certify, "2"),
         }
 
     def tables(self, query: Query) -> list[Table]:
@@ -146,6 +153,29 @@ class _Plan:
         for defense in defenses:
             self.planner.task("defended", {**self.roles, "defense": defense})
 
+    def trained(self, trainings: Sequence[TrainingDefense]) -> list[TrainingDefense]:
+        """Plan the scores of the metric with the weights of each training; return those whose weights are here."""
+        metric = self.roles["metric"]
+        if not isinstance(metric, TrainableMetric) or not _named(metric, self.track.trained):
+            return []
+        return [t for t in trainings if self.planner.task("defended", {**self.roles, **self._tuned(t)}).available]
+
+    def _tuned(self, training: TrainingDefense) -> dict[str, Component]:
+        metric = self.roles["metric"]
+        assert isinstance(metric, TrainableMetric)
+        return {"defense": training, steps.TUNED: metric.trained_by(training.label)}
+
+    def attacked_weights(
+        self, attack: AttackRecipe, strength: str, trainings: Sequence[TrainingDefense], shared: Planned
+    ) -> None:
+        """Plan what fixed attacks do to each trained metric, and those that attack its own weights."""
+        for training in trainings:
+            tuned = self._tuned(training)
+            self._evaluate(attack, strength, tuned, shared, adaptive=False)
+            if _named(attack, self.track.adaptive):
+                own = self._attack(attack, strength, tuned, samples=1)
+                self._evaluate(attack, strength, tuned, own, adaptive=True)
+
     def certified(
         self,
         attack: AttackRecipe | None,
@@ -167,14 +197,15 @@ class _Plan:
 
     def attacked(self, attack: AttackRecipe, strength: str, defenses: Sequence[Purification]) -> Planned:
         """Plan the images attacked once for all defenses, which are returned, and through each differentiable one."""
-        shared = self._attack(attack, strength, None)
+        shared = self._attack(attack, strength, {}, samples=1)
         through = {}
         for defense in defenses:
-            self._evaluate(attack, strength, defense, shared, adaptive=False)
+            self._evaluate(attack, strength, {"defense": defense}, shared, adaptive=False)
             adaptive = _named(attack, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
             if adaptive and defense.info.differentiable and defense.info.id != BASELINE:
-                through[defense.label] = self._attack(attack, strength, defense)
-                self._evaluate(attack, strength, defense, through[defense.label], adaptive=True)
+                samples = self.track.samples if defense.info.random else 1
+                through[defense.label] = self._attack(attack, strength, {"defense": defense}, samples=samples)
+                self._evaluate(attack, strength, {"defense": defense}, through[defense.label], adaptive=True)
         if _named(attack, self.track.transfer):
             self._transfer(attack, strength, defenses, through)
         return shared
@@ -198,10 +229,11 @@ class _Plan:
     def _at(self, attack: AttackRecipe, strength: str) -> AttackRecipe:
         return at(attack, self.roles["metric"].info.id, strength, self.presets)
 
-    def _attack(self, attack: AttackRecipe, strength: str, defense: Purification | None) -> Planned:
-        through = {"defense": defense} if defense is not None else {}
-        options: dict[str, str | int | bool] = {"adaptive": defense is not None}
-        options["samples"] = self.track.samples if defense is not None and defense.info.random else 1
+    def _attack(
+        self, attack: AttackRecipe, strength: str, through: Mapping[str, Component], *, samples: int
+    ) -> Planned:
+        """Plan an attack on the metric, or through the defense that `through` holds."""
+        options: dict[str, str | int | bool] = {"adaptive": bool(through), "samples": samples}
         if self.track.precision != "strict":
             options["precision"] = self.track.precision
         needs = {}
@@ -213,9 +245,15 @@ class _Plan:
         return self.planner.task("attack", roles, options={**options, **_names(attack, strength)}, needs=needs)
 
     def _evaluate(
-        self, attack: AttackRecipe, strength: str, defense: Purification, attacked: Planned, *, adaptive: bool
+        self,
+        attack: AttackRecipe,
+        strength: str,
+        defense: Mapping[str, Component],
+        attacked: Planned,
+        *,
+        adaptive: bool,
     ) -> None:
-        roles = {**self.roles, "attack": self._at(attack, strength), "defense": defense, **self.distances}
+        roles = {**self.roles, "attack": self._at(attack, strength), **defense, **self.distances}
         options = {"adaptive": adaptive, **_names(attack, strength)}
         self.planner.task("evaluate", roles, options=options, needs={"attacked": attacked})
 

@@ -14,6 +14,8 @@ from harness.contracts.component import Component, Info
 if TYPE_CHECKING:
     import torch
 
+    from harness.contracts.metric import TrainableMetric, TuningPlan
+    from harness.contracts.recipe import Trained, Workshop
     from harness.randomness import ImageRng
     from harness.types import Images, Scores
 
@@ -37,8 +39,8 @@ class Purifier(Protocol):
     def __call__(self, images: Images, rng: ImageRng, /) -> Images: ...
 
 
-class Purification(Component):
-    """A defense of the input: it cleans images before the metric sees them."""
+class MetricDefense(Component):
+    """What the defenses of a metric share; derive from `Purification`, `TrainingDefense` or `Certification`."""
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[DefenseInfo]
@@ -51,9 +53,37 @@ class Purification(Component):
         """Return this defense with the fields of its grid at their defaults: what all its variants are variants of."""
         return type(self).model_validate({k: v for k, v in self.model_dump().items() if k not in self.info.grid})
 
+
+class Purification(MetricDefense):
+    """A defense of the input: it cleans images before the metric sees them."""
+
     @abstractmethod
     def build(self, device: torch.device) -> Purifier:
         """Return the defense as a callable."""
+
+
+class Tune(Protocol):
+    """A built training defense: trains a metric's network further and returns the weights and their card.
+
+    The workshop's data has the roles ``train`` and ``test``, with ``mos``; its components those of `requires`.
+    """
+
+    def __call__(self, metric: TrainableMetric, plan: TuningPlan, workshop: Workshop, /) -> Trained: ...
+
+
+class TrainingDefense(MetricDefense):
+    """A defense of the weights: it trains a metric further, once, with `harness train`; the images stay as they are.
+
+    Its weights are found by the label of the defense and the id of the metric: see `TrainableMetric.training`.
+    """
+
+    def requires(self) -> Mapping[str, tuple[str, str]]:
+        """Return role -> (kind, name) of the components that training reads."""
+        return {}
+
+    @abstractmethod
+    def build(self, device: torch.device) -> Tune:
+        """Return the training as a callable."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +114,8 @@ class Certify(Protocol):
     def __call__(self, scores: torch.Tensor, bounds: tuple[float, float], /) -> Certificate: ...
 
 
-class Certification(Component):
+class Certification(MetricDefense):
     """A defense that proves how much a score can change: it scores noisy copies, then reads a promise off them."""
-
-    kind: ClassVar[str] = "defense"
-    info: ClassVar[DefenseInfo]
 
     def noisy(self) -> Certification:
         """Return the certification whose noisy pass this one reads; several that agree share one pass."""

@@ -1,19 +1,18 @@
-"""Recipes: how weights that ship with a plugin were trained."""
+"""Recipes: how weights were trained, and what a training may use."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from harness.contracts.component import Component
 
 if TYPE_CHECKING:
     import torch
 
-    from harness.contracts.dataset import ImageSet, TableSet
-    from harness.contracts.track import Progress
+    from harness.contracts.dataset import ImageSet
 
 
 @dataclass(frozen=True)
@@ -24,16 +23,40 @@ class Trained:
     card: Mapping[str, str | float]
 
 
-class Train(Protocol):
-    """A built recipe: trains on the named data sets and returns the weights."""
+class Stateful(Protocol):
+    """A network, an optimiser, a schedule: what a checkpoint keeps."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any: ...
+
+
+class Loop(Protocol):
+    """Runs ``step(0)`` to ``step(steps - 1)``, shows progress, and goes on after a kill where it left off.
+
+    A checkpoint of `parts` and of the training's generator is written every `every` steps; a training that was
+    interrupted gives the same weights as one that was not, if a step draws from that generator alone.
+    """
 
     def __call__(
-        self,
-        data: Mapping[str, ImageSet | TableSet],
-        rng: torch.Generator,
-        progress: Progress,
-        /,
-    ) -> Trained: ...
+        self, parts: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int
+    ) -> None: ...
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What a training may use: built data sets and recipes by role, randomness, and the loop."""
+
+    data: Mapping[str, ImageSet]
+    components: Mapping[str, Component]
+    rng: torch.Generator
+    loop: Loop
+
+
+class Train(Protocol):
+    """A built recipe: trains and returns the weights."""
+
+    def __call__(self, workshop: Workshop, /) -> Trained: ...
 
 
 class Recipe(Component):

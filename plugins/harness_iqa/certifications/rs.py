@@ -13,6 +13,7 @@ class Rs(ClassSmoothing):
         group="certified",
         differentiable=False,
         random=True,
+        grid={"classes": (3, 5, 10, 15, 20)},
         paper=Paper(
             title="Certified Adversarial Robustness via Randomized Smoothing",
             authors="Cohen, Rosenfeld & Kolter",

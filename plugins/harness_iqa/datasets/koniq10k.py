@@ -5,6 +5,10 @@ Assessment" (IEEE TIP 2020). Expected in the asset folder ``koniq10k``: the tabl
 ``512x384``.
 """
 
+from typing import Literal
+
+from pydantic import Field
+
 from harness.api import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
 from harness_iqa.folders import FolderDataset, Listing, read_scores
 
@@ -27,13 +31,17 @@ class KonIq10k(FolderDataset):
         ),
     )
 
+    split: Literal["all", "training", "validation", "test"] = Field(default="all", description="Published part.")
+
     def listing(self) -> Listing:
         """Return the images that the table names."""
         folder = data_folder("koniq10k", SOURCE)
         table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
         if table is None or not (folder / IMAGES).is_dir():
             raise Unavailable(f"{folder} lacks {TABLES[0]} or the images in {IMAGES}", f"get them from {SOURCE}")
-        names, scores = read_scores(table, ("image_name",), ("MOS",))
+        names, scores = read_scores(
+            table, ("image_name",), ("MOS",), {} if self.split == "all" else {"set": self.split}
+        )
         return Listing(folder / IMAGES, names, {"mos": scores})
 
 

@@ -2,11 +2,11 @@
 
 import torch
 
-from harness.api import MetricInfo, NoReferenceMetric, NoReferenceScore, hookimpl
-from harness_iqa.networks import ResidualQuality, trained
+from harness.api import MetricInfo, TrainableMetric, hookimpl
+from harness_iqa.networks import TUNING, ResidualQuality, trained
 
 
-class EmbeddedResidual(NoReferenceMetric):
+class EmbeddedResidual(TrainableMetric):
     """Small residual network trained here on a severity ladder, not on human judgements."""
 
     info = MetricInfo(
@@ -18,11 +18,14 @@ class EmbeddedResidual(NoReferenceMetric):
         labelled="a small network trained for this package",
     )
 
-    def build(self, device: torch.device) -> NoReferenceScore:
+    tuning = TUNING
+    weights_package = "harness_iqa.weights"
+
+    def network(self, device: torch.device) -> torch.nn.Module:
         """Return the network."""
         return trained(ResidualQuality(), "embedded-residual", device)
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def register_metrics() -> list[TrainableMetric]:
     return [EmbeddedResidual()]

@@ -2,11 +2,11 @@
 
 import torch
 
-from harness.api import MetricInfo, NoReferenceMetric, NoReferenceScore, hookimpl
-from harness_iqa.networks import TransformerQuality, trained
+from harness.api import MetricInfo, TrainableMetric, hookimpl
+from harness_iqa.networks import TUNING, TransformerQuality, trained
 
 
-class EmbeddedTransformer(NoReferenceMetric):
+class EmbeddedTransformer(TrainableMetric):
     """Small transformer trained here on a severity ladder, not on human judgements."""
 
     info = MetricInfo(
@@ -18,11 +18,14 @@ class EmbeddedTransformer(NoReferenceMetric):
         labelled="a small network trained for this package",
     )
 
-    def build(self, device: torch.device) -> NoReferenceScore:
+    tuning = TUNING
+    weights_package = "harness_iqa.weights"
+
+    def network(self, device: torch.device) -> torch.nn.Module:
         """Return the network."""
         return trained(TransformerQuality(), "embedded-transformer", device)
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def register_metrics() -> list[TrainableMetric]:
     return [EmbeddedTransformer()]

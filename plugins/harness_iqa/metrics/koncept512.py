@@ -11,7 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from harness.api import (
+    Asset,
+    Images,
+    MetricInfo,
+    NoReferenceScore,
+    Paper,
+    Scores,
+    TrainableMetric,
+    TuningPlan,
+    hookimpl,
+)
 from harness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
@@ -143,7 +153,7 @@ class KonCeptNet(nn.Module):
         return self.fc(F.avg_pool2d(maps, 8, count_include_pad=False).flatten(2).mean(dim=2)).flatten()
 
 
-class KonCept512(NoReferenceMetric):
+class KonCept512(TrainableMetric):
     """Inception-ResNet-v2 trained on KonIQ-10k."""
 
     info = MetricInfo(
@@ -160,17 +170,23 @@ class KonCept512(NoReferenceMetric):
         ),
     )
 
+    tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
+
     def assets(self) -> tuple[Asset, ...]:
         """Return the weights."""
         return (WEIGHTS,)
 
-    def build(self, device: torch.device) -> NoReferenceScore:
+    def network(self, device: torch.device) -> nn.Module:
         """Return the network."""
         network = KonCeptNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
-        return frozen(folded(network), device)
+        return frozen(network, device)
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the network with its batch norms folded away."""
+        return frozen(folded(self.tuned_network(device)), device)
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def register_metrics() -> list[TrainableMetric]:
     return [KonCept512()]

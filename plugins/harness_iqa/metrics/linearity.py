@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from harness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from harness.api import Asset, Images, MetricInfo, Paper, Scores, TrainableMetric, TuningPlan, hookimpl
 from harness_vision.perceptual import normalised
 from harness_vision.weights import frozen, state_dict
 
@@ -29,7 +29,7 @@ def _reduction(channels: int) -> nn.Sequential:
 
 
 class LinearityNet(nn.Module):
-    """Images ``(N, 3, H, W)`` -> quality ``(N,)`` before its linear map to opinion scores."""
+    """Images ``(N, 3, H, W)`` -> opinion scores ``(N,)``: a linear map of the network's answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,15 +39,17 @@ class LinearityNet(nn.Module):
         self.dr6, self.dr7 = _reduction(1024), _reduction(2048)
         self.regr6, self.regr7 = nn.Linear(64, 1), nn.Linear(64, 1)
         self.regression = nn.Linear(128, 1)
+        self.register_buffer("slope", torch.ones(()))
+        self.register_buffer("offset", torch.zeros(()))
 
     def forward(self, images: Images) -> Scores:
         six = self.features[:7](normalised(images))
         seven = self.features[7](six)
         found = [reduce(maps.mean(dim=(2, 3))) for reduce, maps in ((self.dr6, six), (self.dr7, seven))]
-        return self.regression(torch.cat(found, dim=1)).flatten()
+        return self.slope * self.regression(torch.cat(found, dim=1)).flatten() + self.offset
 
 
-class Linearity(NoReferenceMetric):
+class Linearity(TrainableMetric):
     """ResNeXt-101 trained with the norm-in-norm loss on KonIQ-10k."""
 
     info = MetricInfo(
@@ -64,24 +66,21 @@ class Linearity(NoReferenceMetric):
         ),
     )
 
+    tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
+
     def assets(self) -> tuple[Asset, ...]:
         """Return the weights."""
         return (WEIGHTS,)
 
-    def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric: the network's answer times k plus b, both part of the published file."""
+    def network(self, device: torch.device) -> nn.Module:
+        """Return the network; its answer times k plus b, both part of the published file."""
         whole = torch.load(WEIGHTS.path(), map_location="cpu", weights_only=True)
-        slope, offset = float(whole["k"][0]), float(whole["b"][0])
         network = LinearityNet()
-        network.load_state_dict(state_dict(WEIGHTS, "model"), strict=True)
-        network = frozen(network, device)
-
-        def score(images: Images) -> Scores:
-            return slope * network(images) + offset
-
-        return score
+        scale = {"slope": torch.tensor(float(whole["k"][0])), "offset": torch.tensor(float(whole["b"][0]))}
+        network.load_state_dict({**state_dict(WEIGHTS, "model"), **scale}, strict=True)
+        return frozen(network, device)
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def register_metrics() -> list[TrainableMetric]:
     return [Linearity()]

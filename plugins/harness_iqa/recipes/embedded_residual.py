@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import torch
 
-from harness.api import ImageSet, Info, Progress, Recipe, Train, Trained, hookimpl, seeded_init
+from harness.api import Info, Recipe, Train, hookimpl
 from harness_iqa.networks import ResidualQuality
-from harness_iqa.recipes.quality_training import TEST, TRAIN, train_quality
+from harness_iqa.recipes.quality_training import TEST, TRAIN, quality_training
 
 
 class EmbeddedResidualRecipe(Recipe):
@@ -20,13 +20,7 @@ class EmbeddedResidualRecipe(Recipe):
 
     def build(self, device: torch.device) -> Train:
         """Return the training."""
-
-        def train(data: Mapping[str, ImageSet], rng: torch.Generator, progress: Progress) -> Trained:
-            with seeded_init(rng):
-                network = ResidualQuality()
-            return train_quality(network, data, device, rng, progress)
-
-        return train
+        return quality_training(ResidualQuality, device)
 
 
 @hookimpl

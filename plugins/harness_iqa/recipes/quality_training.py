@@ -1,45 +1,49 @@
 """Train a quality network on the severity ladder and measure its bounds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import cv2
 import numpy as np
 import torch
 from torch import nn
 
-from harness.api import ImageSet, Progress, Trained, correlate
+from harness.api import ImageSet, Train, Trained, Workshop, correlate, seeded_init
 
 TRAIN = "harness/severity-ladder[per_photograph=8,split=train]"
 TEST = "harness/severity-ladder"
 EPOCHS, BATCH, LEARNING_RATE = 10, 32, 5e-3
 
 
-def train_quality(
-    network: nn.Module,
-    data: Mapping[str, ImageSet],
-    device: torch.device,
-    rng: torch.Generator,
-    progress: Progress,
-) -> Trained:
-    """Regress the label by smooth L1 with AdamW on a one-cycle schedule; images are varied at random."""
-    images, labels = _tensors(data["train"], device)
-    network.to(device, memory_format=torch.channels_last).train()
-    optimiser = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=1e-3)
-    per_epoch = -(-len(images) // BATCH)
-    total = EPOCHS * per_epoch
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=total)
-    for epoch in range(EPOCHS):
-        for step, chosen in enumerate(torch.randperm(len(images), generator=rng).split(BATCH)):
-            batch = _varied(images[chosen.to(device)], rng)
-            loss = nn.functional.smooth_l1_loss(network(batch), labels[chosen.to(device)])
+def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Train:
+    """Return the training of a fresh network: smooth L1 of the label, AdamW, one cycle; images are varied at random."""
+
+    def train(workshop: Workshop) -> Trained:
+        data, rng = workshop.data, workshop.rng
+        with seeded_init(rng):
+            network = make().to(device, memory_format=torch.channels_last).train()
+        images, labels = _tensors(data["train"], device)
+        optimiser = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=1e-3)
+        per_epoch = -(-len(images) // BATCH)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=EPOCHS * per_epoch)
+        order: list[torch.Tensor] = []
+
+        def step(number: int) -> None:
+            if number % per_epoch == 0:
+                order[:] = torch.randperm(len(images), generator=rng).to(device).split(BATCH)
+            chosen = order[number % per_epoch]
+            loss = nn.functional.smooth_l1_loss(network(_varied(images[chosen], rng)), labels[chosen])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             schedule.step()
-            progress(epoch * per_epoch + step + 1, total)
-    network.eval()
-    lower, upper = bounds(network, data["train"], device)
-    return Trained(network.state_dict(), {"lower": lower, "upper": upper, **_quality(network, data, device)})
+
+        parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
+        workshop.loop(parts, EPOCHS * per_epoch, step, every=per_epoch)
+        network.eval()
+        lower, upper = bounds(network, data["train"], device)
+        return Trained(network.state_dict(), {"lower": lower, "upper": upper, **_quality(network, data, device)})
+
+    return train
 
 
 def _varied(batch: torch.Tensor, rng: torch.Generator) -> torch.Tensor:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from harness.api import Images, ImageSet, Progress, Train, Trained, seeded_init
+from harness.api import Images, Train, Trained, Workshop, seeded_init
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"
 BATCH, SIDE, LEARNING_RATE = 16, 64, 2e-3
+ROLES = ("train", "test")
+KEPT_EVERY = 100
+"""Steps between checkpoints."""
 Loss = Callable[[nn.Module, Images, torch.Generator], torch.Tensor]
 Degrade = Callable[[Images, torch.Generator], Images]
 
@@ -26,19 +29,21 @@ def training(make: Callable[[], nn.Module], loss: Loss, steps: int, card: Callab
     `card`: the figures of the trained network, given it and the test crops.
     """
 
-    def train(data: Mapping[str, ImageSet], rng: torch.Generator, progress: Progress) -> Trained:
-        with seeded_init(rng):
+    def train(workshop: Workshop) -> Trained:
+        with seeded_init(workshop.rng):
             network = make()
-        crops, held_out = (data[role].load(list(range(len(data[role])))) for role in ("train", "test"))
+        crops, held_out = (images.load(list(range(len(images)))) for images in (workshop.data[r] for r in ROLES))
         optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps)
-        for step in range(steps):
-            value = loss(network, _windows(crops, rng), rng)
+
+        def step(number: int) -> None:
+            value = loss(network, _windows(crops, workshop.rng), workshop.rng)
             optimiser.zero_grad()
             value.backward()
             optimiser.step()
             schedule.step()
-            progress(step + 1, steps)
+
+        workshop.loop({"network": network, "optimiser": optimiser, "schedule": schedule}, steps, step, every=KEPT_EVERY)
         network.eval().requires_grad_(False)
         return Trained(network.state_dict(), {"steps": steps, **card(network, held_out)})
 

@@ -1,7 +1,7 @@
 """Tables of the track, after those of Guardians of Image Quality."""
 
 from harness.api import Query, Table
-from harness_iqa.tables import certified, grouped, overall, parameters, sampling, transfer
+from harness_iqa.tables import certified, grouped, overall, parameters, sampling, trained, transfer
 from harness_iqa.tables.data import BASELINE, load
 
 __all__ = ["BASELINE", "all_tables"]
@@ -14,6 +14,7 @@ def all_tables(query: Query) -> list[Table]:
     study = load(query)
     return [
         *overall.tables(study),
+        *trained.tables(study),
         *certified.tables(query, study.note),
         *grouped.tables(study),
         *parameters.tables(study),

@@ -64,11 +64,13 @@ class Study:
     """Defense without the field of its parameter study -> its label with the lowest D against fixed attacks."""
     groups: Mapping[str, str]
     times: Mapping[str, float]
+    trained: frozenset[str]
+    """Training defenses: they exist for some metrics only, and leave images as they are."""
     note: str
 
     def chosen(self) -> list[str]:
-        """Return the best variants, sorted."""
-        return sorted(self.best.values())
+        """Return the best variants of the purifications, sorted."""
+        return sorted(set(self.best.values()) - self.trained)
 
     def conditions(self, adaptive: bool) -> int:
         """Return how many combinations of data, metric, attack and strength there are."""
@@ -91,7 +93,9 @@ def load(query: Query) -> Study:
     entries, groups, times = (
         dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
-    return Study(rows, clean, _best(rows, entries), groups, times, _note(query) if computed else "")
+    trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if computed else ()
+    note = _note(query) if computed else ""
+    return Study(rows, clean, _best(rows, entries), groups, times, frozenset(trained), note)
 
 
 def _joined_sql(parts: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ def tables(study: Study) -> list[Table]:
     """Return the main table, the win-rate matrices and the correlations."""
     found = [_main(study)]
     for adaptive in KINDS:
-        own = where(study.rows, (study.rows["adaptive"] == adaptive) & np.isin(study.rows["defense"], study.chosen()))
+        shown = [*study.chosen(), *study.trained]
+        own = where(study.rows, (study.rows["adaptive"] == adaptive) & np.isin(study.rows["defense"], shown))
         if len(np.unique(own["defense"])) > 1:
             found += [_wins(own, "d", adaptive), _wins(own, "ssim", adaptive)]
     return [*found, _correlations(study)]

@@ -20,7 +20,8 @@ def front(cost: np.ndarray, gain: np.ndarray) -> np.ndarray:
 
 def tables(study: Study) -> list[Table]:
     """Return all variants with D, SROCC and whether they lie on the Pareto front."""
-    fixed = where(study.rows, ~study.rows["adaptive"].astype(bool))
+    purified = ~np.isin(study.rows["defense"], list(study.trained))
+    fixed = where(study.rows, purified & ~study.rows["adaptive"].astype(bool))
     labels = np.unique(fixed["defense"]).tolist()
     values = []
     for label in labels:

@@ -1,0 +1,151 @@
+"""APGD by itself, the corrected labels, the gradient penalty, and what training does to a metric."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from harness.cli import cli
+from harness.errors import Unavailable, UsageError
+from harness.randomness import generator
+from harness.registry import installed
+from harness_iqa.auto_pgd import auto_pgd, checkpoints
+from harness_iqa.defenses.nt import gradient_norm
+from harness_iqa.tuning import corrected, error_of
+
+CPU = torch.device("cpu")
+SMALL = "harness/severity-ladder[severities=[3],size=48]"
+
+
+def grey(n: int) -> torch.Tensor:
+    return torch.full((n, 3, 2, 2), 0.5)
+
+
+def test_checkpoints_are_those_of_the_paper() -> None:
+    assert checkpoints(100) == [22, 41, 57, 70, 80, 87, 93, 99]
+    assert checkpoints(2) == [1, 2]
+
+
+def test_apgd_reaches_the_corner_of_the_ball_on_a_linear_loss() -> None:
+    weight = torch.randn(3, 2, 2, generator=generator(0))
+    found = auto_pgd(lambda x: (x * weight).sum(dim=(1, 2, 3)), grey(2), 0.1, 5)
+    assert torch.allclose(found, 0.5 + 0.1 * weight.sign().expand_as(found))
+
+
+def test_apgd_halves_its_step_where_a_fixed_one_oscillates_and_every_image_for_itself() -> None:
+    peaks = torch.tensor([0.503, 0.58]).view(2, 1, 1, 1)
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return -(x - peaks).square().sum(dim=(1, 2, 3))
+
+    found = auto_pgd(loss, grey(2), 0.1, 60)
+    assert (found - peaks).abs().max() < 2e-3
+    alone = torch.cat([auto_pgd(lambda x, i=i: -(x - peaks[i]).square().sum(dim=(1, 2, 3)), grey(1), 0.1, 60)
+                       for i in range(2)])  # fmt: skip
+    assert torch.equal(found, alone)
+
+
+def test_apgd_keeps_the_best_point_it_saw_and_asks_no_more_than_it_says() -> None:
+    seen = []
+
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        value = torch.sin(60 * x).sum(dim=(1, 2, 3))
+        seen.append(value.detach())
+        return value
+
+    found = auto_pgd(loss, grey(3), 0.2, 9)
+    best = torch.stack(seen[:10]).amax(dim=0)
+    assert len(seen) == 10
+    assert torch.equal(loss(found).detach(), best)
+    assert (found - 0.5).abs().max() <= 0.2 + 1e-6
+
+
+def test_labels_fall_by_the_distance_and_stay_inside_their_range() -> None:
+    found = corrected(torch.tensor([-1.0, -4.5, 0.0]), torch.tensor([0.1, 0.5, 0.0]), -5.0, 0.0)
+    assert found.tolist() == [-1.5, -5.0, 0.0]
+
+
+def test_the_error_is_smooth_l1_over_the_range() -> None:
+    scores, labels = torch.tensor([0.0, 10.0]), torch.tensor([1.0, 60.0])
+    assert error_of(scores, labels, 100.0).tolist() == pytest.approx([0.5 * 0.01**2 / 0.1, 0.5 - 0.05])
+
+
+def test_the_gradient_penalty_is_the_l1_norm_of_a_linear_metrics_gradient() -> None:
+    weight = torch.randn(12, generator=generator(1))
+    images, gradient = grey(2), weight.view(1, 3, 2, 2).expand(2, -1, -1, -1)
+
+    def network(x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1) @ weight
+
+    found = gradient_norm(network, images, network(images), gradient, 0.01)
+    assert torch.allclose(found, weight.abs().sum().expand(2), rtol=1e-4)
+
+
+def train(out: Path, *words: str):
+    return CliRunner().invoke(cli, ["train", *words, "--out", str(out)], catch_exceptions=False)
+
+
+SEEN = "harness/severity-ladder[split=train,per_photograph=4,severities=[2,4],size=48]"
+SMALL_PLAN = ("--metric", "embedded-cnn", "--train", SEEN, "--test", SMALL, "--epochs", "5", "--json")
+
+
+def tuned_networks(tmp_path: Path, monkeypatch, *trainings: str) -> tuple[list[torch.nn.Module], torch.Tensor]:
+    """Train a metric on a few images; return it plain and trained, and images it has not seen."""
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    metric = installed().one("metric", "embedded-cnn")
+    recipes = [metric]
+    for training in trainings:
+        facts = json.loads(train(tmp_path / "trained", training, *SMALL_PLAN).output)
+        assert json.loads(Path(facts["weights"]).with_suffix(".json").read_text())["plan"]["epochs"] == 5
+        recipes.append(metric.trained_by(installed().one("defense", training).label))
+    assert not list((tmp_path / "trained").glob("*.checkpoint"))
+    data = installed().one("dataset", SMALL).build(CPU)
+    return [recipe.build(CPU) for recipe in recipes], data.load(list(range(len(data))))
+
+
+def test_adversarial_training_makes_a_metric_harder_to_attack(tmp_path: Path, monkeypatch) -> None:
+    networks, images = tuned_networks(tmp_path, monkeypatch, "apgd-ssim")
+    plain, tuned = (float((n(auto_pgd(n, images, 4 / 255, 5)) - n(images)).mean()) for n in networks)
+    assert tuned < 0.7 * plain
+
+
+def test_the_penalty_makes_gradients_smaller_than_the_same_training_without_it(tmp_path: Path, monkeypatch) -> None:
+    networks, images = tuned_networks(tmp_path, monkeypatch, "nt[weight=1e-9]", "nt[weight=0.02]")
+    norms = []
+    for network in networks:
+        leaf = images.clone().requires_grad_(True)
+        norms.append(float(torch.autograd.grad(network(leaf).sum(), leaf)[0].abs().sum()))
+    assert norms[2] < 0.6 * min(norms[:2])
+
+
+def test_a_metric_without_the_weights_says_how_to_get_them() -> None:
+    metric = installed().one("metric", "embedded-residual").trained_by("harness/nt")
+    with pytest.raises(Unavailable, match="harness/nt") as error:
+        metric.require()
+    assert error.value.remedy == "harness train 'harness/nt' --metric harness/embedded-residual"
+
+
+@pytest.mark.parametrize("metric", ["embedded-cnn", "embedded-transformer"])
+def test_shipped_weights_are_loaded_and_their_digest_is_part_of_the_result(metric: str) -> None:
+    plain = installed().one("metric", metric)
+    found = [e.component for e in installed().entries.values() if e.component.info.id in ("harness/nt",)]
+    tuned = plain.trained_by(found[0].label)
+    tuned.require()
+    assert tuned.content()
+    images = torch.rand(2, 3, 48, 48, generator=generator(3))
+    assert not torch.allclose(plain.build(CPU)(images), tuned.build(CPU)(images))
+
+
+def test_wrong_words_are_refused(tmp_path: Path) -> None:
+    on = ("--metric", "embedded-cnn")
+    for words in (
+        ("nt",),
+        ("nt", "--metric", "psnr"),
+        ("jpeg", *on),
+        ("nt", *on, "--epochs", "0"),
+        ("nt", *on, "--epochs"),
+    ):
+        with pytest.raises(UsageError):
+            train(tmp_path, *words)
