@@ -24,13 +24,17 @@ from harness.contracts.defense import (
     Tune,
 )
 from harness.contracts.membership import (
+    DefenderOutputs,
+    Evidence,
     InferMembership,
     MembershipDefenseInfo,
     MembershipEvaluator,
     MembershipQuery,
     MembershipRelease,
     MembershipTraining,
+    References,
     ReleaseOutputs,
+    Robustness,
     TrainingData,
     TrainingPlan,
     TrainPrivately,
@@ -72,6 +76,7 @@ from harness.randomness import ImageRng, derive_seed, generator, seeded_init
 from harness.results import ColumnSpec, Row, Table, Value
 from harness.stats.bootstrap import Interval, interval, mean_interval
 from harness.stats.correlation import correlate, pearson_rows, spearman_rows
+from harness.stats.paired import wilcoxon_greater
 from harness.stats.pairwise import bradley_terry, win_rates
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
 from harness.stats.sampling import KruskalWallis, kruskal_wallis
@@ -91,9 +96,11 @@ __all__ = [
     "ColumnSpec",
     "Component",
     "ContractError",
+    "DefenderOutputs",
     "DefenseInfo",
     "DistributionMetric",
     "DistributionScore",
+    "Evidence",
     "FittedAttack",
     "FullReferenceMetric",
     "FullReferenceScore",
@@ -132,7 +139,9 @@ __all__ = [
     "Recipe",
     "Reconstruct",
     "ReconstructionAttack",
+    "References",
     "ReleaseOutputs",
+    "Robustness",
     "Row",
     "Scores",
     "Selection",
@@ -178,6 +187,7 @@ __all__ = [
     "spearman_rows",
     "tpr_at_fpr",
     "value_of",
+    "wilcoxon_greater",
     "win_rates",
     "win_table",
 ]

@@ -1,20 +1,51 @@
 """The training loop that the defenses of this package share: Adam on the cross-entropy, in epochs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
-from harness.api import TrainingData, TrainingPlan
+from harness.api import Progress, TrainingData, TrainingPlan, TrainPrivately
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def epochs(network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator) -> Iterator[int]:
+def epochs(
+    network: torch.nn.Module,
+    data: TrainingData,
+    plan: TrainingPlan,
+    rng: torch.Generator,
+    *,
+    weight_decay: float = 0.0,
+    label_smoothing: float = 0.0,
+) -> Iterator[int]:
     """Train one epoch after the other; yield the number of epochs done. The network is in training mode in between."""
-    optimizer = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
+    optimizer = torch.optim.Adam(network.parameters(), lr=plan.learning_rate, weight_decay=weight_decay)
     for epoch in range(plan.epochs):
         network.train()
         order = torch.randperm(len(data.labels), generator=rng).to(data.labels.device)
         for batch in order.split(plan.batch_size):
             optimizer.zero_grad(set_to_none=True)
-            torch.nn.functional.cross_entropy(network(data.features[batch]), data.labels[batch]).backward()
+            torch.nn.functional.cross_entropy(
+                network(data.features[batch]), data.labels[batch], label_smoothing=label_smoothing
+            ).backward()
             optimizer.step()
         yield epoch + 1
+
+
+def to_the_end(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainPrivately:
+    """Return training for every epoch of the plan."""
+
+    def train(
+        network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+    ) -> torch.nn.Module:
+        for done in epochs(network, data, plan, rng, weight_decay=weight_decay, label_smoothing=label_smoothing):
+            progress(done, plan.epochs)
+        return network.eval()
+
+    return train
+
+
+def accuracy(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return the share of rows that are classified right; the network is in evaluation mode afterwards."""
+    with torch.no_grad():
+        return float((network.eval()(features).argmax(dim=1) == labels).float().mean())

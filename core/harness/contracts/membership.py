@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
@@ -17,11 +17,39 @@ if TYPE_CHECKING:
     from harness.types import Scores
 
 
+Evidence = Literal["references", "robustness"]
+
+
+@dataclass(frozen=True)
+class References:
+    """K reference models of the adversary, shown the target's rows and further rows that the target never saw.
+
+    ``log_odds`` float32 ``(K, m)``: log p_y - log(1 - p_y) of the true class; ``member`` bool ``(K, m)``: which of the
+    target's rows each reference model was trained on, drawn at random by the adversary. The population is p rows of the
+    adversary: ``population_log_odds`` ``(K, p)`` of the references, ``target_population_log_odds`` ``(p,)`` of the
+    target.
+    """
+
+    log_odds: torch.Tensor
+    member: torch.Tensor
+    population_log_odds: torch.Tensor
+    target_population_log_odds: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Share of noisy copies of a row that are classified right, ``(n,)`` in [0, 1]: all that labels alone tell."""
+
+    shadow: torch.Tensor
+    target: torch.Tensor
+
+
 @dataclass(frozen=True)
 class MembershipQuery:
     """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
 
-    The rows of the target are permuted: their order says nothing about membership.
+    The rows of the target are permuted: their order says nothing about membership. `references` and `robustness` are
+    there for evaluators that ask for them.
     """
 
     shadow_outputs: torch.Tensor
@@ -30,6 +58,8 @@ class MembershipQuery:
     """bool ``(n,)``"""
     target_outputs: torch.Tensor
     target_labels: torch.Tensor
+    references: References | None = None
+    robustness: Robustness | None = None
 
 
 class InferMembership(Protocol):
@@ -42,6 +72,8 @@ class MembershipEvaluator(Component):
     """Guesses membership of target rows from a model's outputs."""
 
     kind: ClassVar[str] = "evaluator"
+    reads: ClassVar[frozenset[Evidence]] = frozenset()
+    """What the evaluator needs beyond outputs and labels."""
 
     @abstractmethod
     def build(self, device: torch.device) -> InferMembership:
@@ -98,10 +130,18 @@ class MembershipTraining(Component):
         """Return the defense as a callable."""
 
 
+@dataclass(frozen=True)
+class DefenderOutputs:
+    """Probabilities of the model on rows that the defender holds: members, and rows that are none."""
+
+    member: torch.Tensor
+    reference: torch.Tensor
+
+
 class ReleaseOutputs(Protocol):
     """A built release defense: probabilities ``(n, classes)`` in, probabilities of the same shape out."""
 
-    def __call__(self, outputs: torch.Tensor, rng: torch.Generator, /) -> torch.Tensor: ...
+    def __call__(self, outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator, /) -> torch.Tensor: ...
 
 
 class MembershipRelease(Component):

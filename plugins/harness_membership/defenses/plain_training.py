@@ -2,16 +2,8 @@
 
 import torch
 
-from harness.api import (
-    MembershipDefenseInfo,
-    MembershipTraining,
-    Progress,
-    TrainingData,
-    TrainingPlan,
-    TrainPrivately,
-    hookimpl,
-)
-from harness_membership.training import epochs
+from harness.api import MembershipDefenseInfo, MembershipTraining, TrainPrivately, hookimpl
+from harness_membership.training import to_the_end
 
 
 class PlainTraining(MembershipTraining):
@@ -21,15 +13,7 @@ class PlainTraining(MembershipTraining):
 
     def build(self, device: torch.device) -> TrainPrivately:
         """Return plain training."""
-
-        def train(
-            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
-        ) -> torch.nn.Module:
-            for done in epochs(network, data, plan, rng):
-                progress(done, plan.epochs)
-            return network.eval()
-
-        return train
+        return to_the_end()
 
 
 @hookimpl

@@ -1,36 +1,59 @@
-"""The learnt threshold against the exhaustive search, bit by bit."""
+"""The learnt thresholds against the exhaustive search, bit by bit."""
 
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.api import MembershipQuery
 from harness_membership.evaluators.modified_entropy import ModifiedEntropy
-from harness_membership.thresholds import best_threshold
+from harness_membership.thresholds import class_thresholds, margins
 
 
 def exhaustive(values: np.ndarray, member: np.ndarray) -> float:
+    if not member.any() or member.all():
+        return np.nan if len(member) == 0 else -np.inf if member.all() else np.inf
     best, kept = -1.0, 0.0
     for candidate in [*values[member], *values[~member]]:
-        accuracy = np.mean(values[member] >= candidate) + np.mean(values[~member] < candidate)
+        accuracy = np.sum(values[member] >= candidate) / member.sum() + np.sum(values[~member] < candidate) / np.sum(
+            ~member
+        )
         if accuracy > best:
             best, kept = accuracy, candidate
     return float(kept)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 30), st.integers(1, 30), st.integers(1, 3))
-def test_equals_the_exhaustive_search(seed: int, inside: int, outside: int, decimals: int) -> None:
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 60), st.integers(1, 5), st.integers(0, 3))
+def test_equals_the_exhaustive_search_in_every_class(seed: int, n: int, classes: int, decimals: int) -> None:
     rng = np.random.default_rng(seed)
-    values = rng.normal(size=inside + outside).round(decimals).astype(np.float32)
-    member = np.arange(inside + outside) < inside
-    found = best_threshold(torch.from_numpy(values), torch.from_numpy(member))
-    assert float(found) == exhaustive(values, member)
+    values = rng.normal(size=n).round(decimals).astype(np.float32)
+    values[rng.random(n) < 0.1] = rng.choice([-np.inf, 0.0, -0.0, np.float32(1e-42)])
+    member, labels = rng.random(n) < 0.5, rng.integers(0, classes, n)
+    found = class_thresholds(values, member, labels, classes)
+    expected = [exhaustive(values[labels == c], member[labels == c]) for c in range(classes)]
+    np.testing.assert_array_equal(found, np.array(expected, dtype=np.float32))
 
 
-def test_without_members_nobody_is_one() -> None:
-    assert best_threshold(torch.ones(3), torch.zeros(3, dtype=torch.bool)) == torch.inf
-    assert best_threshold(torch.ones(3), torch.ones(3, dtype=torch.bool)) == -torch.inf
+def test_a_threshold_of_many_rows_is_the_first_of_the_best() -> None:
+    values = np.array([2, 1, 3, 1], dtype=np.float32)
+    member = np.array([False, True, True, False])
+    assert class_thresholds(values, member, np.zeros(4, int), 1)[0] == exhaustive(values, member)
+
+
+def test_nan_counts_as_no_member() -> None:
+    values = np.array([np.nan, 1, 2, 0], dtype=np.float32)
+    member = np.array([False, True, True, False])
+    assert class_thresholds(values, member, np.zeros(4, int), 1)[0] == 1
+    query = MembershipQuery(
+        shadow_outputs=torch.ones(4, 2),
+        shadow_labels=torch.zeros(4, dtype=torch.int64),
+        shadow_member=torch.from_numpy(member),
+        target_outputs=torch.ones(2, 2),
+        target_labels=torch.tensor([0, 1]),
+    )
+    found = margins(query, torch.from_numpy(values), torch.tensor([torch.nan, 1.5]), per_class=True)
+    assert (found >= 0).tolist() == [False, True]
 
 
 def test_modified_entropy_is_zero_only_for_a_certain_right_answer() -> None:

@@ -1,0 +1,1 @@
+"""Tables of labelled rows in their published files, one per file."""

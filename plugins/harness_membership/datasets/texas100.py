@@ -1,0 +1,44 @@
+"""Texas100: stays in hospital (Shokri et al., IEEE S&P 2017, from the Texas Department of State Health Services)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from harness.api import Info, Paper, TableDataset, hookimpl
+from harness_membership.tabular import PublishedTable, arrays, first_of
+
+SOURCE = "https://github.com/privacytrustlab/datasets"
+
+
+class Texas100(PublishedTable):
+    """67,330 stays, 6,169 facts about each, the 100 most frequent procedures."""
+
+    info = Info(
+        id="harness/texas100",
+        version="1",
+        paper=Paper(
+            title="Membership Inference Attacks Against Machine Learning Models",
+            authors="Shokri, Stronati, Song & Shmatikov",
+            year=2017,
+            url="https://arxiv.org/abs/1610.05820",
+        ),
+    )
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the published files."""
+        return first_of("texas100", SOURCE, ("texas100.npz",), ("feats", "labels"))
+
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return bits; the npz has features and one-hot labels, the text files one row per line."""
+        if files[0].suffix == ".npz":
+            features, labels = arrays(files[0], "features", "labels")
+            return features, labels.argmax(axis=1) if labels.ndim == 2 else labels
+        return (
+            np.loadtxt(files[0], delimiter=",", dtype=np.float32, ndmin=2),
+            np.loadtxt(files[1], delimiter=",", dtype=np.float32, ndmin=1).astype(np.int64),
+        )
+
+
+@hookimpl
+def register_datasets() -> list[TableDataset]:
+    return [Texas100()]

@@ -1,0 +1,1 @@
+"""Classifiers whose training sets are to be protected, one per file."""

@@ -1,0 +1,89 @@
+"""The privacy risk score: how likely a row is a member, given what the model says about it.
+
+Song & Mittal (USENIX Security 2021), section 4.2: equation 11 estimates, per class, how modified entropy is distributed
+over members and non-members of the shadow model; equation 12 turns it into a probability for any prior.
+"""
+
+import numpy as np
+
+Array = np.ndarray
+BINS, FLOOR = 5, 1e-10
+
+
+def risk_scores(
+    shadow: Array,
+    member: Array,
+    shadow_labels: Array,
+    target: Array,
+    target_labels: Array,
+    classes: int,
+    prior: float = 0.5,
+) -> Array:
+    """Return float64 ``(m,)`` in [0, 1]: the probability that each target row is a member.
+
+    Modified entropies, floored at 1e-10, fall into five log-spaced bins between the least and the greatest one of the
+    shadow rows of their class; what lies outside belongs to the bin at the end. An empty bin has the score of the
+    nearest bin that is not, the lower one first. A class without shadow rows uses all rows.
+
+    Args:
+        shadow, target: modified entropies ``(n,)``, ``(m,)``.
+        prior: probability of membership before anything is seen.
+    """
+    labels = np.r_[shadow_labels, np.full(len(shadow), classes)]
+    values = np.log10(np.maximum(np.r_[shadow, shadow].astype(np.float64), FLOOR))
+    low, high = np.full(classes + 1, np.inf), np.full(classes + 1, -np.inf)
+    np.minimum.at(low, labels, values)
+    np.maximum.at(high, labels, values)
+    used = np.where(np.isfinite(low), np.arange(classes + 1), classes)
+    counts = np.zeros((2, classes + 1, BINS))
+    np.add.at(counts, (np.r_[member, member].astype(int), labels, _bin(values, labels, low, high)), 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = counts / counts.sum(axis=2, keepdims=True)
+        share = np.nan_to_num(share)
+        score = prior * share[1] / (prior * share[1] + (1 - prior) * share[0])
+    own = used[target_labels]
+    found = _nearest(score)[own, _bin(np.log10(np.maximum(target.astype(np.float64), FLOOR)), own, low, high)]
+    return np.nan_to_num(found, nan=prior)
+
+
+def _bin(values: Array, labels: Array, low: Array, high: Array) -> Array:
+    width = np.where(high > low, high - low, 1.0)
+    return np.clip(np.floor((values - low[labels]) / width[labels] * BINS), 0, BINS - 1).astype(np.int64)
+
+
+def _nearest(score: Array) -> Array:
+    """Fill NaN by the nearest bin of the same class that has a score, the lower one first."""
+    filled = score.copy()
+    for distance in range(1, BINS):
+        for shift in (distance, -distance):
+            moved = np.full_like(score, np.nan)
+            if shift > 0:
+                moved[:, shift:] = score[:, :-shift]
+            else:
+                moved[:, :shift] = score[:, -shift:]
+            filled = np.where(np.isnan(filled), moved, filled)
+    return filled
+
+
+def precision_and_recall(scores: Array, member: Array, thresholds: Array) -> tuple[Array, Array]:
+    """Return precision (NaN where nobody is accused) and recall of "member if the score reaches the threshold"."""
+    inside, outside = np.sort(scores[member]), np.sort(scores[~member])
+    hit = len(inside) - np.searchsorted(inside, thresholds)
+    accused = hit + len(outside) - np.searchsorted(outside, thresholds)
+    with np.errstate(invalid="ignore"):
+        return hit / np.where(accused, accused, np.nan), hit / max(len(inside), 1)
+
+
+def calibration(scores: Array, member: Array, bins: int = 10) -> tuple[Array, Array, Array]:
+    """Return per occupied bin of the score: its mean score, its real share of members, and how many rows it has."""
+    place = np.minimum((scores * bins).astype(np.int64), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    kept = count > 0
+    total, inside = np.bincount(place, scores, bins), np.bincount(place, member, bins)
+    return total[kept] / count[kept], inside[kept] / count[kept], count[kept]
+
+
+def calibration_rmse(scores: Array, member: Array, bins: int = 10) -> float:
+    """Return the root mean square difference between the score and the real share of members, over rows."""
+    said, real, count = calibration(scores, member, bins)
+    return float(np.sqrt(np.average((said - real) ** 2, weights=count)))

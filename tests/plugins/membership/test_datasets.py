@@ -1,0 +1,104 @@
+"""Published tables in every layout they come in, and what is said about files that are not."""
+
+import gzip
+
+import numpy as np
+import pytest
+import torch
+
+from harness.api import HarnessError, Unavailable
+from harness.registry import installed
+
+CPU = torch.device("cpu")
+NAMES = ("location30", "purchase100", "texas100", "cifar100", "mnist")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    return tmp_path
+
+
+def built(name: str):
+    return installed().one("dataset", name).build(CPU)
+
+
+def put(folder, name: str, data: bytes | str) -> None:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_files_it_says_where_they_come_from(name: str, folder) -> None:
+    with pytest.raises(Unavailable, match=name):
+        installed().one("dataset", name).require()
+    (folder / name).mkdir()
+    with pytest.raises(Unavailable, match="has no"):
+        installed().one("dataset", name).require()
+    assert installed().one("dataset", name).content() == ""
+
+
+def test_text_files(folder) -> None:
+    put(folder, "location30/bangkok", '"3","0","1"\n"7","1","1"\n')
+    put(folder, "purchase100/dataset_purchase", "1,0,1\n2,1,0\n2,1,1\n")
+    put(folder, "texas100/feats", "0,1\n1,1\n")
+    put(folder, "texas100/labels", "5\n9\n")
+    for name, features, labels in (
+        ("location30", [[0, 1], [1, 1]], [0, 1]),
+        ("purchase100", [[0, 1], [1, 0], [1, 1]], [0, 1, 1]),
+        ("texas100", [[0, 1], [1, 1]], [0, 1]),
+    ):
+        found = built(name)
+        assert found.features.tolist() == features
+        assert found.labels.tolist() == labels
+        assert installed().one("dataset", name).content()
+
+
+def test_npz_files(folder) -> None:
+    features = np.array([[0, 1], [1, 0]], np.uint8)
+    for name, arrays in (
+        ("location30", {"x": features, "y": np.array([4, 2])}),
+        ("purchase100", {"features": features, "labels": np.eye(2)[[1, 0]]}),
+        ("texas100", {"features": features, "labels": np.array([1, 0])}),
+    ):
+        (folder / name).mkdir()
+        np.savez(folder / name / f"{name}.npz", **arrays)
+        assert built(name).labels.tolist() == [1, 0]
+
+
+def test_images(folder) -> None:
+    rows = np.zeros((2, 2 + 3072), np.uint8)
+    rows[:, 1], rows[1, 2] = (5, 9), 255
+    for part in ("train", "test"):
+        put(folder, f"cifar100/{part}.bin", rows.tobytes())
+    found = built("cifar100")
+    assert found.features.shape == (4, 3, 32, 32)
+    assert found.labels.tolist() == [0, 1, 0, 1]
+    assert float(found.features[1, 0, 0, 0]) == 1
+    head = b"\x00\x00\x08\x03" + b"".join(n.to_bytes(4, "big") for n in (2, 28, 28))
+    put(folder, "mnist/train-images-idx3-ubyte.gz", gzip.compress(head + bytes(2 * 784)))
+    labels = b"\x00\x00\x08\x01" + (2).to_bytes(4, "big") + b"\x03\x01"
+    put(folder, "mnist/train-labels-idx1-ubyte.gz", gzip.compress(labels))
+    assert built("mnist").labels.tolist() == [1, 0]
+
+
+def test_damaged_files_are_named(folder) -> None:
+    put(folder, "location30/location30.npz", b"no archive")
+    put(folder, "texas100/feats", "0,1\n1,1\n")
+    put(folder, "texas100/labels", "5\n")
+    put(folder, "mnist/t10k-images-idx3-ubyte", b"PK")
+    put(folder, "mnist/t10k-labels-idx1-ubyte", b"PK")
+    for name in ("location30", "texas100", "mnist"):
+        with pytest.raises(HarnessError, match=name):
+            built(name)
+
+
+def test_the_real_files(shared_data, monkeypatch) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
+    found = built("location30")
+    assert found.features.shape == (5010, 446)
+    assert found.classes == 30
+    digits = built("mnist")
+    assert digits.features.shape == (10_000, 1, 28, 28)
+    assert torch.bincount(digits.labels).min() > 800

@@ -1,0 +1,122 @@
+"""Defenses against membership inference: what each promises, on a small model that overfits."""
+
+import pytest
+import torch
+
+from harness.api import DefenderOutputs, MembershipRelease, MembershipTraining, TrainingData, TrainingPlan, Unavailable
+from harness.randomness import generator
+from harness.registry import installed
+from harness_membership.defenses.early_stopping import EarlyStopping
+from harness_membership.defenses.masking import Masking
+from harness_membership.defenses.memguard import MemGuard, _classifier, _sorted
+from harness_membership.training import accuracy
+
+CPU = torch.device("cpu")
+PLAN = TrainingPlan(epochs=60, batch_size=16, learning_rate=3e-3)
+TRAININGS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipTraining)]
+RELEASES = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipRelease)]
+
+
+@pytest.fixture(scope="module")
+def data() -> TrainingData:
+    table = installed().one("dataset", "digits").build(CPU)
+    rows = torch.randperm(len(table.labels), generator=generator(0))
+    member, reference = rows[:150], rows[150:450]
+    return TrainingData(
+        table.features[member], table.labels[member], table.features[reference], table.labels[reference]
+    )
+
+
+def trained(recipe: MembershipTraining, data: TrainingData, plan: TrainingPlan = PLAN) -> torch.nn.Module:
+    network = installed().one("model", "mlp[hidden=[64]]").build(CPU)((64,), 10, generator(1))
+    return recipe.build(CPU)(network, data, plan, generator(2), lambda done, total: None)
+
+
+def gap(network: torch.nn.Module, data: TrainingData) -> tuple[float, float]:
+    """Return test accuracy, and how much surer the network is of members."""
+    with torch.no_grad():
+        inside = network(data.features).softmax(1).gather(1, data.labels[:, None]).mean()
+        outside = network(data.reference_features).softmax(1).gather(1, data.reference_labels[:, None]).mean()
+    return accuracy(network, data.reference_features, data.reference_labels), float(inside - outside)
+
+
+@pytest.mark.parametrize("recipe", [pytest.param(r, id=r.label) for r in TRAININGS])
+def test_training_is_reproducible_learns_and_leaves_an_evaluated_network(recipe, data) -> None:
+    try:
+        recipe.require()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    one, two = (trained(recipe, data) for _ in range(2))
+    with torch.no_grad():
+        assert torch.equal(one(data.features), two(data.features))
+    assert not one.training
+    assert gap(one, data)[0] > 0.5
+
+
+@pytest.mark.parametrize("name", ["label-smoothing", "advreg[weight=20,width=64]", "dropout"])
+def test_a_defense_makes_the_model_less_sure_of_its_members(name: str, data) -> None:
+    plain, defended = (
+        trained(installed().one("defense", recipe), data)(data.features).softmax(1).gather(1, data.labels[:, None])
+        for recipe in ("plain-training", name)
+    )
+    assert float(defended.mean()) < float(plain.mean())
+
+
+def test_l2_keeps_weights_small(data) -> None:
+    plain, small = (
+        sum(float(p.detach().square().sum()) for p in trained(installed().one("defense", name), data).parameters())
+        for name in ("plain-training", "l2")
+    )
+    assert small < 0.8 * plain
+
+
+def test_early_stopping_is_as_accurate_as_asked_for(data) -> None:
+    found = trained(EarlyStopping(accuracy=0.6), data, TrainingPlan(40, 32, 1e-3))
+    assert gap(found, data)[0] == pytest.approx(0.6, abs=0.08)
+
+
+@pytest.fixture(scope="module")
+def released(data) -> tuple[torch.Tensor, DefenderOutputs]:
+    network = trained(installed().one("defense", "plain-training"), data)
+    with torch.no_grad():
+        inside, outside = (network(x).softmax(1) for x in (data.features, data.reference_features))
+    return torch.cat([inside, outside]), DefenderOutputs(inside, outside)
+
+
+@pytest.mark.parametrize("recipe", [pytest.param(r, id=r.label) for r in RELEASES])
+def test_released_outputs_keep_shape_and_stay_probabilities(recipe, released) -> None:
+    outputs, held = released
+    one, two = (recipe.build(CPU)(outputs, held, generator(0)) for _ in range(2))
+    assert torch.equal(one, two)
+    assert one.shape == outputs.shape
+    assert one.min() >= 0
+    assert one.max() <= 1 + 1e-6
+
+
+def test_memguard_keeps_labels_and_budget_and_turns_its_classifier_into_a_coin(released) -> None:
+    outputs, held = released
+    noisy = MemGuard(budget=2.0, epochs=60).build(CPU)(outputs, held, generator(0))
+    assert torch.equal(noisy.argmax(1), outputs.argmax(1))
+    assert torch.allclose(noisy.sum(1), torch.ones(len(noisy)), atol=1e-5)
+    classifier = _classifier(held, 60, generator(0))
+    before, after = ((classifier(_sorted(x)).sigmoid() - 0.5).abs().mean() for x in (outputs, noisy))
+    assert after < 0.5 * before
+    for budget in (0.05, 0.2):
+        small = MemGuard(budget=budget, epochs=60).build(CPU)(outputs, held, generator(0))
+        assert float((small - outputs).abs().sum(1).mean()) <= budget * 1.1
+    none = MemGuard(budget=0.0, epochs=5).build(CPU)(outputs, held, generator(0))
+    assert torch.equal(none, outputs)
+
+
+def test_masks_by_hand() -> None:
+    outputs, held = torch.tensor([[0.6, 0.26, 0.1, 0.04]]), DefenderOutputs(torch.ones(1, 4), torch.ones(1, 4))
+
+    def masked(**fields: float) -> list[float]:
+        return Masking(**fields).build(CPU)(outputs, held, generator(0))[0].tolist()
+
+    assert masked(top_k=2) == pytest.approx([0.6, 0.26, 0.07, 0.07])
+    assert masked(decimals=1) == pytest.approx([0.6, 0.3, 0.1, 0.0])
+    roots = outputs[0].sqrt()
+    assert masked(temperature=2.0) == pytest.approx((roots / roots.sum()).tolist())
+    with pytest.raises(ValueError, match="nothing is masked"):
+        Masking()

@@ -1,0 +1,190 @@
+"""Evaluators against slow ways of their own, and what none of them may depend on."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from harness.api import HarnessError, MembershipEvaluator, MembershipQuery, References, Robustness
+from harness.randomness import generator
+from harness.registry import installed
+from harness_membership.evaluators.lira import MIN_VARIANCE, Lira
+from harness_membership.evaluators.modified_entropy import ModifiedEntropy
+from harness_membership.evaluators.rmia import Rmia
+from harness_membership.likelihood import log_odds
+from harness_membership.risk import BINS, FLOOR, calibration_rmse, precision_and_recall, risk_scores
+
+CPU = torch.device("cpu")
+EVALUATORS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipEvaluator)]
+CLASSES = 4
+
+
+def leaking(n: int, seed: int, strength: float = 2.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return outputs, labels and membership of a model that is surer of its members."""
+    rng = generator(seed)
+    labels = torch.randint(CLASSES, (n,), generator=rng)
+    member = torch.rand(n, generator=rng) < 0.5
+    logits = torch.randn(n, CLASSES, generator=rng)
+    logits[torch.arange(n), labels] += 1 + strength * member
+    return logits.softmax(dim=1), labels, member
+
+
+def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
+    shadow, target = leaking(n, 0), leaking(n, 1)
+    rng = generator(2)
+    inside = torch.rand(9, n, generator=rng).argsort(dim=0) < 5
+    noise = torch.randn(9, n, generator=rng)
+    references = References(
+        log_odds=noise + 2 * inside,
+        member=inside,
+        population_log_odds=torch.randn(9, 50, generator=rng),
+        target_population_log_odds=torch.randn(50, generator=rng),
+    )
+    robustness = Robustness(
+        *(0.4 + 0.4 * m + 0.2 * torch.rand(n, generator=rng) for m in (shadow[2].float(), target[2].float()))
+    )
+    return MembershipQuery(*shadow, *target[:2], references, robustness), target[2]
+
+
+def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
+    assert q.references is not None
+    assert q.robustness is not None
+    return MembershipQuery(
+        q.shadow_outputs,
+        q.shadow_labels,
+        q.shadow_member,
+        q.target_outputs[order],
+        q.target_labels[order],
+        References(
+            q.references.log_odds[:, order],
+            q.references.member[:, order],
+            q.references.population_log_odds,
+            q.references.target_population_log_odds,
+        ),
+        Robustness(q.robustness.shadow, q.robustness.target[order]),
+    )
+
+
+@pytest.mark.parametrize("evaluator", [pytest.param(e, id=e.label) for e in EVALUATORS])
+def test_the_order_of_the_rows_says_nothing_and_the_answer_is_the_same_again(evaluator: MembershipEvaluator) -> None:
+    found, _ = query()
+    order = torch.randperm(400, generator=generator(3))
+    infer = evaluator.build(CPU)
+    scores = infer(found)
+    assert scores.shape == (400,)
+    assert torch.isfinite(scores).all()
+    assert torch.equal(infer(found), scores)
+    assert torch.allclose(infer(shuffled(found, order)), scores[order], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["confidence", "entropy", "modified-entropy", "neural", "privacy-risk", "label-only"])
+def test_a_leak_is_found(name: str) -> None:
+    found, member = query()
+    guess = installed().one("evaluator", name).build(CPU)(found) >= 0
+    assert float((guess == member).float().mean()) > 0.6
+
+
+def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble() -> None:
+    n = 12
+    outputs = torch.nn.functional.one_hot(torch.arange(n) % CLASSES, CLASSES).float()
+    labels = torch.zeros(n, dtype=torch.int64)
+    found, _ = query(n)
+    edge = MembershipQuery(
+        outputs, labels, torch.arange(n) < 6, outputs, torch.arange(n) % CLASSES, found.references, found.robustness
+    )
+    for evaluator in EVALUATORS:
+        assert torch.isfinite(evaluator.build(CPU)(edge)).all(), evaluator.label
+
+
+def test_log_odds_are_exact_near_certainty() -> None:
+    outputs = torch.tensor([[1 - 1e-9, 1e-9], [1.0, 0.0], [0.25, 0.75]], dtype=torch.float64)
+    found = log_odds(outputs, torch.zeros(3, dtype=torch.int64))
+    assert float(found[0]) == pytest.approx(np.log((1 - 1e-9) / 1e-9))
+    assert float(found[1]) == pytest.approx(-np.log(1e-30))
+    assert float(found[2]) == pytest.approx(np.log(1 / 3))
+
+
+@pytest.mark.parametrize("global_variance", [False, True])
+def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
+    found, _ = query(40)
+    references = found.references
+    assert references is not None
+    observed = torch.linspace(-3, 4, 40)
+    odds, inside = references.log_odds.double().numpy(), references.member.numpy()
+
+    def gaussian(i: int, mask: np.ndarray) -> tuple[float, float]:
+        own = odds[mask[:, i], i]
+        squares = [((odds[m, j] - odds[m, j].mean()) ** 2).sum() for j, m in enumerate(mask.T)]
+        pooled = sum(squares) / sum(m.sum() - 1 for m in mask.T)
+        return own.mean(), max(pooled if global_variance else own.var(ddof=1), MIN_VARIANCE)
+
+    slow = {"online": [], "offline-cdf": [], "offline-logpdf": []}
+    for i, x in enumerate(observed.numpy()):
+        (m1, v1), (m0, v0) = gaussian(i, inside), gaussian(i, ~inside)
+        slow["online"].append(norm.logpdf(x, m1, v1**0.5) - norm.logpdf(x, m0, v0**0.5))
+        slow["offline-cdf"].append(-np.log(norm.sf(x, m0, v0**0.5)))
+        slow["offline-logpdf"].append(-norm.logpdf(x, m0, v0**0.5) - 0.5 * np.log(2 * np.pi))
+    for mode, expected in slow.items():
+        fast = Lira(mode=mode, global_variance=global_variance).statistic(observed, observed, references)
+        np.testing.assert_allclose(fast.numpy(), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_rmia_equals_a_loop_over_pairs() -> None:
+    found, _ = query(40)
+    r = found.references
+    assert r is not None
+    observed, population = torch.linspace(-3, 4, 40), r.target_population_log_odds
+    a = Rmia().offline
+    beaten = []
+    for i in range(40):
+        out = r.log_odds[~r.member[:, i], i].sigmoid().mean()
+        ratio = observed[i].sigmoid() / ((1 + a) / 2 * out + (1 - a) / 2)
+        others = population.sigmoid() / ((1 + a) / 2 * r.population_log_odds.sigmoid().mean(dim=0) + (1 - a) / 2)
+        beaten.append(int((ratio >= others).sum()))
+    fast = Rmia().statistic(observed, population, r) * len(population)
+    assert fast.floor().int().tolist() == beaten
+
+
+def test_without_references_the_reason_is_given() -> None:
+    shadow, target = leaking(20, 0), leaking(20, 1)
+    with pytest.raises(HarnessError, match="reference models"):
+        Lira().build(CPU)(MembershipQuery(*shadow, *target[:2]))
+
+
+def test_risk_scores_equal_a_loop_over_classes_and_bins() -> None:
+    rng = np.random.default_rng(0)
+    shadow, target = rng.lognormal(size=300), rng.lognormal(size=200)
+    shadow[:5], member = 0, rng.random(300) < 0.4
+    labels, target_labels = rng.integers(0, 3, 300), rng.integers(0, 4, 200)
+    prior = 0.3
+    found = risk_scores(shadow, member, labels, target, target_labels, 4, prior)
+    for value, label, score in zip(target, target_labels, found, strict=True):
+        rows = labels == label if (labels == label).any() else np.ones(300, bool)
+        logs = np.log10(np.maximum(shadow[rows], FLOOR))
+        edges = np.linspace(logs.min(), logs.max(), BINS + 1)
+
+        def share(values: np.ndarray, edges: np.ndarray = edges) -> np.ndarray:
+            return np.histogram(np.log10(np.maximum(values, FLOOR)), edges)[0] / max(len(values), 1)
+
+        inside, outside = share(shadow[rows & member]), share(shadow[rows & ~member])
+        with np.errstate(invalid="ignore"):
+            r = prior * inside / (prior * inside + (1 - prior) * outside)
+        place = int(np.clip(np.searchsorted(edges, np.log10(max(value, FLOOR)), side="right") - 1, 0, BINS - 1))
+        occupied = np.flatnonzero(~np.isnan(r))
+        nearest = min(occupied, key=lambda b: (abs(b - place), b))
+        assert score == pytest.approx(r[nearest], abs=1e-12)
+
+
+def test_precision_recall_and_calibration_by_hand() -> None:
+    scores, member = np.array([0.9, 0.9, 0.6, 0.2]), np.array([True, False, True, False])
+    precision, recall = precision_and_recall(scores, member, np.array([1.0, 0.9, 0.5]))
+    assert np.isnan(precision[0])
+    assert precision[1:].tolist() == pytest.approx([0.5, 2 / 3])
+    assert recall.tolist() == [0, 0.5, 1]
+    assert calibration_rmse(scores, member) == pytest.approx(np.sqrt((2 * 0.4**2 + 0.4**2 + 0.2**2) / 4))
+
+
+def test_modified_entropy_of_a_certain_wrong_answer_is_the_floor() -> None:
+    assert float(-ModifiedEntropy().value(torch.tensor([[0.0, 1.0]]), torch.tensor([0]))) == pytest.approx(
+        -2 * np.log(1e-30), rel=1e-5
+    )
