@@ -6,13 +6,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import sys
 
-from benchmarks import attacks, full_reference, jpeg, runner, smoothing, wilcoxon
+from benchmarks import attacks, full_reference, jpeg, membership, runner, smoothing, wilcoxon
 from harness import console
 
 
 def main() -> None:
     """Run all benchmarks."""
-    lines = [line for part in (wilcoxon, full_reference, jpeg, attacks, smoothing, runner) for line in part.lines()]
+    lines = [
+        line
+        for part in (wilcoxon, full_reference, jpeg, attacks, smoothing, membership, runner)
+        for line in part.lines()
+    ]
     rows = [(line.what, line.measured, line.goal, "met" if line.met else "MISSED") for line in lines]
     console.table("Benchmarks", ["what", "measured", "goal", ""], rows)
     sys.exit(0 if all(line.met for line in lines) else 1)

@@ -19,7 +19,7 @@ from harness import console
 from harness.boards import make_board, records_of
 from harness.contracts.component import Component
 from harness.contracts.track import Option, Output, Progress, Query, StepContext, Track
-from harness.errors import HarnessError, StoreError, UsageError
+from harness.errors import HarnessError, StoreError, Unavailable, UsageError
 from harness.identity import digest
 from harness.reading import ResultQuery
 from harness.registry import installed
@@ -39,6 +39,19 @@ def find(kind: str, name: str) -> Component:
     found = component(kind, name)
     found.require()
     return found
+
+
+def every(kind: str) -> list[Component]:
+    """Return all installed components of a kind that can be built here, sorted by label."""
+    return [c for c in installed().of_kind(kind) if _is_here(c)]
+
+
+def _is_here(component: Component) -> bool:
+    try:
+        component.require()
+    except Unavailable:
+        return False
+    return True
 
 
 def query(store_dir: Path, track: str) -> Query:
@@ -129,4 +142,4 @@ def _sweep(track: Track, edition: str, now: str, cells: Mapping[str, str]) -> Sw
     )  # fmt: skip
 
 
-__all__ = ["add_external", "build_site", "component", "console", "context", "find", "query"]
+__all__ = ["add_external", "build_site", "component", "console", "context", "every", "find", "query"]

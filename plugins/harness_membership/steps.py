@@ -151,7 +151,9 @@ def _trained(
     context: StepContext, table: TableSet, member: torch.Tensor, reference: torch.Tensor, purpose: str
 ) -> torch.nn.Module:
     options = context.options
-    plan = TrainingPlan(int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]))
+    plan = TrainingPlan(
+        int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]), str(options["optimiser"])
+    )
     network = context.build("model")(
         tuple(table.features.shape[1:]), table.classes, context.generator("initialisation", purpose)
     )

@@ -13,6 +13,8 @@ from pydantic import Field
 from harness.api import InferMembership, MembershipEvaluator, MembershipQuery, Scores
 
 Array = np.ndarray
+PART = 16_384
+"""Rows that a value is computed for at once."""
 
 
 def class_thresholds(values: Array, member: Array, labels: Array, classes: int) -> Array:
@@ -28,26 +30,26 @@ def class_thresholds(values: Array, member: Array, labels: Array, classes: int) 
         labels: int64 ``(n,)`` in [0, classes).
     """
     keys = _packed(values, member, labels)
-    found = np.full(classes, np.nan, dtype=np.float32)
     ordered = np.sort(keys)
-    of_class, inside = (ordered >> np.uint64(33)).astype(np.int64), (ordered & np.uint64(1)).astype(np.int64)
-    members, rows = np.bincount(of_class, inside, classes), np.bincount(of_class, minlength=classes)
+    inside = np.r_[0, np.cumsum(ordered & np.uint64(1), dtype=np.int64)]
+    edges = np.searchsorted(ordered, np.arange(classes + 1, dtype=np.uint64) << np.uint64(33))
+    rows, members = np.diff(edges), np.diff(inside[edges])
     others = rows - members
+    found = np.full(classes, np.nan, dtype=np.float32)
     found[(members > 0) & (others == 0)], found[(members == 0) & (others > 0)] = -np.inf, np.inf
-    first = np.flatnonzero(np.r_[True, (ordered[1:] >> np.uint64(1)) != (ordered[:-1] >> np.uint64(1))])
-    own = of_class[first]
-    kept = (members[own] > 0) & (others[own] > 0)
-    first, own = first[kept], own[kept]
-    if len(first) == 0:
-        return found
-    start = np.r_[0, np.cumsum(rows)][own]
-    before = np.r_[0, np.cumsum(inside)]
-    missed = before[first] - before[start]
-    spared = first - start - missed
-    balanced = (members[own] - missed) / members[own] + spared / others[own]
-    edges = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
-    best = balanced == np.repeat(np.maximum.reduceat(balanced, edges), np.diff(np.r_[edges, len(own)]))
-    return _earliest(found, keys, member, ordered[first[best]] >> np.uint64(1))
+    first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])
+    counts = np.diff(np.searchsorted(first, edges))
+    own = np.repeat(np.arange(classes), counts)
+    missed = inside[first] - inside[edges[own]]
+    spared = first - edges[own] - missed
+    with np.errstate(invalid="ignore", divide="ignore"):
+        balanced = (members[own] - missed) / members[own] + spared / others[own]
+    for_all = (members > 0) & (others > 0)
+    starts = np.r_[0, np.cumsum(counts)[:-1]][counts > 0]
+    highest = np.full(classes, np.nan)
+    highest[counts > 0] = np.maximum.reduceat(balanced, starts)
+    best = first[(balanced == highest[own]) & for_all[own]]
+    return _earliest(found, keys, ordered[best] >> np.uint64(1), member, labels)
 
 
 def _packed(values: Array, member: Array, labels: Array) -> Array:
@@ -58,16 +60,21 @@ def _packed(values: Array, member: Array, labels: Array) -> Array:
     return labels.astype(np.uint64) << np.uint64(33) | flipped << np.uint64(1) | member.astype(np.uint64)
 
 
-def _earliest(found: Array, keys: Array, member: Array, best: Array) -> Array:
+def _earliest(found: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
     """Fill in, per class, the one of its best values that comes first: members before non-members, then as given."""
-    values = keys >> np.uint64(1)
-    place = np.searchsorted(best, values).clip(max=len(best) - 1)
-    rows = np.flatnonzero(best[place] == values)
-    rows = rows[np.argsort(~member[rows], kind="stable")]
-    of_class, first = np.unique(values[rows] >> np.uint64(32), return_index=True)
-    bits = (values[rows[first]] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    found[of_class.astype(np.int64)] = np.where(bits >> 31, bits & np.uint32(0x7FFFFFFF), ~bits).view(np.float32)
+    of_class, first, ties = np.unique(best >> np.uint64(32), return_index=True, return_counts=True)
+    found[of_class.astype(np.int64)] = _unpacked(best[first])
+    for label in of_class[ties > 1].astype(np.int64):
+        rows = np.flatnonzero(labels == label)
+        rows = rows[np.argsort(~member[rows], kind="stable")]
+        values = keys[rows] >> np.uint64(1)
+        found[label] = _unpacked(values[np.isin(values, best)][:1])[0]
     return found
+
+
+def _unpacked(values: Array) -> Array:
+    bits = (values & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return np.where(bits >> 31, bits & np.uint32(0x7FFFFFFF), ~bits).view(np.float32)
 
 
 def margins(query: MembershipQuery, shadow: torch.Tensor, target: torch.Tensor, per_class: bool) -> torch.Tensor:
@@ -93,12 +100,17 @@ class ThresholdEvaluator(MembershipEvaluator):
     def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return ``(n,)``, higher for members, from probabilities ``(n, classes)`` and int64 labels ``(n,)``."""
 
+    def values(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return `value` of all rows, in parts: what it needs in between does not grow with the rows."""
+        parts = zip(outputs.split(PART), labels.split(PART), strict=True)
+        return torch.cat([self.value(*part) for part in parts])
+
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: value minus threshold."""
 
         def infer(query: MembershipQuery) -> Scores:
-            shadow = self.value(query.shadow_outputs, query.shadow_labels)
-            target = self.value(query.target_outputs, query.target_labels)
+            shadow = self.values(query.shadow_outputs, query.shadow_labels)
+            target = self.values(query.target_outputs, query.target_labels)
             return margins(query, shadow, target, self.per_class)
 
         return infer

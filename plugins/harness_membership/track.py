@@ -7,6 +7,7 @@ defend their shadow and reference models as the target is defended; the others t
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import Field
 
@@ -45,7 +46,8 @@ class MembershipTrack(Track):
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
     epochs: int = Field(default=100, ge=1, description="Of undefended training.")
     batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
-    learning_rate: float = Field(default=1e-3, gt=0, description="Of Adam.")
+    learning_rate: float = Field(default=1e-3, gt=0, description="Of the optimiser.")
+    optimiser: Literal["adam", "sgd"] = Field(default="adam", description="Of undefended training.")
     references: int = Field(default=16, ge=3, le=1024, description="Reference models of attacks that use them.")
     copies: int = Field(default=8, ge=1, le=1000, description="Noisy copies per row and size of noise, label-only.")
     matched: bool = Field(default=True, description="Compare training defenses with early stopping at their accuracy.")
@@ -105,12 +107,13 @@ class _Plan:
         self.baseline = _Guard(planner.component("defense", BASELINE))
         reads = frozenset[str]().union(*(e.reads for e in evaluators))
         self.reads = reads
-        self.options: dict[str, int | float] = {
+        self.options: dict[str, int | float | str] = {
             "split": split,
             "part": track.part,
             "epochs": track.epochs,
             "batch_size": track.batch_size,
             "learning_rate": track.learning_rate,
+            "optimiser": track.optimiser,
         }
         self.copies = track.copies if "robustness" in reads else 0
 

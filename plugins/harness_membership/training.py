@@ -1,4 +1,4 @@
-"""The training loop that the defenses of this package share: Adam on the cross-entropy, in epochs."""
+"""The training loop that the defenses of this package share: the cross-entropy, in epochs."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,6 +7,12 @@ import torch
 from harness.api import Progress, TrainingData, TrainingPlan, TrainPrivately
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def optimiser_of(network: torch.nn.Module, plan: TrainingPlan, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    """Return the plan's optimiser for a network."""
+    kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[plan.optimiser]
+    return kind(network.parameters(), lr=plan.learning_rate, weight_decay=weight_decay)
 
 
 def epochs(
@@ -19,16 +25,16 @@ def epochs(
     label_smoothing: float = 0.0,
 ) -> Iterator[int]:
     """Train one epoch after the other; yield the number of epochs done. The network is in training mode in between."""
-    optimizer = torch.optim.Adam(network.parameters(), lr=plan.learning_rate, weight_decay=weight_decay)
+    optimiser = optimiser_of(network, plan, weight_decay)
     for epoch in range(plan.epochs):
         network.train()
         order = torch.randperm(len(data.labels), generator=rng).to(data.labels.device)
         for batch in order.split(plan.batch_size):
-            optimizer.zero_grad(set_to_none=True)
+            optimiser.zero_grad(set_to_none=True)
             torch.nn.functional.cross_entropy(
                 network(data.features[batch]), data.labels[batch], label_smoothing=label_smoothing
             ).backward()
-            optimizer.step()
+            optimiser.step()
         yield epoch + 1
 
 

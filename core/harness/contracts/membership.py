@@ -97,6 +97,7 @@ class TrainingPlan:
     epochs: int
     batch_size: int
     learning_rate: float
+    optimiser: Literal["adam", "sgd"] = "adam"
 
 
 class TrainPrivately(Protocol):

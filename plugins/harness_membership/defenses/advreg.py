@@ -20,6 +20,7 @@ from harness.api import (
     seeded_init,
 )
 from harness_membership.evaluators.neural import AttackNet
+from harness_membership.training import optimiser_of
 
 
 class AdvReg(MembershipTraining):
@@ -49,7 +50,7 @@ class AdvReg(MembershipTraining):
                 classes = network(data.features[:1]).shape[1]
             with seeded_init(rng):
                 attacker = AttackNet(classes, self.width).to(device)
-            ours, theirs = (torch.optim.Adam(n.parameters(), lr=plan.learning_rate) for n in (network, attacker))
+            ours, theirs = optimiser_of(network, plan), torch.optim.Adam(attacker.parameters(), lr=1e-3)
             network.train()
             for epoch in range(plan.epochs):
                 inside, outside = (

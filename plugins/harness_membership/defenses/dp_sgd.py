@@ -19,6 +19,7 @@ from harness.api import (
     Unavailable,
     hookimpl,
 )
+from harness_membership.training import optimiser_of
 
 
 class DpSgd(MembershipTraining):
@@ -43,7 +44,7 @@ class DpSgd(MembershipTraining):
             raise Unavailable("the library opacus is not installed", "pip install 'image-privacy-harness[dp]'")
 
     def build(self, device: torch.device) -> TrainPrivately:
-        """Return private training with Adam; batches are drawn by Poisson sampling."""
+        """Return private training; batches are drawn by Poisson sampling."""
 
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
@@ -54,7 +55,7 @@ class DpSgd(MembershipTraining):
             private = GradSampleModule(network.train())
             rate = min(1.0, plan.batch_size / len(data.labels))
             optimiser = DPOptimizer(
-                torch.optim.Adam(private.parameters(), lr=plan.learning_rate),
+                optimiser_of(private, plan),
                 noise_multiplier=self.noise,
                 max_grad_norm=self.clip,
                 expected_batch_size=round(rate * len(data.labels)),

@@ -22,9 +22,9 @@ class PrivacyRisk(MembershipEvaluator):
         """Return the evaluator: the score minus one half."""
 
         def infer(query: MembershipQuery) -> Scores:
-            value = ModifiedEntropy().value
+            values = ModifiedEntropy().values
             shadow, target = (
-                -value(outputs, labels).cpu().numpy()
+                -values(outputs, labels).cpu().numpy()
                 for outputs, labels in (
                     (query.shadow_outputs, query.shadow_labels),
                     (query.target_outputs, query.target_labels),

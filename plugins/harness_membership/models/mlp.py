@@ -12,9 +12,9 @@ ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
 
 class Mlp(Model):
-    """Multilayer perceptron; the default is the paper's 1024-512-256-128."""
+    """Multilayer perceptron with Glorot's initialisation; the default is the paper's 1024-512-256-128."""
 
-    info = Info(id="harness/mlp", version="1")
+    info = Info(id="harness/mlp", version="2")
     hidden: tuple[int, ...] = Field(default=(1024, 512, 256, 128), description="Units per hidden layer.")
     activation: Literal["relu", "tanh"] = Field(default="relu", description="Between layers.")
 
@@ -28,6 +28,10 @@ class Mlp(Model):
                 for width, following in itertools.pairwise(sizes):
                     layers += [torch.nn.Linear(width, following), ACTIVATIONS[self.activation]()]
                 layers.append(torch.nn.Linear(sizes[-1], classes))
+                for layer in layers:
+                    if isinstance(layer, torch.nn.Linear):
+                        torch.nn.init.xavier_uniform_(layer.weight)
+                        torch.nn.init.zeros_(layer.bias)
             return torch.nn.Sequential(*layers).to(device)
 
         return network

@@ -1,0 +1,57 @@
+"""Audits of three published CIFAR-10 networks: one half of the rows is the shadow, the other is attacked.
+
+``python -m benchmarks.cifar10_audit ASSETS OUT``: a folder with cifar10/cifar10_jpeg_subset.zip and the weights; writes
+an npz, a report and the facts per network, and prints the findings.
+"""
+
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from harness import console
+from harness.assets import add_folder
+from harness.randomness import generator
+from harness_membership.command import membership
+from harness_vision.cifar_resnet import DEPTHS, published
+
+SIDES = {"train": "member", "test": "nonmember"}
+
+
+def images_of(archive: Path, part: str) -> tuple[torch.Tensor, np.ndarray]:
+    """Return images ``(n, 3, 32, 32)`` in [0, 1] and classes ``(n,)`` of a part of the archive."""
+    with zipfile.ZipFile(archive) as file:
+        names = sorted(name for name in file.namelist() if name.startswith(f"{part}/") and name.endswith(".jpg"))
+        stack = np.stack([np.asarray(Image.open(io.BytesIO(file.read(name))).convert("RGB")) for name in names])
+    classes, labels = np.unique([name.split("/")[1] for name in names], return_inverse=True)
+    assert len(classes) == 10
+    return torch.from_numpy(stack).permute(0, 3, 1, 2).float() / 255, labels
+
+
+def main(assets: Path, out: Path) -> None:
+    """Write and audit the outputs of each network."""
+    add_folder(assets)
+    out.mkdir(parents=True, exist_ok=True)
+    data = {part: images_of(assets / "cifar10" / "cifar10_jpeg_subset.zip", part) for part in SIDES}
+    for name in DEPTHS:
+        network, arrays = published(name, torch.device("cpu")), {}
+        for part, side in SIDES.items():
+            images, labels = data[part]
+            with torch.no_grad():
+                outputs = torch.cat([network(x).softmax(1) for x in images.split(500)]).numpy()
+            halves = torch.randperm(len(labels), generator=generator(0)).numpy().reshape(2, -1)
+            for model, rows in zip(("shadow", "target"), halves, strict=True):
+                arrays |= {f"{model}_{side}_outputs": outputs[rows], f"{model}_{side}_labels": labels[rows]}
+        file = out / f"{name}.npz"
+        np.savez(file, **arrays)
+        console.say(f"\n{name}")
+        words = ["audit", str(file), "--html", str(file.with_suffix(".html")), "--json", str(file.with_suffix(".json"))]
+        membership.main(words, standalone_mode=False)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

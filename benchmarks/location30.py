@@ -1,0 +1,116 @@
+"""The undefended and MemGuard rows of table 4 of Song & Mittal on Location30, with models of our own.
+
+``python -m benchmarks.location30 FOLDER``: a folder with location30.npz (x, y, shuffle_index). Prints the paper's
+value, ours and the difference, the comparison of thresholds (table 3) and the calibration of the risk score (figure 3).
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from harness import console
+from harness.contracts.membership import DefenderOutputs, MembershipQuery, TrainingData, TrainingPlan
+from harness.randomness import derive_seed, generator
+from harness.registry import installed
+from harness.stats.roc import balanced_accuracy
+from harness_membership.risk import calibration_rmse
+
+CPU = torch.device("cpu")
+NAMES = ("correctness", "confidence", "entropy", "modified-entropy")
+PAPER = {"undefended": (0.687, 0.763, 0.616, 0.781), "MemGuard": (0.687, 0.691, 0.521, 0.688)}
+STARTS = {"target": (0, 1000, 2000), "shadow": (3000, 3500, 4000)}
+"""Where members, rows of the defender and other rows start in the published order."""
+ROWS = {"target": 1000, "shadow": 500}
+SEEDS = 3
+PLAN = TrainingPlan(epochs=200, batch_size=64, learning_rate=0.01, optimiser="sgd")
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A trained model: probabilities of its members, the defender's rows and other rows."""
+
+    member: torch.Tensor
+    reference: torch.Tensor
+    other: torch.Tensor
+    labels: torch.Tensor
+    """Of members, then others."""
+
+    def accuracy(self) -> tuple[float, float]:
+        right = (torch.cat([self.member, self.other]).argmax(1) == self.labels).float()
+        return float(right[: len(self.member)].mean()), float(right[len(self.member) :].mean())
+
+
+def main(folder: Path) -> None:
+    """Train, defend, attack, and print."""
+    with np.load(folder / "location30.npz", allow_pickle=False) as file:
+        features = torch.from_numpy(file["x"].astype(np.float32))
+        labels, order = torch.from_numpy(file["y"]), torch.from_numpy(file["shuffle_index"].astype(np.int64))
+    found: dict[tuple[str, str], list[float]] = {}
+    accuracies = []
+    for seed in range(SEEDS):
+        models = {role: _trained(role, features, labels, order, seed) for role in STARTS}
+        accuracies.append(models["target"].accuracy())
+        for defense in PAPER:
+            for name, value in _attacked(models, defense, seed).items():
+                found.setdefault((defense, name), []).append(value)
+    _print({key: float(np.mean(values)) for key, values in found.items()}, np.mean(accuracies, axis=0))
+
+
+def _trained(role: str, features: torch.Tensor, labels: torch.Tensor, order: torch.Tensor, seed: int) -> Victim:
+    member, reference, other = (order[start : start + ROWS[role]] for start in STARTS[role])
+    network = installed().one("model", "mlp").build(CPU)((446,), 30, generator(derive_seed(seed, role, "start")))
+    data = TrainingData(features[member], labels[member], features[reference], labels[reference])
+    train = installed().one("defense", "plain-training").build(CPU)
+    network = train(network, data, PLAN, generator(derive_seed(seed, role)), lambda done, total: None)
+    with torch.no_grad():
+        outputs = [network(features[rows]).softmax(1) for rows in (member, reference, other)]
+    return Victim(*outputs, labels[torch.cat([member, other])])
+
+
+def _attacked(models: dict[str, Victim], defense: str, seed: int) -> dict[str, float]:
+    shown, inside = {}, {}
+    for role, model in models.items():
+        shown[role] = torch.cat([model.member, model.other])
+        inside[role] = torch.arange(len(shown[role])) < len(model.member)
+        if defense == "MemGuard":
+            held = DefenderOutputs(model.member, model.reference)
+            release = installed().one("defense", "memguard").build(CPU)
+            shown[role] = release(shown[role], held, generator(derive_seed(seed, role, "release")))
+    query = MembershipQuery(
+        shown["shadow"], models["shadow"].labels, inside["shadow"], shown["target"], models["target"].labels
+    )
+    member = inside["target"].numpy()
+
+    def scores(name: str) -> np.ndarray:
+        return installed().one("evaluator", name).build(CPU)(query).numpy()
+
+    names = (*NAMES, *(f"{name}[per_class=False]" for name in NAMES[1:]))
+    accuracy = {name: balanced_accuracy(scores(name), member) for name in names}
+    return {**accuracy, "rmse": calibration_rmse(scores("privacy-risk") + 0.5, member)}
+
+
+def _print(found: dict[tuple[str, str], float], accuracy: np.ndarray) -> None:
+    console.say(
+        f"accuracy over {SEEDS} seeds: {accuracy[0]:.3f} on members (paper 1.000), {accuracy[1]:.3f} on others (0.607)"
+    )
+    rows = [
+        (defense, name, f"{value:.3f}", f"{found[defense, name]:.3f}", f"{found[defense, name] - value:+.3f}")
+        for defense, published in PAPER.items()
+        for name, value in zip(NAMES, published, strict=True)
+    ]
+    console.table("Table 4, Location30", ["defense", "evaluator", "paper", "ours", "difference"], rows)
+    further = [
+        (defense, name, f"{found[defense, f'{name}[per_class=False]']:.3f}", f"{found[defense, name]:.3f}")
+        for defense in PAPER
+        for name in NAMES[1:]
+    ]
+    console.table("Table 3's question", ["defense", "evaluator", "one threshold", "one per class"], further)
+    errors = [(defense, f"{found[defense, 'rmse']:.3f}") for defense in PAPER]
+    console.table("Calibration of the risk score", ["defense", "RMSE"], errors)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
