@@ -21,6 +21,7 @@ def report(found: Audit, name: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("harness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["brief"] = _brief
     pictures = [
         (
             "ROC, both axes logarithmic",
@@ -36,6 +37,11 @@ def report(found: Audit, name: str) -> str:
     return environment.get_template("report.html").render(
         audit=found, name=name, pictures=pictures, findings=findings, risk=risk, worst=found.worst()
     )
+
+
+def _brief(label: str) -> str:
+    """Return a label without the owner of what the harness itself brings."""
+    return label.removeprefix("harness/")
 
 
 def _picture(draw: Callable[[Axes, Audit], None], found: Audit) -> Markup:
@@ -56,11 +62,11 @@ def _roc(axes: Axes, found: Audit) -> None:
     for number, finding in enumerate(found.findings):
         fpr, tpr = ([max(x, least) for x in values] for values in finding.roc)
         style = "-" if number < len(COLOURS) else "--"
-        axes.plot(fpr, tpr, style, color=COLOURS[number % len(COLOURS)], label=finding.evaluator, lw=1.3)
+        axes.plot(fpr, tpr, style, color=COLOURS[number % len(COLOURS)], label=_brief(finding.evaluator), lw=1.3)
     axes.plot([least, 1], [least, 1], ":", color="gray", lw=1)
     axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.2))
     axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
-    axes.legend(fontsize=6.5, frameon=False, loc="lower right")
+    axes.legend(fontsize=7, frameon=False, loc="lower right")
 
 
 def _distribution(axes: Axes, found: Audit) -> None:
