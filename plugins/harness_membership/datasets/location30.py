@@ -4,10 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.api import Info, Paper, TableDataset, hookimpl
-from harness_membership.tabular import PublishedTable, arrays, first_column_is_class, first_of
-
-SOURCE = "https://github.com/privacytrustlab/datasets"
+from harness.api import Info, TableDataset, hookimpl
+from harness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_column_is_class, first_of
 
 
 class Location30(PublishedTable):
@@ -16,12 +14,7 @@ class Location30(PublishedTable):
     info = Info(
         id="harness/location30",
         version="1",
-        paper=Paper(
-            title="Membership Inference Attacks Against Machine Learning Models",
-            authors="Shokri, Stronati, Song & Shmatikov",
-            year=2017,
-            url="https://arxiv.org/abs/1610.05820",
-        ),
+        paper=SHOKRI,
     )
 
     def files(self) -> tuple[Path, ...]:

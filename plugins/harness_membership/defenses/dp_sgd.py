@@ -4,6 +4,7 @@ Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), algorithm 1.
 """
 
 import importlib.util
+import warnings
 
 import torch
 from pydantic import Field
@@ -61,15 +62,19 @@ class DpSgd(MembershipTraining):
                 expected_batch_size=round(rate * len(data.labels)),
                 generator=rng,
             )
-            for epoch in range(plan.epochs):
-                for _ in range(max(1, round(1 / rate))):
-                    chosen = (torch.rand(len(data.labels), generator=rng) < rate).nonzero()[:, 0].to(device)
-                    if len(chosen) == 0:
-                        continue
-                    optimiser.zero_grad()
-                    torch.nn.functional.cross_entropy(private(data.features[chosen]), data.labels[chosen]).backward()
-                    optimiser.step()
-                progress(epoch + 1, plan.epochs)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # the library's hooks fire on inputs without gradients
+                for epoch in range(plan.epochs):
+                    for _ in range(max(1, round(1 / rate))):
+                        chosen = (torch.rand(len(data.labels), generator=rng) < rate).nonzero()[:, 0].to(device)
+                        if len(chosen) == 0:
+                            continue
+                        optimiser.zero_grad()
+                        torch.nn.functional.cross_entropy(
+                            private(data.features[chosen]), data.labels[chosen]
+                        ).backward()
+                        optimiser.step()
+                    progress(epoch + 1, plan.epochs)
             private.remove_hooks()
             return network.eval()
 

@@ -1,0 +1,66 @@
+"""The track from plan to tables, small."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import cli
+from harness.errors import UsageError
+from harness_membership.splits import split_rows
+
+PROFILE = """
+name = "small"
+description = "For a test."
+batch_size = 16
+time_limit_s = 300
+
+[tracks."harness/membership"]
+select = { dataset = ["digits"], model = ["mlp[hidden=[32]]"], defense = ["plain-training", "label-smoothing", "masking[top_k=1]"], evaluator = ["confidence", "confidence[per_class=False]", "privacy-risk", "lira", "rmia", "label-only"] }
+options = { splits = 2, part = 100, epochs = 8, learning_rate = 0.01, references = 4, copies = 2, sensitivity_rows = 6 }
+"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+    folder = tmp_path_factory.mktemp("membership")
+    (folder / "small.toml").write_text(PROFILE)
+    words = ["run", "--track", "membership", "--profile", str(folder / "small.toml"), "--workers", "0"]
+    words += ["--store", str(folder / "store"), "--site", str(folder / "site")]
+    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
+    return {table["id"]: {row["label"]: row["values"] for row in table["rows"]} for table in board["tables"]}
+
+
+def test_early_stopping_stands_beside_the_training_it_matches(tables) -> None:
+    matched = "harness/early-stopping, as accurate as harness/label-smoothing"
+    assert set(tables["defenses"]) == {
+        "harness/plain-training",
+        "harness/label-smoothing",
+        "harness/masking[top_k=1]",
+        matched,
+    }
+    ours, theirs = (tables["defenses"][name]["test"]["value"] for name in (matched, "harness/label-smoothing"))
+    assert abs(ours - theirs) < 0.1
+
+
+def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
+    assert {"defenses", "accuracy", "evaluators", "thresholds", "risk", "classes", "sensitivity"} <= set(tables)
+    plain = tables["accuracy"]["harness/plain-training"]
+    assert all(0.2 < value["value"] < 1 for key, value in plain.items() if key.startswith("e"))
+    gain = tables["thresholds"]["harness/confidence"]
+    assert gain["gain"]["value"] == pytest.approx(gain["each"]["value"] - gain["one"]["value"])
+    risk = tables["risk"]["harness/plain-training"]
+    assert risk["r5"]["value"] >= risk["r0"]["value"]
+    assert risk["rmse"]["value"] > 0
+    assert set(tables["sensitivity"]) == {"harness/privacy-risk", "harness/confidence", "harness/lira"}
+
+
+def test_parts_are_disjoint_and_of_one_size() -> None:
+    parts = split_rows(620, 0, 100)
+    rows = [int(r) for part in parts.values() for r in part]
+    assert len(set(rows)) == 600
+    assert {len(part) for part in parts.values()} == {100}
+    with pytest.raises(UsageError, match="do not fit"):
+        split_rows(599, 0, 100)
