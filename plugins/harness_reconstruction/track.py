@@ -11,6 +11,7 @@ import torch
 
 from harness.api import (
     ColumnSpec,
+    DistributionMetric,
     FullReferenceMetric,
     GradientDefense,
     ImageDataset,
@@ -63,10 +64,16 @@ class ReconstructionTrack(Track):
                         rebuilt = planner.task("reconstruct", roles)
                         for metric in selection.of(FullReferenceMetric):
                             planner.task("leakage", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
+                        for metric in selection.of(DistributionMetric):
+                            planner.task("distribution", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
 
     def steps(self) -> Mapping[str, Step]:
-        """Return ``reconstruct`` and ``leakage``."""
-        return {"reconstruct": Step(reconstruct, "1"), "leakage": Step(leakage, "1")}
+        """Return the kinds of task."""
+        return {
+            "reconstruct": Step(reconstruct, "1"),
+            "leakage": Step(leakage, "1"),
+            "distribution": Step(distribution, "1"),
+        }
 
     def tables(self, query: Query) -> list[Table]:
         """Return the ranking of protected models, and who leaks less."""
@@ -74,7 +81,7 @@ class ReconstructionTrack(Track):
             return []
         rows = query("SELECT model, defense, attack, dataset, metric, name, score, closeness FROM leakage")
         rows["entry"] = np.array([f"{m} + {d}" for m, d in zip(rows["model"], rows["defense"], strict=True)])
-        return [_ranking(rows), _wins(rows)]
+        return [_ranking(_with_sets(query, rows)), _wins(rows)]
 
 
 def reconstruct(context: StepContext) -> StepResult:
@@ -103,6 +110,26 @@ def leakage(context: StepContext) -> StepResult:
     found = context.map(images, score)
     closeness = np.full(len(images), context.component("metric").closeness)
     return StepResult(rows={"name": list(images.names), **found, "closeness": closeness})
+
+
+def distribution(context: StepContext) -> StepResult:
+    """Compare all reconstructions with all private images by one number."""
+    images = context.images()
+    private = images.load(list(range(len(images)))).to(context.device)
+    rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"]).to(context.device).float() / 255
+    with torch.no_grad():
+        score = context.build("metric")(rebuilt, private)
+    return StepResult(rows={"score": [float(score)], "closeness": [context.component("metric").closeness]})
+
+
+def _with_sets(query: Query, rows: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """Add the numbers that belong to a whole set of reconstructions."""
+    if "distribution" not in query.steps:
+        return rows
+    sets = query("SELECT model, defense, attack, metric, score, closeness FROM distribution")
+    sets["entry"] = np.array([f"{m} + {d}" for m, d in zip(sets["model"], sets["defense"], strict=True)])
+    names = ("entry", "attack", "metric", "score", "closeness")
+    return {name: np.concatenate([rows[name], sets[name]]) for name in names}
 
 
 def _ranking(rows: Mapping[str, np.ndarray]) -> Table:

@@ -8,8 +8,7 @@ import torch
 from pydantic import Field
 
 from harness.api import Gradients, ImageRng, Images, Info, Paper, Progress, Reconstruct, ReconstructionAttack, hookimpl
-from harness_reconstruction.per_image import image_gradients
-from harness_vision.lbfgs import minimise
+from harness_reconstruction.matching import match
 
 
 class Dlg(ReconstructionAttack):
@@ -39,21 +38,15 @@ class Dlg(ReconstructionAttack):
             rng: ImageRng,
             progress: Progress,
         ) -> Images:
-            names, n = list(gradients), len(rng)
-            wanted = {name: values.repeat(self.starts, *[1] * (values.ndim - 1)) for name, values in gradients.items()}
-            classes = gradients[names[-1]].shape[1]
+            classes = list(gradients.values())[-1].shape[1]
             size = shape[0] * shape[1] * shape[2]
 
-            def distance(flat: torch.Tensor) -> torch.Tensor:
-                images, labels = flat[:, :size].view(-1, *shape), flat[:, size:].softmax(dim=1)
-                dummy = image_gradients(model, images, labels)
-                return sum((dummy[k] - wanted[k]).square().flatten(1).sum(dim=1) for k in names)
+            def dummy(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return flat[:, :size].view(-1, *shape), flat[:, size:].softmax(dim=1)
 
             start = torch.cat([torch.cat([rng.normal(size), rng.normal(classes)], dim=1) for _ in range(self.starts)])
-            ends, left = minimise(distance, start, self.iterations, self.history, progress)
-            best = left.view(self.starts, n).argmin(dim=0)
-            chosen = ends.view(self.starts, n, -1)[best, torch.arange(n, device=ends.device)]
-            return chosen[:, :size].view(n, *shape).clamp(0, 1)
+            ends = match(gradients, model, start, dummy, self.starts, self.iterations, self.history, progress)
+            return ends[:, :size].view(-1, *shape).clamp(0, 1)
 
         return reconstruct
 

@@ -57,9 +57,10 @@ def test_batched_lbfgs_is_torchs_row_by_row() -> None:
     torch.testing.assert_close(value, bowl(ours, scale))
 
 
-def test_dlg_brings_images_back_and_no_image_depends_on_the_batch(setting) -> None:
+@pytest.mark.parametrize("name", ["dlg", "idlg"])
+def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(name: str, setting) -> None:
     network, images, labels = setting
-    attack = installed().one("attack", "harness/dlg").with_parameters(iterations=300, starts=2).build(CPU)
+    attack = installed().one("attack", name).with_parameters(iterations=300, starts=2).build(CPU)
     shared = image_gradients(network, images, labels)
     rebuilt = attack(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), lambda done, total: None)
     error = (rebuilt - images).square().flatten(1).mean(dim=1)

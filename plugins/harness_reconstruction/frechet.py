@@ -1,0 +1,45 @@
+"""The Frechet distance of two Gaussians fitted to features, without a matrix square root.
+
+Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a Local Nash Equilibrium" (NeurIPS 2017),
+equation 6: |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)). The trace of the root is the sum of the square roots of the
+eigenvalues of S1 S2. With S1 = L L^T these are those of the symmetric L^T S2 L; with fewer rows than dimensions, where
+S = A^T A with centred rows A, they are the squared singular values of A B^T, and no covariance is formed.
+"""
+
+import numpy as np
+import scipy.linalg
+
+Array = np.ndarray
+
+
+def frechet_distance(features: Array, reference: Array) -> float:
+    """Return the distance between Gaussians fitted to float features ``(n, d)`` and ``(m, d)``, n and m at least 2."""
+    if min(len(features), len(reference)) < 2 or features.shape[1] != reference.shape[1]:
+        raise ValueError(f"expected features (n, d) with n >= 2 and one d, got {features.shape} and {reference.shape}")
+    a, b = (_centred(np.asarray(x, dtype=np.float64)) for x in (features, reference))
+    means = np.square(features.mean(axis=0, dtype=np.float64) - reference.mean(axis=0, dtype=np.float64)).sum()
+    few = len(a) + len(b) < 2 * a.shape[1]
+    cross = _few_rows(a, b) if few else _many_rows(a, b)
+    return float(max(0.0, means + np.square(a).sum() + np.square(b).sum() - 2 * cross))
+
+
+def _centred(x: Array) -> Array:
+    """Return rows whose product with themselves is the unbiased covariance."""
+    return (x - x.mean(axis=0)) / np.sqrt(len(x) - 1)
+
+
+def _few_rows(a: Array, b: Array) -> float:
+    """Return the nuclear norm of A B^T."""
+    return float(scipy.linalg.svdvals(a @ b.T).sum())
+
+
+def _many_rows(a: Array, b: Array) -> float:
+    """Return the sum of roots of the eigenvalues of S1 S2, through a factor of S1."""
+    first, second = a.T @ a, b.T @ b
+    try:
+        factor = np.linalg.cholesky(first)
+    except np.linalg.LinAlgError:
+        values, vectors = scipy.linalg.eigh(first)
+        factor = vectors * np.sqrt(values.clip(min=0))
+    values = scipy.linalg.eigvalsh(factor.T @ second @ factor)
+    return float(np.sqrt(values.clip(min=0)).sum())

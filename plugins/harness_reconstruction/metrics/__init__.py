@@ -1,0 +1,1 @@
+"""Metrics of a whole set of reconstructions, one per file."""

@@ -1,0 +1,91 @@
+"""The Frechet distance against closed forms, scipy's matrix root and pytorch-fid."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+
+from harness.api import Unavailable
+from harness.randomness import ImageRng, generator
+from harness.registry import installed
+from harness_reconstruction.defenses.laplacian_gradient import laplacian
+from harness_reconstruction.frechet import frechet_distance
+
+CPU = torch.device("cpu")
+
+
+def by_root(x: np.ndarray, y: np.ndarray) -> float:
+    first, second = np.cov(x, rowvar=False), np.cov(y, rowvar=False)
+    root = scipy.linalg.sqrtm(first @ second)
+    return float(np.square(x.mean(0) - y.mean(0)).sum() + np.trace(first + second) - 2 * np.trace(root).real)
+
+
+@pytest.mark.parametrize(("rows", "others"), [(500, 400), (300, 60), (64, 65)])
+def test_it_equals_the_matrix_root(rows: int, others: int) -> None:
+    rng = np.random.default_rng(0)
+    mix = rng.normal(size=(40, 40))
+    x, y = rng.normal(size=(rows, 40)) @ mix, rng.normal(size=(others, 40)) + 0.3
+    assert frechet_distance(x, y) == pytest.approx(by_root(x, y), rel=1e-6)
+
+
+def test_few_rows_equal_many_rows_of_the_same_features() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(30, 20)), rng.normal(size=(25, 20)) * 2
+    padded = [np.pad(f, ((0, 0), (0, 80))) for f in (x, y)]
+    assert frechet_distance(*padded) == pytest.approx(frechet_distance(x, y), rel=1e-9)
+
+
+def test_closed_forms() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(200, 8))
+    assert frechet_distance(x, x) == pytest.approx(0, abs=1e-9)
+    assert frechet_distance(x, x + 3) == pytest.approx(9 * 8)
+    assert frechet_distance(x, 2 * x - x.mean(0)) == pytest.approx(np.trace(np.cov(x, rowvar=False)), rel=1e-9)
+    with pytest.raises(ValueError, match="n >= 2"):
+        frechet_distance(x[:1], x)
+
+
+@pytest.mark.usefixtures("assets_at_hand")
+def test_fid_grows_with_noise_on_real_features() -> None:
+    metric = installed().one("metric", "fid[backbone=squeezenet]")
+    try:
+        metric.require()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    data = installed().one("dataset", "thumbnails").build(CPU)
+    images = data.load(list(range(len(data))))
+    score = metric.build(CPU)
+    noise = torch.randn(images.shape, generator=generator(0))
+    found = [score((images + s * noise).clamp(0, 1), images) for s in (0.0, 0.05, 0.2)]
+    assert found[0] == pytest.approx(0, abs=1e-3)
+    assert found[0] < found[1] < found[2]
+
+
+def test_the_patched_inception_is_that_of_pytorch_fid(monkeypatch) -> None:
+    from pytorch_fid import inception as published
+
+    from harness_reconstruction.metrics import fid
+
+    torch.manual_seed(0)
+    monkeypatch.setattr(published, "load_state_dict_from_url", lambda *a, **k: published_weights)
+    published_weights: dict = {}
+    monkeypatch.setattr(torch.nn.Module, "load_state_dict", lambda self, state, strict=True: None)
+    theirs = published.InceptionV3().eval()
+    whole = published.fid_inception_v3()
+    monkeypatch.undo()
+    names = dict(whole.state_dict())
+    monkeypatch.setattr(fid, "state_dict", lambda asset: names)
+    ours = fid.inception(CPU)
+    images = torch.rand(2, 3, 64, 64, generator=generator(1))
+    blocks = torch.nn.Module.state_dict(theirs)
+    matched = dict(zip(blocks, ours.state_dict().values(), strict=True))
+    theirs.load_state_dict(matched)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(images), theirs(images)[0].flatten(1), rtol=1e-4, atol=1e-5)
+
+
+def test_laplacian_noise_has_its_moments() -> None:
+    drawn = laplacian(ImageRng([0]), torch.Size((200_000,)))[0]
+    assert float(drawn.mean()) == pytest.approx(0, abs=0.01)
+    assert float(drawn.std()) == pytest.approx(1, abs=0.02)
+    assert float((drawn.abs() > 2**-0.5 * np.log(2)).float().mean()) == pytest.approx(0.5, abs=0.01)
