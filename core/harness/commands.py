@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from harness import console
+from harness.assets import add_folder
 from harness.boards import make_board, records_of
 from harness.contracts.component import Component
 from harness.contracts.track import Option, Output, Progress, Query, StepContext, Track
@@ -39,6 +40,16 @@ def find(kind: str, name: str) -> Component:
     found = component(kind, name)
     found.require()
     return found
+
+
+def add_assets(folder: Path) -> None:
+    """Look for weights and data in a folder first."""
+    add_folder(folder)
+
+
+def place(device: str) -> torch.device:
+    """Return the device that a name means: cpu, cuda, cuda:N or auto."""
+    return torch.device(resolve_devices([device])[0])
 
 
 def every(kind: str) -> list[Component]:
@@ -106,8 +117,8 @@ def context(
         seed=seed,
         needs={},
     )
-    place = torch.device(resolve_devices([device])[0])
-    return _ByHand(Workbench(installed(), Store(Path()), place, batch_size), spec, progress, needs or {})
+    bench = Workbench(installed(), Store(Path()), place(device), batch_size)
+    return _ByHand(bench, spec, progress, needs or {})
 
 
 def add_external(
@@ -142,4 +153,15 @@ def _sweep(track: Track, edition: str, now: str, cells: Mapping[str, str]) -> Sw
     )  # fmt: skip
 
 
-__all__ = ["add_external", "build_site", "component", "console", "context", "every", "find", "query"]
+__all__ = [
+    "add_assets",
+    "add_external",
+    "build_site",
+    "component",
+    "console",
+    "context",
+    "every",
+    "find",
+    "place",
+    "query",
+]

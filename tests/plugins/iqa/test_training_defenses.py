@@ -1,6 +1,9 @@
 """APGD by itself, the corrected labels, the gradient penalty, and what training does to a metric."""
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -118,6 +121,21 @@ def test_the_penalty_makes_gradients_smaller_than_the_same_training_without_it(t
         leaf = images.clone().requires_grad_(True)
         norms.append(float(torch.autograd.grad(network(leaf).sum(), leaf)[0].abs().sum()))
     assert norms[2] < 0.6 * min(norms[:2])
+
+
+def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "from harness.cli import main; main()", "train", "nt", *SMALL_PLAN, "--out"]
+    subprocess.run([*words, "whole"], cwd=tmp_path, check=True, capture_output=True)
+    with subprocess.Popen([*words, "killed"], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        checkpoint = tmp_path / "killed" / "harness-embedded-cnn--harness-nt.checkpoint"
+        while process.poll() is None and not checkpoint.exists():
+            time.sleep(0.01)
+        process.kill()
+    assert not list((tmp_path / "killed").glob("*.safetensors")), "the training ended before it could be killed"
+    subprocess.run([*words, "killed"], cwd=tmp_path, check=True, capture_output=True)
+    one, two = (next((tmp_path / part).glob("*.safetensors")).read_bytes() for part in ("whole", "killed"))
+    assert one == two
+    assert not checkpoint.exists()
 
 
 def test_a_metric_without_the_weights_says_how_to_get_them() -> None:
