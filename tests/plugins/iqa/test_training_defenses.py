@@ -124,7 +124,8 @@ def test_the_penalty_makes_gradients_smaller_than_the_same_training_without_it(t
 
 
 def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", "from harness.cli import main; main()", "train", "nt", *SMALL_PLAN, "--out"]
+    words = [sys.executable, "-c", "from harness.cli import main; main()", "train", "nt", *SMALL_PLAN]
+    words += ["--epochs", "2", "--out"]
     subprocess.run([*words, "whole"], cwd=tmp_path, check=True, capture_output=True)
     with subprocess.Popen([*words, "killed"], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         checkpoint = tmp_path / "killed" / "harness-embedded-cnn--harness-nt.checkpoint"
