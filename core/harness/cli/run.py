@@ -143,8 +143,9 @@ def _execute(
 
     names = resolve_devices(devices)
     cores = os.cpu_count() or 1
-    count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if names == ["cpu"] else len(names))
-    threads = max(1, cores // max(count, 1))
+    on_cpu = names == ["cpu"]
+    count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(names))
+    threads = 1 if on_cpu else max(1, cores // max(count, 1))  # sums depend on threads: workers change no result
 
     def start() -> Executor:
         places = [names[i % len(names)] for i in range(max(count, 1))]

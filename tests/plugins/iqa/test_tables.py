@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
 
-from harness_iqa.tables import grouped, overall, parameters, transfer
+from harness_iqa.tables import certified, grouped, overall, parameters, trained, transfer
 from harness_iqa.tables.data import EPS, Study, _best, _with_baseline, correlation, mean_of, scored, where
 from harness_iqa.tables.sampling import validity
 
@@ -26,7 +26,9 @@ def study(found: dict[str, np.ndarray], **more) -> Study:
     clean = {k: complete[k] for k in ("dataset", "metric", "defense", "name", "mos")} | {"score": complete["defended"]}
     clean["condition"] = np.array(["d · m"] * len(clean["name"]))
     best = _best(complete, more.pop("entries", {}))
-    return Study(complete, clean, best, more.pop("groups", {}), more.pop("times", {}), "")
+    return Study(
+        complete, clean, best, more.pop("groups", {}), more.pop("times", {}), more.pop("trained", frozenset()), ""
+    )
 
 
 def test_d_and_r_are_those_of_the_paper() -> None:
@@ -155,3 +157,62 @@ def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
     assert first["mean"].value == pytest.approx(np.mean([d.mean() for d in draws]))
     assert first["variance"].value == pytest.approx(np.var([d.mean() for d in draws]))
     assert 0.01 < first["p"].value <= 1
+
+
+def test_training_defenses_stand_beside_the_metrics_they_were_tried_on_and_nowhere_else() -> None:
+    n = 8
+    found = study(
+        rows(
+            [9.0, 8.0, 6.0, 9.0, 5.0, 7.0, 5.0, 6.0],
+            [5.0] * n,
+            defended=[5.0] * 4 + [5.0, 5.0, 4.0, 4.0],
+            defense=["harness/none"] * 4 + ["x/hard"] * 4,
+            metric=["m", "m", "other", "other"] + ["m"] * 4,
+            adaptive=[False] * 4 + [False, False, True, True],
+            name=["i", "j"] * 4,
+            mos=[1, 2] * 4,
+        ),
+        trained=frozenset({"x/hard"}),
+    )
+    assert found.chosen() == ["harness/none"]
+    (table,) = trained.tables(found)
+    by_label = {row.label: row.values for row in table.rows}
+    assert list(by_label) == ["harness/none", "x/hard"]
+    assert by_label["harness/none"]["fixed_dd"].value == pytest.approx(35)
+    assert by_label["harness/none"]["adaptive_dd"].value == pytest.approx(35)
+    assert by_label["x/hard"]["fixed_dd"].value == pytest.approx(10)
+    assert by_label["x/hard"]["adaptive_dd"].value == pytest.approx(15)
+    assert by_label["x/hard"]["adaptive_d"].value == pytest.approx(5)
+    assert trained.tables(study(rows([1.0], [1.0]))) == []
+    labels = {row.label for t in overall.tables(found) if t.id.startswith("wins-d") for row in t.rows}
+    assert "x/hard" in labels
+
+
+def test_more_classes_move_borders_nearer() -> None:
+    certified_rows = {
+        "dataset": ["d"] * 8, "metric": ["m"] * 8, "name": list("abcd") * 2, "mos": [1, 2, 3, 4] * 2,
+        "entry": ["x/rs"] * 8, "defense": ["x/rs[classes=2]"] * 4 + ["x/rs"] * 4, "classes": [2] * 4 + [5] * 4,
+        "score": [1.0, 1, 2, 2, 1, 2, 3, 4], "source": [1.0, 3, 6, 8] * 2, "defended": [1.0, 3, 6, 8] * 2,
+        "lower": [0.0] * 8, "upper": [10.0] * 8, "radius": [0.3] * 4 + [0.1, 0.1, 0.0, 0.2], "mse": [np.nan] * 8,
+        "delta": [np.nan] * 8, "abstained": [False] * 6 + [True, False], "attacked": [False] * 8, "method": [""] * 8,
+        "strength": [""] * 8, "adaptive": [False] * 8,
+    }  # fmt: skip
+
+    class Rows:
+        steps = frozenset({"certify", "smooth", "clean"})
+
+        def __call__(self, sql: str) -> dict[str, np.ndarray]:
+            if "max(attacked)" in sql:
+                return {"any": np.array([False])}
+            if "smooth_tasks" in sql:
+                return {"defense": np.array(["x/rs"]), "seconds": np.array([2.0])}
+            return {name: np.array(values) for name, values in certified_rows.items()}
+
+    main, classes = certified.tables(Rows(), "")
+    assert [row.label for row in main.rows] == ["x/rs"]
+    by_label = {row.label: row.values for row in classes.rows}
+    assert list(by_label) == ["x/rs, 2", "x/rs, 5", "x/rs, no classes"]
+    assert by_label["x/rs, 2"]["radius"].value == pytest.approx(0.3)
+    assert by_label["x/rs, 5"]["radius"].value == pytest.approx(0.1)
+    assert by_label["x/rs, 5"]["srocc"].value == by_label["x/rs, no classes"]["srocc"].value == 1
+    assert by_label["x/rs, 2"]["srocc"].value == pytest.approx(spearmanr([1, 1, 2, 2], [1, 2, 3, 4]).statistic)
