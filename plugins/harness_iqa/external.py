@@ -12,7 +12,6 @@ NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
 OPTIONAL = ("mos", "adaptive")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
-Bounds = dict[str, tuple[float, float]]
 
 
 def read_external(path: Path, renamed: Sequence[str], bounds: Sequence[str]) -> dict[str, list]:

@@ -29,7 +29,6 @@ from harness_membership.risk import calibration_rmse, precision_and_recall
 Columns = Mapping[str, np.ndarray]
 CELL = ("dataset", "model", "defense", "evaluator", "adaptive", "split")
 THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-PAPERS = ("correctness", "confidence", "entropy", "modified-entropy")
 FIGURES = {
     "accuracy": ("Attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
     "auc": ("AUC", "Area under the ROC curve, 0.5 is chance", 3),

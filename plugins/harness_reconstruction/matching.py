@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import torch
+from pydantic import Field
 
-from harness.api import Gradients, Progress
+from harness.api import Gradients, Progress, ReconstructionAttack
 from harness_reconstruction.per_image import image_gradients
 from harness_vision.lbfgs import minimise
 
@@ -12,27 +13,26 @@ Dummy = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Flat variables ``(S * N, d)`` -> images and targets."""
 
 
-def match(
-    gradients: Gradients,
-    model: torch.nn.Module,
-    start: torch.Tensor,
-    dummy: Dummy,
-    starts: int,
-    iterations: int,
-    history: int,
-    progress: Progress,
-) -> torch.Tensor:
-    """Return for each image the end ``(N, d)`` whose squared gradient distance is the smallest over the starts.
+class GradientMatching(ReconstructionAttack):
+    """Minimises the squared distance of gradients by L-BFGS; every row has its own memory and step."""
 
-    `start`: ``(starts * N, d)``, all images of the first start, then those of the second. Every row has its own memory
-    and step.
-    """
-    wanted = {name: values.repeat(starts, *[1] * (values.ndim - 1)) for name, values in gradients.items()}
+    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps.")
+    history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
+    starts: int = Field(default=2, ge=1, le=100, description="Random starts; each image keeps its best end.")
 
-    def distance(flat: torch.Tensor) -> torch.Tensor:
-        found = image_gradients(model, *dummy(flat))
-        return sum((found[name] - wanted[name]).square().flatten(1).sum(dim=1) for name in wanted)
+    def match(
+        self, gradients: Gradients, model: torch.nn.Module, start: torch.Tensor, dummy: Dummy, progress: Progress
+    ) -> torch.Tensor:
+        """Return for each image the end ``(N, d)`` with the smallest distance over the starts.
 
-    ends, left = minimise(distance, start, iterations, history, progress)
-    best = left.view(starts, -1).argmin(dim=0)
-    return ends.view(starts, len(best), -1)[best, torch.arange(len(best), device=ends.device)]
+        `start`: ``(starts * N, d)``, all images of the first start, then those of the second.
+        """
+        wanted = {name: values.repeat(self.starts, *[1] * (values.ndim - 1)) for name, values in gradients.items()}
+
+        def distance(flat: torch.Tensor) -> torch.Tensor:
+            found = image_gradients(model, *dummy(flat))
+            return sum((found[name] - wanted[name]).square().flatten(1).sum(dim=1) for name in wanted)
+
+        ends, left = minimise(distance, start, self.iterations, self.history, progress)
+        best = left.view(self.starts, -1).argmin(dim=0)
+        return ends.view(self.starts, len(best), -1)[best, torch.arange(len(best), device=ends.device)]

@@ -5,13 +5,12 @@ has its own L-BFGS memory and step, so that none depends on the others of the ba
 """
 
 import torch
-from pydantic import Field
 
 from harness.api import Gradients, ImageRng, Images, Info, Paper, Progress, Reconstruct, ReconstructionAttack, hookimpl
-from harness_reconstruction.matching import match
+from harness_reconstruction.matching import GradientMatching
 
 
-class Dlg(ReconstructionAttack):
+class Dlg(GradientMatching):
     """Deep leakage from gradients: L-BFGS on image and label, squared gradient distance."""
 
     info = Info(
@@ -24,9 +23,6 @@ class Dlg(ReconstructionAttack):
             url="https://arxiv.org/abs/1906.08935",
         ),
     )
-    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps.")
-    history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
-    starts: int = Field(default=2, ge=1, le=100, description="Random starts; each image keeps its best end.")
 
     def build(self, device: torch.device) -> Reconstruct:
         """Return the attack."""
@@ -45,7 +41,7 @@ class Dlg(ReconstructionAttack):
                 return flat[:, :size].view(-1, *shape), flat[:, size:].softmax(dim=1)
 
             start = torch.cat([torch.cat([rng.normal(size), rng.normal(classes)], dim=1) for _ in range(self.starts)])
-            ends = match(gradients, model, start, dummy, self.starts, self.iterations, self.history, progress)
+            ends = self.match(gradients, model, start, dummy, progress)
             return ends[:, :size].view(-1, *shape).clamp(0, 1)
 
         return reconstruct

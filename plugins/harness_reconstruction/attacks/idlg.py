@@ -5,14 +5,13 @@ bias is negative at the true class only.
 """
 
 import torch
-from pydantic import Field
 
 from harness.api import Gradients, ImageRng, Images, Info, Paper, Progress, Reconstruct, ReconstructionAttack, hookimpl
-from harness_reconstruction.matching import match
+from harness_reconstruction.matching import GradientMatching
 from harness_reconstruction.per_image import labels_from_gradients
 
 
-class Idlg(ReconstructionAttack):
+class Idlg(GradientMatching):
     """Improved deep leakage from gradients: L-BFGS on the image, the label from the sign of the gradient."""
 
     info = Info(
@@ -25,9 +24,6 @@ class Idlg(ReconstructionAttack):
             url="https://arxiv.org/abs/2001.02610",
         ),
     )
-    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps.")
-    history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
-    starts: int = Field(default=2, ge=1, le=100, description="Random starts; each image keeps its best end.")
 
     def build(self, device: torch.device) -> Reconstruct:
         """Return the attack."""
@@ -42,16 +38,11 @@ class Idlg(ReconstructionAttack):
             labels = labels_from_gradients(gradients).repeat(self.starts)
             size = shape[0] * shape[1] * shape[2]
             start = torch.cat([rng.normal(size) for _ in range(self.starts)])
-            ends = match(
-                gradients,
-                model,
-                start,
-                lambda flat: (flat.view(-1, *shape), labels),
-                self.starts,
-                self.iterations,
-                self.history,
-                progress,
-            )
+
+            def dummy(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return flat.view(-1, *shape), labels
+
+            ends = self.match(gradients, model, start, dummy, progress)
             return ends.view(-1, *shape).clamp(0, 1)
 
         return reconstruct
