@@ -25,7 +25,11 @@ STARTS = {"target": (0, 1000, 2000), "shadow": (3000, 3500, 4000)}
 """Where members, rows of the defender and other rows start in the published order."""
 ROWS = {"target": 1000, "shadow": 500}
 SEEDS = 3
-PLAN = TrainingPlan(epochs=200, batch_size=64, learning_rate=0.01, optimiser="sgd")
+PLAN = TrainingPlan(epochs=140, batch_size=64, learning_rate=0.01, optimiser="sgd")
+"""As long as it takes to classify all members right, as the paper's model does: 0.997 after 100 epochs, 1 after 140.
+
+The figures depend on it: confidence reaches 0.66 after 100 epochs, 0.76 after 140, 0.79 after 160 and 0.83 after 200.
+"""
 
 
 @dataclass(frozen=True)
