@@ -2,7 +2,7 @@
 
 Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a Local Nash Equilibrium" (NeurIPS 2017),
 equation 6: |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)). The trace of the root is the sum of the square roots of the
-eigenvalues of S1 S2. With S1 = L L^T these are those of the symmetric L^T S2 L; with fewer rows than dimensions, where
+eigenvalues of S1 S2, a symmetric problem by a Cholesky factor of S1; with fewer rows than dimensions, where
 S = A^T A with centred rows A, they are the squared singular values of A B^T, and no covariance is formed.
 """
 
@@ -34,12 +34,15 @@ def _few_rows(a: Array, b: Array) -> float:
 
 
 def _many_rows(a: Array, b: Array) -> float:
-    """Return the sum of roots of the eigenvalues of S1 S2, through a factor of S1."""
-    first, second = a.T @ a, b.T @ b
+    return trace_of_root(a.T @ a, b.T @ b)
+
+
+def trace_of_root(first: Array, second: Array) -> float:
+    """Return tr((S1 S2)^(1/2)) of two covariances ``(d, d)``, singular or not."""
     try:
-        factor = np.linalg.cholesky(first)
+        values = scipy.linalg.eigh(second, first, type=2, eigvals_only=True, check_finite=False)
     except np.linalg.LinAlgError:
-        values, vectors = scipy.linalg.eigh(first)
-        factor = vectors * np.sqrt(values.clip(min=0))
-    values = scipy.linalg.eigvalsh(factor.T @ second @ factor)
+        squares, vectors = scipy.linalg.eigh(first)
+        factor = vectors * np.sqrt(squares.clip(min=0))
+        values = scipy.linalg.eigvalsh(factor.T @ second @ factor)
     return float(np.sqrt(values.clip(min=0)).sum())
