@@ -87,7 +87,7 @@ def sensitivity(context: StepContext) -> StepResult:
     """Train the target again without one member at a time: how far does the model's answer on that member move?
 
     Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the modified entropy without the member over
-    the one with it, both floored. Initialisation and the stream of the order are those of the target.
+    the one with it, both floored. All these models start alike and draw their order from one seed.
     """
     table = context.table()
     parts = _parts(context, table)

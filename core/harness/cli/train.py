@@ -189,7 +189,9 @@ def _run(registry: Registry, training: Training, out: Path, seed: int, device: s
     out.mkdir(parents=True, exist_ok=True)
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in trained.tensors.items()}
     weights = out / f"{training.stem}.safetensors"
-    weights.write_bytes(save(tensors))
+    part = weights.with_suffix(".part")
+    part.write_bytes(save(tensors))
+    part.replace(weights)
     card = {**training.identity, "seed": seed, "torch": torch.__version__, **trained.card}
     weights.with_suffix(".json").write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
     loop.discard()
