@@ -27,6 +27,7 @@ from harness.contracts.membership import (
     DefenderOutputs,
     Evidence,
     InferMembership,
+    LastLayerGradients,
     MembershipDefenseInfo,
     MembershipEvaluator,
     MembershipQuery,
@@ -38,6 +39,7 @@ from harness.contracts.membership import (
     TrainingData,
     TrainingPlan,
     TrainPrivately,
+    TrainTogether,
 )
 from harness.contracts.metric import (
     DistributionMetric,
@@ -115,6 +117,7 @@ __all__ = [
     "Info",
     "Interval",
     "KruskalWallis",
+    "LastLayerGradients",
     "MembershipDefenseInfo",
     "MembershipEvaluator",
     "MembershipQuery",
@@ -156,6 +159,7 @@ __all__ = [
     "Track",
     "Train",
     "TrainPrivately",
+    "TrainTogether",
     "TrainableMetric",
     "Trained",
     "TrainingData",

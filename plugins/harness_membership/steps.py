@@ -1,13 +1,18 @@
 """What the cells of the track compute: trained models, reference models, and what evaluators make of them."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
+from torch.nn.functional import one_hot
 
 from harness.api import (
     DefenderOutputs,
     HarnessError,
+    LastLayerGradients,
     MembershipQuery,
     MembershipRelease,
+    MembershipTraining,
     References,
     Robustness,
     StepContext,
@@ -44,6 +49,9 @@ def train(context: StepContext) -> StepResult:
     arrays = {"outputs": outputs, "population": odds, "held_out": held_out.float().mean()[None]}
     if context.options["copies"]:
         arrays["robustness"] = _robustness(context, network, table, rows)
+    if context.options["gradients"]:
+        arrays["features"] = _last_layer_inputs(network, table, rows)
+        arrays["error"] = _outputs(network, table, rows) - one_hot(table.labels[rows], table.classes)
     return StepResult(
         rows={
             "row": rows.numpy(),
@@ -66,14 +74,16 @@ def references(context: StepContext) -> StepResult:
     population = torch.cat([parts["shadow_member"], parts["shadow_non_member"]])
     everything = torch.cat([rows, population])
     total = int(context.options["models"])
+    drawn = [
+        torch.randperm(len(rows), generator=context.generator("half", str(number)))[: len(rows) // 2]
+        for number in range(total)
+    ]
+    networks = _references(context, table, [rows[half] for half in drawn], parts["shadow_reference"])
     odds, inside = [], []
-    for number in range(total):
-        drawn = torch.randperm(len(rows), generator=context.generator("half", str(number)))[: len(rows) // 2]
-        network = _trained(context, table, rows[drawn], parts["shadow_reference"], f"reference {number}")
-        shown = _shown(context, network, table, everything, rows[drawn], parts["shadow_reference"])
+    for half, network in zip(drawn, networks, strict=True):
+        shown = _shown(context, network, table, everything, rows[half], parts["shadow_reference"])
         odds.append(log_odds(shown, table.labels[everything]).cpu())
-        inside.append(torch.zeros(len(rows), dtype=torch.bool).scatter(0, drawn, True))
-        context.progress(number + 1, total)
+        inside.append(torch.zeros(len(rows), dtype=torch.bool).scatter(0, half, True))
     found = torch.stack(odds)
     arrays = {
         "log_odds": found[:, : len(rows)],
@@ -117,7 +127,7 @@ def evaluate(context: StepContext) -> StepResult:
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(array)).to(context.device)
 
-    known, noisy = None, None
+    known, noisy, slopes = None, None, None
     if "references" in reads:
         found = context.need("references").arrays
         known = References(
@@ -128,6 +138,13 @@ def evaluate(context: StepContext) -> StepResult:
         )
     if "robustness" in reads:
         noisy = Robustness(tensor(shadow.arrays["robustness"]), tensor(target.arrays["robustness"][order]))
+    if "gradients" in reads:
+        slopes = LastLayerGradients(
+            shadow_error=tensor(shadow.arrays["error"]),
+            shadow_features=tensor(shadow.arrays["features"]),
+            target_error=tensor(target.arrays["error"][order]),
+            target_features=tensor(target.arrays["features"][order]),
+        )
     query = MembershipQuery(
         shadow_outputs=tensor(shadow.arrays["outputs"]),
         shadow_labels=tensor(shadow.rows["label"]),
@@ -136,6 +153,7 @@ def evaluate(context: StepContext) -> StepResult:
         target_labels=tensor(target.rows["label"][order]),
         references=known,
         robustness=noisy,
+        gradients=slopes,
     )
     scores = context.build("evaluator")(query).cpu().numpy()
     right = target.arrays["outputs"][order].argmax(axis=1) == target.rows["label"][order]
@@ -150,31 +168,72 @@ def _parts(context: StepContext, table: TableSet) -> dict[str, torch.Tensor]:
 def _trained(
     context: StepContext, table: TableSet, member: torch.Tensor, reference: torch.Tensor, purpose: str
 ) -> torch.nn.Module:
+    network, data = _fresh(context, table, purpose), _data(table, member, reference)
+    return _trainer(context).build(context.device)(
+        network, data, _plan(context), context.generator(purpose), context.progress
+    )
+
+
+def _references(
+    context: StepContext, table: TableSet, members: list[torch.Tensor], reference: torch.Tensor
+) -> Iterator[torch.nn.Module]:
+    """Yield one trained model per set of members; all are trained at once where the defense has a way to."""
+    purposes = [f"reference {number}" for number in range(len(members))]
+    first = _fresh(context, table, purposes[0])
+    train_together = _trainer(context).build_together(first, context.device)
+    if train_together is None:
+        for number, (member, purpose) in enumerate(zip(members, purposes, strict=True)):
+            yield _trained(context, table, member, reference, purpose)
+            context.progress(number + 1, len(members))
+        return
+    networks = [first, *(_fresh(context, table, purpose) for purpose in purposes[1:])]
+    data = [_data(table, member, reference) for member in members]
+    rngs = [context.generator(purpose) for purpose in purposes]
+    train_together(networks, data, _plan(context), rngs, context.progress)
+    yield from networks
+
+
+def _plan(context: StepContext) -> TrainingPlan:
     options = context.options
-    plan = TrainingPlan(
+    return TrainingPlan(
         int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]), str(options["optimiser"])
     )
-    network = context.build("model")(
-        tuple(table.features.shape[1:]), table.classes, context.generator("initialisation", purpose)
-    )
-    data = TrainingData(
+
+
+def _fresh(context: StepContext, table: TableSet, purpose: str) -> torch.nn.Module:
+    shape = tuple(table.features.shape[1:])
+    return context.build("model")(shape, table.classes, context.generator("initialisation", purpose))
+
+
+def _data(table: TableSet, member: torch.Tensor, reference: torch.Tensor) -> TrainingData:
+    return TrainingData(
         table.features[member], table.labels[member], table.features[reference], table.labels[reference]
     )
-    return _trainer(context)(network, data, plan, context.generator(purpose), context.progress)
 
 
-def _trainer(context: StepContext):
+def _trainer(context: StepContext) -> MembershipTraining:
     """Return the training: that of the defense, or early stopping where another defended model stopped."""
     if "matched" in context.roles:
         aim = float(context.need("matched").arrays["held_out"][0])
-        return context.component("defense").with_parameters(accuracy=aim).build(context.device)
-    return context.build("training" if isinstance(context.component("defense"), MembershipRelease) else "defense")
+        return context.component("defense").with_parameters(accuracy=aim)
+    return context.component("training" if isinstance(context.component("defense"), MembershipRelease) else "defense")
 
 
 @torch.no_grad()
 def _outputs(network: torch.nn.Module, table: TableSet, rows: torch.Tensor) -> torch.Tensor:
     """Return probabilities, in parts of bounded size."""
     return torch.cat([network(table.features[part]).softmax(dim=1) for part in rows.split(8192)])
+
+
+@torch.no_grad()
+def _last_layer_inputs(network: torch.nn.Module, table: TableSet, rows: torch.Tensor) -> torch.Tensor:
+    """Return what goes into the last linear layer, ``(n, d)``."""
+    found: list[torch.Tensor] = []
+    last = [module for module in network.modules() if isinstance(module, torch.nn.Linear)][-1]
+    hook = last.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0]))
+    _outputs(network, table, rows)
+    hook.remove()
+    return torch.cat(found)
 
 
 def _shown(

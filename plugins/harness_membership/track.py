@@ -72,7 +72,7 @@ class MembershipTrack(Track):
         """Return the kinds of task."""
         return {
             "train": Step(steps.train, "2"),
-            "references": Step(steps.references, "1"),
+            "references": Step(steps.references, "2"),
             "sensitivity": Step(steps.sensitivity, "1"),
             "evaluate": Step(steps.evaluate, "2"),
         }
@@ -116,6 +116,7 @@ class _Plan:
             "optimiser": track.optimiser,
         }
         self.copies = track.copies if "robustness" in reads else 0
+        self.gradients = "gradients" in reads
 
     def guards(self, defenses: list[MembershipTraining | MembershipRelease]) -> Iterator[_Guard]:
         """Yield every defense, and early stopping at the accuracy of every training defense."""
@@ -133,7 +134,7 @@ class _Plan:
 
     def _trained(self, guard: _Guard, role: str) -> Planned:
         needs = {"matched": self._trained(_Guard(guard.matched), role)} if guard.matched is not None else {}
-        options = {"role": role, "copies": self.copies, **self.options}
+        options = {"role": role, "copies": self.copies, "gradients": self.gradients, **self.options}
         return self.planner.task("train", self._guarded(guard), options=options, needs=needs)
 
     def _references(self, guard: _Guard) -> Planned:

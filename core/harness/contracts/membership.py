@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from harness.types import Scores
 
 
-Evidence = Literal["references", "robustness"]
+Evidence = Literal["references", "robustness", "gradients"]
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,25 @@ class Robustness:
 
 
 @dataclass(frozen=True)
+class LastLayerGradients:
+    """Per row, the gradient of the cross-entropy in the last linear layer, as its two factors: error x features.
+
+    ``error`` ``(n, classes)``: probabilities of the undisguised model minus the one-hot label; ``features`` ``(n, d)``:
+    what goes into the layer. An adversary who holds the model's parameters can compute both.
+    """
+
+    shadow_error: torch.Tensor
+    shadow_features: torch.Tensor
+    target_error: torch.Tensor
+    target_features: torch.Tensor
+
+
+@dataclass(frozen=True)
 class MembershipQuery:
     """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
 
-    The rows of the target are permuted: their order says nothing about membership. `references` and `robustness` are
-    there for evaluators that ask for them.
+    The rows of the target are permuted: their order says nothing about membership. The last three are
+    there for evaluators that ask for them in `reads`.
     """
 
     shadow_outputs: torch.Tensor
@@ -60,6 +75,7 @@ class MembershipQuery:
     target_labels: torch.Tensor
     references: References | None = None
     robustness: Robustness | None = None
+    gradients: LastLayerGradients | None = None
 
 
 class InferMembership(Protocol):
@@ -114,6 +130,23 @@ class TrainPrivately(Protocol):
     ) -> torch.nn.Module: ...
 
 
+class TrainTogether(Protocol):
+    """Trains several networks of one architecture in place, each on data and with a generator of its own.
+
+    All have as many members. Every network ends as it would alone, to rounding; evaluation mode on return.
+    """
+
+    def __call__(
+        self,
+        networks: Sequence[torch.nn.Module],
+        data: Sequence[TrainingData],
+        plan: TrainingPlan,
+        rngs: Sequence[torch.Generator],
+        progress: Progress,
+        /,
+    ) -> None: ...
+
+
 class MembershipDefenseInfo(Info):
     """`baseline`: this is plain training, the row that shadow models of a non-adaptive adversary use."""
 
@@ -129,6 +162,10 @@ class MembershipTraining(Component):
     @abstractmethod
     def build(self, device: torch.device) -> TrainPrivately:
         """Return the defense as a callable."""
+
+    def build_together(self, network: torch.nn.Module, device: torch.device) -> TrainTogether | None:
+        """Return a training of several such networks at once, or None where one after the other is no slower."""
+        return None
 
 
 @dataclass(frozen=True)

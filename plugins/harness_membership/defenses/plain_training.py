@@ -1,19 +1,13 @@
 """No defense: train to the end of the plan."""
 
-import torch
-
-from harness.api import MembershipDefenseInfo, MembershipTraining, TrainPrivately, hookimpl
-from harness_membership.training import to_the_end
+from harness.api import MembershipDefenseInfo, MembershipTraining, hookimpl
+from harness_membership.training import StandardTraining
 
 
-class PlainTraining(MembershipTraining):
+class PlainTraining(StandardTraining):
     """No defense: the model is trained for every epoch of the plan."""
 
     info = MembershipDefenseInfo(id="harness/plain-training", version="1", baseline=True)
-
-    def build(self, device: torch.device) -> TrainPrivately:
-        """Return plain training."""
-        return to_the_end()
 
 
 @hookimpl

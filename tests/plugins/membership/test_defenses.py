@@ -120,3 +120,33 @@ def test_masks_by_hand() -> None:
     assert masked(temperature=2.0) == pytest.approx((roots / roots.sum()).tolist())
     with pytest.raises(ValueError, match="nothing is masked"):
         Masking()
+
+
+@pytest.mark.parametrize("name", ["plain-training", "l2", "label-smoothing"])
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_networks_trained_together_end_as_each_alone(name: str, optimiser: str, data: TrainingData) -> None:
+    recipe, plan = installed().one("defense", name), TrainingPlan(4, 16, 3e-3, optimiser)
+    make = installed().one("model", "mlp[hidden=[32]]").build(CPU)
+    halves = [
+        TrainingData(data.features[p], data.labels[p], data.reference_features, data.reference_labels)
+        for p in (slice(0, 75), slice(75, 150))
+    ]
+    alone = [
+        recipe.build(CPU)(make((64,), 10, generator(i)), half, plan, generator(i + 5), lambda done, total: None)
+        for i, half in enumerate(halves)
+    ]
+    networks = [make((64,), 10, generator(i)) for i in range(2)]
+    train = recipe.build_together(networks[0], CPU)
+    assert train is not None
+    train(networks, halves, plan, [generator(5), generator(6)], lambda done, total: None)
+    for one, other in zip(alone, networks, strict=True):
+        assert not other.training
+        with torch.no_grad():
+            torch.testing.assert_close(one(data.features), other(data.features), rtol=1e-4, atol=1e-5)
+
+
+def test_large_or_convolutional_networks_are_trained_one_by_one() -> None:
+    recipe = installed().one("defense", "plain-training")
+    for label, shape in (("mlp", (446,)), ("cnn", (3, 8, 8))):
+        network = installed().one("model", f"harness/{label}").build(CPU)(shape, 10, generator(0))
+        assert recipe.build_together(network, CPU) is None

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from harness.api import HarnessError, MembershipEvaluator, MembershipQuery, References, Robustness
+from harness.api import HarnessError, LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
 from harness.randomness import generator
 from harness.registry import installed
 from harness_membership.evaluators.lira import MIN_VARIANCE, Lira
@@ -43,12 +43,18 @@ def query(n: int = 400) -> tuple[MembershipQuery, torch.Tensor]:
     robustness = Robustness(
         *(0.4 + 0.4 * m + 0.2 * torch.rand(n, generator=rng) for m in (shadow[2].float(), target[2].float()))
     )
-    return MembershipQuery(*shadow, *target[:2], references, robustness), target[2]
+    factors = []
+    for outputs, labels, member in (shadow, target):
+        factors += [outputs - torch.nn.functional.one_hot(labels, CLASSES), torch.rand(n, 5, generator=rng)]
+        factors[-1][:, 0] += member
+    return MembershipQuery(*shadow, *target[:2], references, robustness, LastLayerGradients(*factors)), target[2]
 
 
 def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
     assert q.references is not None
     assert q.robustness is not None
+    assert q.gradients is not None
+    moved = (q.gradients.target_error[order], q.gradients.target_features[order])
     return MembershipQuery(
         q.shadow_outputs,
         q.shadow_labels,
@@ -62,6 +68,7 @@ def shuffled(q: MembershipQuery, order: torch.Tensor) -> MembershipQuery:
             q.references.target_population_log_odds,
         ),
         Robustness(q.robustness.shadow, q.robustness.target[order]),
+        LastLayerGradients(q.gradients.shadow_error, q.gradients.shadow_features, *moved),
     )
 
 
@@ -77,7 +84,9 @@ def test_the_order_of_the_rows_says_nothing_and_the_answer_is_the_same_again(eva
     assert torch.allclose(infer(shuffled(found, order)), scores[order], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["confidence", "entropy", "modified-entropy", "neural", "privacy-risk", "label-only"])
+@pytest.mark.parametrize(
+    "name", ["confidence", "entropy", "modified-entropy", "neural", "privacy-risk", "label-only", "white-box"]
+)
 def test_a_leak_is_found(name: str) -> None:
     found, member = query()
     guess = installed().one("evaluator", name).build(CPU)(found) >= 0
@@ -90,7 +99,14 @@ def test_probabilities_of_0_and_1_and_classes_without_shadow_rows_are_no_trouble
     labels = torch.zeros(n, dtype=torch.int64)
     found, _ = query(n)
     edge = MembershipQuery(
-        outputs, labels, torch.arange(n) < 6, outputs, torch.arange(n) % CLASSES, found.references, found.robustness
+        outputs,
+        labels,
+        torch.arange(n) < 6,
+        outputs,
+        torch.arange(n) % CLASSES,
+        found.references,
+        found.robustness,
+        found.gradients,
     )
     for evaluator in EVALUATORS:
         assert torch.isfinite(evaluator.build(CPU)(edge)).all(), evaluator.label
