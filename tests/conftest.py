@@ -6,11 +6,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -91,3 +93,15 @@ def harness() -> Harness:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's headless Chromium; tests that need it skip without one."""
+    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield launched
+        launched.close()

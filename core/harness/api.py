@@ -56,7 +56,10 @@ from harness.contracts.model import Model, NetworkFactory
 from harness.contracts.recipe import Recipe, Train, Trained, Workshop
 from harness.contracts.reconstruction import (
     GradientDefense,
+    ImagePool,
+    ImageProtection,
     ProtectGradients,
+    ProtectImages,
     Reconstruct,
     ReconstructionAttack,
 )
@@ -77,7 +80,7 @@ from harness.hookspecs import API_VERSION, hookimpl
 from harness.randomness import ImageRng, derive_seed, generator, seeded_init
 from harness.results import ColumnSpec, Row, Table, Value
 from harness.stats.bootstrap import Interval, interval, mean_interval
-from harness.stats.correlation import correlate, pearson_rows, spearman_rows
+from harness.stats.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
 from harness.stats.paired import wilcoxon_greater
 from harness.stats.pairwise import bradley_terry, win_rates
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
@@ -110,6 +113,8 @@ __all__ = [
     "Gradients",
     "HarnessError",
     "ImageDataset",
+    "ImagePool",
+    "ImageProtection",
     "ImageRng",
     "ImageSet",
     "Images",
@@ -136,6 +141,7 @@ __all__ = [
     "Planner",
     "Progress",
     "ProtectGradients",
+    "ProtectImages",
     "Purification",
     "Purifier",
     "Query",
@@ -182,6 +188,7 @@ __all__ = [
     "generator",
     "hookimpl",
     "interval",
+    "kendall_rows",
     "kruskal_wallis",
     "mean_interval",
     "mean_value",
@@ -192,6 +199,7 @@ __all__ = [
     "tpr_at_fpr",
     "value_of",
     "wilcoxon_greater",
+    "williams",
     "win_rates",
     "win_table",
 ]

@@ -6,7 +6,8 @@ Plugins import `harness.api`; only what a command runs imports this one.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,32 @@ def _is_here(component: Component) -> bool:
 
 def query(store_dir: Path, track: str) -> Query:
     """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
-    store, id = Store(store_dir), component("track", track).info.id
+    store = Store(store_dir)
+    return ResultQuery(store, records_of(store, _latest(store, component("track", track).info.id)))
+
+
+def _latest(store: Store, id: str) -> Sweep:
     latest = max(store.sweeps(id), key=lambda sweep: sweep.finished, default=None)
     if latest is None:
-        raise StoreError(f"store {store_dir} has no results of {id}; run `harness run --track {id}` first")
-    return ResultQuery(store, records_of(store, latest))
+        raise StoreError(f"store {store.root} has no results of {id}; run `harness run --track {id}` first")
+    return latest
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One finished task: the labels of its components by role, and what it left behind."""
+
+    labels: Mapping[str, str]
+    output: Output
+
+
+def finished(store_dir: Path, track: str, step: str) -> Iterator[Finished]:
+    """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` without a run."""
+    store, sweep = Store(store_dir), _latest(Store(store_dir), component("track", track).info.id)
+    records = [r for r in records_of(store, sweep) if r.spec.step == step and r.status == "done"]
+    labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
+    for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
+        yield Finished(labels, Output(store.rows(record), store.arrays(record)))
 
 
 def build_site(store: Path, site: Path) -> None:
@@ -154,6 +176,7 @@ def _sweep(track: Track, edition: str, now: str, cells: Mapping[str, str]) -> Sw
 
 
 __all__ = [
+    "Finished",
     "add_assets",
     "add_external",
     "build_site",
@@ -162,6 +185,7 @@ __all__ = [
     "context",
     "every",
     "find",
+    "finished",
     "place",
     "query",
 ]

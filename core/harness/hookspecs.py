@@ -16,7 +16,7 @@ from harness.contracts.membership import MembershipEvaluator, MembershipRelease,
 from harness.contracts.metric import DistributionMetric, FullReferenceMetric, NoReferenceMetric
 from harness.contracts.model import Model
 from harness.contracts.recipe import Recipe
-from harness.contracts.reconstruction import GradientDefense, ReconstructionAttack
+from harness.contracts.reconstruction import GradientDefense, ImageProtection, ReconstructionAttack
 from harness.contracts.track import Track
 
 API_VERSION = "1.0"
@@ -33,9 +33,15 @@ def register_attacks() -> list[Attack | FittedAttack | ReconstructionAttack]:
 
 @hookspec
 def register_defenses() -> list[
-    Purification | Certification | TrainingDefense | GradientDefense | MembershipTraining | MembershipRelease
+    Purification
+    | Certification
+    | TrainingDefense
+    | GradientDefense
+    | ImageProtection
+    | MembershipTraining
+    | MembershipRelease
 ]:
-    """Return defenses: of a metric's input or weights, of gradients, or of a model's training set."""
+    """Return defenses: of a metric's input or weights, of gradients or private images, or of a training set."""
 
 
 @hookspec
@@ -75,6 +81,7 @@ ACCEPTED: dict[str, tuple[type[Component], ...]] = {
         Certification,
         TrainingDefense,
         GradientDefense,
+        ImageProtection,
         MembershipTraining,
         MembershipRelease,
     ),

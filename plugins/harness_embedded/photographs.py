@@ -20,6 +20,7 @@ TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep
 TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
 """Further training photographs for the ladder; some are grey."""
 SEVERITIES = (1, 2, 3, 4, 5)
+TRAINING_CROPS = 20
 
 
 def photograph(name: str) -> Array:
@@ -115,19 +116,25 @@ class SeverityLadder(ImageDataset):
 class Thumbnails(ImageDataset):
     """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
 
-    info = Info(id="harness/thumbnails", version="1")
+    info = Info(id="harness/thumbnails", version="2")
+    split: Literal["test", "train"] = Field(default="test", description="Crops; a crop to train on may overlap others.")
+    shows: Literal["scenes", "textures"] = Field(default="scenes", description="Photographs; none is in both.")
     size: int = Field(default=32, ge=8, le=128, description="Side, px.")
-    per_photograph: int = Field(default=2, ge=1, le=100, description="Crops per photograph.")
+    per_photograph: int = Field(default=2, ge=1, le=500, description="Crops per photograph; training has 20 times.")
 
     def build(self, device: torch.device) -> ImageSet:
         """Return thumbnails with their label."""
-        names, stack, labels = [], [], []
-        for label, source in enumerate((*TEST, *TRAIN)):
-            for position, crop in enumerate(crops(source, 4 * self.size, self.per_photograph)):
-                names.append(f"{source}-{position}")
+        names, stack, labels, classes = [], [], [], []
+        count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
+        side = 4 * self.size + (self.split == "train")  # another side, other places
+        for label, source in enumerate((*TEST, *TRAIN) if self.shows == "scenes" else TEXTURES):
+            for position, crop in enumerate(crops(source, side, count)):
+                names.append(f"{source}-{position}" if self.split == "test" else f"{source}-train-{position}")
                 stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))
                 labels.append(label)
-        return _image_set(names, np.stack(stack), {"label": labels}, "the photograph a crop comes from")
+                classes.append(source.replace("_", " "))
+        columns = {"label": labels, "class": classes}
+        return _image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
 
 
 def _image_set(names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str) -> ImageSet:

@@ -1,40 +1,37 @@
-"""Track 2: how much of a private image can be rebuilt from the gradient it gives.
+"""Track 2: how much of a private image can be rebuilt from the gradient it gives, and which metric ranks as people do.
 
-A protected model is a classifier with a gradient defense. Its leakage under a metric is the mean, over images, of how
-close the reconstruction comes to the private image; protected models are ranked by it (SemSim, section 3).
+A protected model is a classifier with a defense. Its leakage under a metric is the mean, over images, of how close the
+reconstruction comes to the private image; protected models are ranked by it (SemSim, section 3). The ranking by people,
+the share of reconstructions they recognise, says which metric can be trusted (section 4).
 """
 
 from collections.abc import Mapping
 
-import numpy as np
-import torch
+from pydantic import Field
 
 from harness.api import (
-    ColumnSpec,
     DistributionMetric,
     FullReferenceMetric,
     GradientDefense,
     ImageDataset,
+    ImageProtection,
     Info,
     Model,
     Paper,
+    Planned,
     Planner,
     Query,
     ReconstructionAttack,
-    Row,
     Selection,
     Step,
-    StepContext,
-    StepResult,
     Table,
     Track,
-    cube,
     hookimpl,
-    mean_value,
-    win_rates,
-    win_table,
 )
-from harness_reconstruction.per_image import image_gradients
+from harness_reconstruction import steps
+from harness_reconstruction.tables import all_tables
+
+Guard = GradientDefense | ImageProtection
 
 
 class ReconstructionTrack(Track):
@@ -42,7 +39,7 @@ class ReconstructionTrack(Track):
 
     info = Info(
         id="harness/reconstruction",
-        version="1",
+        version="2",
         paper=Paper(
             title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
             "Perception?",
@@ -54,136 +51,94 @@ class ReconstructionTrack(Track):
     title = "Reconstruction privacy"
     measures = "How close reconstruction attacks come to private images through the gradients a model shares."
 
+    epochs: int = Field(default=60, ge=1, le=10_000, description="Training of target classifiers and of the judge.")
+    batch_size: int = Field(default=128, ge=1, description="Images per training step.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of stochastic gradient descent.")
+    untrained: tuple[str, ...] = Field(
+        default=("harness/lenet",), description="Models attacked as initialised: the first round of federated learning."
+    )
+    narrow: Mapping[str, tuple[str, ...]] = Field(
+        default={}, description="Attack -> models: such an attack meets these only, behind gradient defenses only."
+    )
+    judge: str = Field(default="harness/convnet8", description="Model whose top-1 stands in for people.")
+
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """One reconstruction per (data set, model, defense, attack), scored by every metric."""
+        """One reconstruction per (data set, model, defense, attack), scored by every metric and shown to the judge."""
+        guards: list[Guard] = [*selection.of(GradientDefense), *selection.of(ImageProtection)]
+        attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
-            for model in selection.of(Model):
-                for defense in selection.of(GradientDefense):
-                    for attack in selection.of(ReconstructionAttack):
-                        roles = {"dataset": dataset, "model": model, "defense": defense, "attack": attack}
-                        rebuilt = planner.task("reconstruct", roles)
-                        for metric in selection.of(FullReferenceMetric):
-                            planner.task("leakage", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
-                        for metric in selection.of(DistributionMetric):
-                            planner.task("distribution", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
+            plan = _Plan(self, planner, selection, dataset)
+            for model in models:
+                for guard in guards:
+                    if isinstance(guard, ImageProtection) and plan.training is None:
+                        continue
+                    for attack in attacks:
+                        if self._meets(attack, model, guard):
+                            plan.attacked(model, guard, attack)
+
+    def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
+        wanted = self.narrow.get(attack.info.id)
+        return wanted is None or (isinstance(guard, GradientDefense) and model.label in wanted)
 
     def steps(self) -> Mapping[str, Step]:
         """Return the kinds of task."""
         return {
-            "reconstruct": Step(reconstruct, "1"),
-            "leakage": Step(leakage, "1"),
-            "distribution": Step(distribution, "1"),
+            "train": Step(steps.train, "1"),
+            "judge": Step(steps.judge, "1"),
+            "reconstruct": Step(steps.reconstruct, "2"),
+            "leakage": Step(steps.leakage, "1"),
+            "distribution": Step(steps.distribution, "1"),
+            "recognise": Step(steps.recognise, "1"),
         }
 
     def tables(self, query: Query) -> list[Table]:
-        """Return the ranking of protected models, and who leaks less."""
-        if "leakage" not in query.steps:
-            return []
-        rows = query("SELECT model, defense, attack, dataset, metric, name, score, closeness FROM leakage")
-        rows["entry"] = np.array([f"{m} + {d}" for m, d in zip(rows["model"], rows["defense"], strict=True)])
-        return [_ranking(_with_sets(query, rows)), _wins(rows)]
+        """Return the ranking of protected models, what defenses cost, and which metric agrees with people."""
+        return all_tables(query)
 
 
-def reconstruct(context: StepContext) -> StepResult:
-    """Share one gradient per private image through the defense, and let the attack rebuild the images from it."""
-    images = context.images()
-    positions = list(range(len(images)))
-    private = images.load(positions).to(context.device)
-    labels = torch.from_numpy(np.asarray(images.columns["label"])).long().to(context.device)
-    shape = (private.shape[1], private.shape[2], private.shape[3])
-    network = context.build("model")(shape, int(labels.max()) + 1, context.generator("initialisation"))
-    network.requires_grad_(False)
-    shared = context.build("defense")(image_gradients(network, private, labels), context.rng(images.names, "defense"))
-    attack = context.build("attack")
-    rebuilt = attack(shared, network, shape, context.rng(images.names, "attack"), context.progress)
-    return StepResult(arrays={"images": rebuilt.mul(255).round().byte().cpu().numpy()})
+class _Plan:
+    """The cells of one data set."""
+
+    def __init__(self, track: ReconstructionTrack, planner: Planner, selection: Selection, dataset: ImageDataset):
+        self.track, self.planner, self.selection, self.dataset = track, planner, selection, dataset
+        self.training = training_part(dataset)
+        self.roles = {"dataset": dataset} | ({"training": self.training} if self.training is not None else {})
+        judge = planner.component("model", track.judge)
+        self.judge = judge if isinstance(judge, Model) else None
+
+    def attacked(self, model: Model, guard: Guard, attack: ReconstructionAttack) -> None:
+        """Plan one reconstruction and all that is asked of it."""
+        roles = {**self.roles, "model": model, "defense": guard, "attack": attack}
+        fits = model.trained or model.label in self.track.untrained
+        trained = None if fits or self.training is None else self._training("train", model, guard)
+        options, needs = ({}, {}) if trained is None else ({"trained": True}, {"trained": trained})
+        rebuilt = self.planner.task("reconstruct", roles, options=options, needs=needs)
+        for metric in self.selection.of(FullReferenceMetric):
+            self.planner.task("leakage", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
+        for metric in self.selection.of(DistributionMetric):
+            self.planner.task("distribution", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
+        if self.judge is None or (self.training is None and not self.judge.trained):
+            return
+        answered = {**roles, "judge": self.judge}
+        if self.judge.trained:
+            self.planner.task("recognise", answered, needs={"rebuilt": rebuilt})
+        else:
+            judge = self._training("judge", self.judge, None)
+            needs = {"rebuilt": rebuilt, "judge": judge}
+            self.planner.task("recognise", answered, options={"judge": True}, needs=needs)
+
+    def _training(self, step: str, model: Model, guard: Guard | None) -> Planned:
+        track = self.track
+        options = {"epochs": track.epochs, "batch_size": track.batch_size, "learning_rate": track.learning_rate}
+        roles = {**self.roles, "model": model} | ({"defense": guard} if guard is not None else {})
+        return self.planner.task(step, roles, options=options)
 
 
-def leakage(context: StepContext) -> StepResult:
-    """Compare every reconstruction with its private image."""
-    images, metric = context.images(), context.build("metric")
-    rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"])
-
-    def score(positions: list[int], private: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {"score": metric(rebuilt[positions].to(private.device).float() / 255, private)}
-
-    found = context.map(images, score)
-    closeness = np.full(len(images), context.component("metric").closeness)
-    return StepResult(rows={"name": list(images.names), **found, "closeness": closeness})
-
-
-def distribution(context: StepContext) -> StepResult:
-    """Compare all reconstructions with all private images by one number."""
-    images = context.images()
-    private = images.load(list(range(len(images)))).to(context.device)
-    rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"]).to(context.device).float() / 255
-    with torch.no_grad():
-        score = context.build("metric")(rebuilt, private)
-    return StepResult(rows={"score": [float(score)], "closeness": [context.component("metric").closeness]})
-
-
-def _with_sets(query: Query, rows: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """Add the numbers that belong to a whole set of reconstructions."""
-    if "distribution" not in query.steps:
-        return rows
-    sets = query("SELECT model, defense, attack, metric, score, closeness FROM distribution")
-    sets["entry"] = np.array([f"{m} + {d}" for m, d in zip(sets["model"], sets["defense"], strict=True)])
-    names = ("entry", "attack", "metric", "score", "closeness")
-    return {name: np.concatenate([rows[name], sets[name]]) for name in names}
-
-
-def _ranking(rows: Mapping[str, np.ndarray]) -> Table:
-    metrics, attacks = np.unique(rows["metric"]), np.unique(rows["attack"])
-    columns, table_rows = [], []
-    for metric in metrics:
-        sign = int(rows["closeness"][rows["metric"] == metric][0])
-        for attack in attacks:
-            columns.append(
-                ColumnSpec(
-                    key=f"{metric} {attack}",
-                    label=f"{metric.partition('/')[2]}, {attack.partition('/')[2]}",
-                    description=f"Mean {metric} between reconstruction by {attack} and private image.",
-                    better="lower" if sign > 0 else "higher",
-                )
-            )
-    for entry in np.unique(rows["entry"]):
-        values = {
-            f"{metric} {attack}": mean_value(
-                rows["score"][(rows["entry"] == entry) & (rows["metric"] == metric) & (rows["attack"] == attack)]
-            )
-            for metric in metrics
-            for attack in attacks
-        }
-        table_rows.append(Row(label=str(entry), values=values))
-    first = next((c for c in columns if c.key.startswith("harness/psnr ")), columns[0])
-    direction = 1 if first.better == "lower" else -1
-    table_rows.sort(key=lambda row: direction * (row.values[first.key].value or 0))
-    return Table(
-        id="models",
-        title="Protected models by leakage",
-        caption="A row is a classifier with a gradient defense; the less close a reconstruction comes, the better. n "
-        "is the number of private images.",
-        entry="protected model",
-        columns=tuple(columns),
-        rows=tuple(table_rows),
-        ranked_by=first.key,
-    )
-
-
-def _wins(rows: Mapping[str, np.ndarray]) -> Table:
-    """A condition is (data set, attack, metric); a pair is a private image."""
-    parts = zip(rows["dataset"], rows["attack"], rows["metric"], strict=True)
-    condition = np.array([" ".join(part) for part in parts])
-    labels, _, numbers = cube(rows["entry"], condition, rows["name"], rows["score"] * rows["closeness"])
-    wins = win_rates(numbers, higher_wins=False)
-    return win_table(
-        "model-wins",
-        "Which protected model leaks less",
-        "protected model",
-        labels,
-        wins,
-        "reconstructions less close to the private images",
-    )
+def training_part(dataset: ImageDataset) -> ImageDataset | None:
+    """Return the part of a data set to train on: the same recipe with ``split="train"``, if it has that field."""
+    if getattr(dataset, "split", "train") == "train":
+        return None
+    return dataset.with_parameters(split="train")
 
 
 @hookimpl

@@ -47,14 +47,14 @@ class CifarResNet(nn.Module):
     He, Zhang, Ren & Sun, "Deep Residual Learning for Image Recognition" (CVPR 2016), section 4.2: 6n + 2 layers.
     """
 
-    def __init__(self, blocks: int, classes: int = 10) -> None:
+    def __init__(self, blocks: int, classes: int = 10, width: int = 16) -> None:
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        self.conv1, self.bn1 = nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
         self.layer1, self.layer2, self.layer3 = (
             nn.Sequential(_Block(ins, outs, outs // ins), *(_Block(outs, outs, 1) for _ in range(blocks - 1)))
-            for ins, outs in pairwise((16, 16, 32, 64))
+            for ins, outs in pairwise((width, width, 2 * width, 4 * width))
         )
-        self.linear = nn.Linear(64, classes)
+        self.linear = nn.Linear(4 * width, classes)
 
     def forward(self, images: Images) -> torch.Tensor:
         x = F.relu(self.bn1(self.conv1(normalised(images))))

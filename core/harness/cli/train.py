@@ -116,8 +116,8 @@ def _recipe(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
     def run(device: torch.device, workshop: Workshop) -> Trained:
         return recipe.build(device)(workshop)
 
-    stem = recipe.info.id.partition("/")[2]
-    return Training(recipe.label, stem, recipe.datasets(), {}, run, {"recipe": recipe.ref().model_dump(mode="json")})
+    stem, facts = recipe.info.id.partition("/")[2], {"recipe": recipe.ref().model_dump(mode="json")}
+    return Training(recipe.label, stem, recipe.datasets(), recipe.requires(), run, facts)
 
 
 def _hardening(registry: Registry, name: str, metric_name: str, changes: Mapping[str, str]) -> Training:

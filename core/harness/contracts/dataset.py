@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class ImageSet:
     """Images by position, loaded when asked for, and what is known of each.
 
-    `columns` hold one value per image: ``mos`` (higher = better), ``label``, ``reference`` (name of the undistorted
+    `columns` hold one value per image: ``mos`` (higher = better), ``label``, ``class`` (the
+    label's name), ``reference`` (name of the undistorted
     image), ``family`` and ``severity`` of a distortion. `proxy` says in words what stands in for human labels, or is
     empty when people gave them.
     """

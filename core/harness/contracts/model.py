@@ -21,6 +21,8 @@ class Model(Component):
     """A classifier architecture with its initialisation."""
 
     kind: ClassVar[str] = "model"
+    trained: ClassVar[bool] = False
+    """The factory returns trained weights, whatever `rng` is, and raises `UsageError` where they do not fit."""
 
     @abstractmethod
     def build(self, device: torch.device) -> NetworkFactory:

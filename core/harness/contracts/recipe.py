@@ -68,6 +68,10 @@ class Recipe(Component):
         """Return role -> data set label, for everything the recipe reads."""
         return {}
 
+    def requires(self) -> Mapping[str, tuple[str, str]]:
+        """Return role -> (kind, name) of further components the training uses."""
+        return {}
+
     @abstractmethod
     def build(self, device: torch.device) -> Train:
         """Return the training as a callable."""

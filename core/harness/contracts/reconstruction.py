@@ -1,8 +1,9 @@
-"""Gradient leakage: attacks that rebuild training images, and defenses of the gradient."""
+"""Gradient leakage: attacks that rebuild training images, and defenses of the gradient or of the images."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from harness.contracts.component import Component
@@ -57,3 +58,29 @@ class GradientDefense(Component):
     @abstractmethod
     def build(self, device: torch.device) -> ProtectGradients:
         """Return the defense as a callable."""
+
+
+@dataclass(frozen=True)
+class ImagePool:
+    """Further images that a participant holds, float32 ``(M, 3, H, W)``, with targets ``(M, classes)``."""
+
+    images: Images
+    targets: torch.Tensor
+
+
+class ProtectImages(Protocol):
+    """A built image protection: images ``(N, 3, H, W)`` and targets ``(N, classes)`` in, both of the same shape out."""
+
+    def __call__(
+        self, images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng, /
+    ) -> tuple[Images, torch.Tensor]: ...
+
+
+class ImageProtection(Component):
+    """Changes images and labels before a gradient is computed from them, in training and in sharing."""
+
+    kind: ClassVar[str] = "defense"
+
+    @abstractmethod
+    def build(self, device: torch.device) -> ProtectImages:
+        """Return the protection as a callable."""

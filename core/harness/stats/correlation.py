@@ -56,6 +56,36 @@ def pearson_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArray
     return _cosines(*(_centred(_rows(x)) for x in (values, reference)))
 
 
+def kendall_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return Kendall's tau-b ``(k,)``; arguments and NaN as in `spearman_rows`. Memory grows with k n^2."""
+    return _cosines(*(_pair_signs(_rows(x)) for x in (values, reference)))
+
+
+def _pair_signs(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    first, second = np.triu_indices(rows.shape[1], 1)
+    return np.sign(rows[:, first] - rows[:, second])
+
+
+def williams(first: float, second: float, between: float, n: int) -> float:
+    """Return the two-sided p-value that two variables correlate equally with a third, over the same n cases.
+
+    `first` and `second`: correlations of the two with the third; `between`: of the two with each other. Williams (1959)
+    as given by Steiger, "Tests for comparing elements of a correlation matrix" (Psychological Bulletin 1980), equation
+    7: Student's t with n - 3 degrees of freedom. Raises `NotTestable` for n < 4 and where the two are one.
+    """
+    if n < 4:
+        raise NotTestable(f"Williams' test needs 4 cases, got {n}")
+    if not np.isfinite([first, second, between]).all() or abs(between) > 1 - 1e-12:
+        raise NotTestable("the two variables rank alike, or a correlation is not defined")
+    determinant = 1 - first**2 - second**2 - between**2 + 2 * first * second * between
+    mean = (first + second) / 2
+    spread = 2 * (n - 1) / (n - 3) * max(determinant, 0.0) + mean**2 * (1 - between) ** 3
+    if spread <= 0:
+        raise NotTestable("the correlations leave nothing to chance")
+    t = (first - second) * np.sqrt((n - 1) * (1 + between) / spread)
+    return float(2 * scipy.stats.t.sf(abs(t), n - 3))
+
+
 def _rows(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.atleast_2d(np.asarray(x, dtype=np.float64))
 

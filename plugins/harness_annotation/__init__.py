@@ -1,0 +1,1 @@
+"""People judge images: a local page, an SQLite file, votes that count."""

@@ -1,0 +1,1 @@
+"""Published image folders, one layout per file."""

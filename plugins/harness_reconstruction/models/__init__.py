@@ -1,0 +1,1 @@
+"""Target classifiers, one architecture per file."""

@@ -1,0 +1,1 @@
+"""Trainings, one per file."""
