@@ -6,7 +6,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import sys
 
-from benchmarks import attacks, frechet, full_reference, jpeg, membership, runner, smoothing, wilcoxon
+from benchmarks import attacks, frechet, full_reference, jpeg, membership, reconstruction, runner, smoothing, wilcoxon
 from harness import console
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Run all benchmarks."""
     lines = [
         line
-        for part in (wilcoxon, full_reference, jpeg, attacks, smoothing, membership, frechet, runner)
+        for part in (wilcoxon, full_reference, jpeg, attacks, smoothing, membership, frechet, reconstruction, runner)
         for line in part.lines()
     ]
     rows = [(line.what, line.measured, line.goal, "met" if line.met else "MISSED") for line in lines]

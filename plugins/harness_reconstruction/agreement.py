@@ -66,6 +66,11 @@ class Study:
         """Data set and attack in one word each."""
         return f"{self.dataset}, {self.attack}"
 
+    @property
+    def slug(self) -> str:
+        """Data set and attack as a part of a file name."""
+        return "".join(c if c.isalnum() else "-" for c in f"{self.dataset}-{self.attack}".lower()).strip("-")
+
     def leakage(self, metric: str, drawn: np.ndarray | None = None) -> np.ndarray:
         """Return the models' mean leakage ``(r, K)`` for each row of drawn images ``(r, N)``; all images without."""
         grid = self.people if metric == "" else self.scores[metric]
@@ -157,7 +162,7 @@ def matrix_table(study: Study) -> Table:
         }
         rows.append(Row(label=label, values=values))
     return Table(
-        id=f"metric-matrix-{_slug(study)}",
+        id=f"metric-matrix-{study.slug}",
         title=f"Metric against metric, {study.attack.partition('/')[2]}",
         caption=f"|Spearman's rho| between two rankings of {len(study.models)} protected models; {study.place}. "
         f"Recognised: {study.who}.",
@@ -168,7 +173,7 @@ def matrix_table(study: Study) -> Table:
     )
 
 
-def tests_table(study: Study) -> Table:
+def comparison_table(study: Study) -> Table:
     """Return Williams' test for each pair of metrics: does the row agree better with people than the column?"""
     names = sorted(study.scores)
     people = study.leakage("")[0]
@@ -186,7 +191,7 @@ def tests_table(study: Study) -> Table:
         }
         rows.append(Row(label=one, values=values))
     return Table(
-        id=f"agreement-tests-{_slug(study)}",
+        id=f"agreement-tests-{study.slug}",
         title=f"Does one metric agree better than another? {study.attack.partition('/')[2]}",
         caption="Williams' test of two dependent rank correlations with the ranking by people, two-sided, over "
         f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}.",
@@ -203,7 +208,3 @@ def _tested(one: np.ndarray, other: np.ndarray, people: np.ndarray, pairs: int) 
     except NotTestable as error:
         return missing(error)
     return Value(value=min(1.0, p * pairs), n=len(people))
-
-
-def _slug(study: Study) -> str:
-    return "".join(c if c.isalnum() else "-" for c in f"{study.dataset}-{study.attack}".lower()).strip("-")

@@ -45,6 +45,23 @@ def export(store: Path, out: Path, assets: Path | None) -> None:
 
 
 @reconstruction.command()
+@STORE
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+def plots(store: Path, out: Path) -> None:
+    """Draw the leakage of protected models by each metric against the share that was recognised."""
+    from harness.api import UsageError
+    from harness.commands import console, query
+    from harness_reconstruction.plots import scatter
+    from harness_reconstruction.tables import all_studies
+
+    studies = all_studies(query(store, TRACK))
+    if not studies:
+        raise UsageError(f"store {store} has no attack that six judged models met.")
+    for file in scatter(studies, out):
+        console.say(str(file))
+
+
+@reconstruction.command()
 @click.option("--dataset", default="harness/thumbnails", show_default=True, help="Data set with train and test parts.")
 @click.option("--architecture", default="lenet", show_default=True, help="As in `harness train classifier`.")
 @click.option(

@@ -3,7 +3,8 @@
 Gao et al., CVPR 2021, section 4. Privacy: how alike the gradients of a transformed image and of a point on the way
 from noise to it are, averaged over the way; less is more private (equation 6). Accuracy: how differently a network
 responds to transformed images, from the eigenvalues of the correlations of its Jacobians (equation 9, after Mellor et
-al., ICML 2021); more is better. Of the policies with an accuracy score in the upper half, those with the least privacy score are kept.
+al., ICML 2021); more is better. Of the policies with an accuracy score in the upper half, those with the least privacy
+score are kept.
 """
 
 from collections.abc import Callable

@@ -17,7 +17,7 @@ from harness.api import (
     win_rates,
     win_table,
 )
-from harness_reconstruction.agreement import Study, agreement_table, matrix_table, tests_table
+from harness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table
 
 Columns = Mapping[str, np.ndarray]
 BASELINE = "harness/plain-gradient"
@@ -30,14 +30,29 @@ def all_tables(query: Query) -> list[Table]:
     """Return every table there are results for."""
     if "leakage" not in query.steps:
         return []
-    rows = _named(query(f"SELECT {CELL}, metric, name, score, closeness FROM leakage"))
-    sets = _sets(query)
+    rows, sets = _leakage(query), _sets(query)
     judged, who = recognised(query)
     studies = list(_studies(rows, sets, judged, who))
     found = [_ranking(rows, sets, judged, who), *_cost(query)]
     if studies:
-        found += [agreement_table(studies), *(matrix_table(s) for s in studies), *(tests_table(s) for s in studies)]
+        found += [
+            agreement_table(studies),
+            *(matrix_table(s) for s in studies),
+            *(comparison_table(s) for s in studies),
+        ]
     return [*found, _wins(rows)]
+
+
+def all_studies(query: Query) -> list[Study]:
+    """Return one study per data set and attack that enough models met."""
+    if "leakage" not in query.steps:
+        return []
+    judged, who = recognised(query)
+    return list(_studies(_leakage(query), _sets(query), judged, who))
+
+
+def _leakage(query: Query) -> dict[str, np.ndarray]:
+    return _named(query(f"SELECT {CELL}, metric, name, score, closeness FROM leakage"))
 
 
 def _named(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

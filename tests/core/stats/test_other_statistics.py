@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from harness.errors import NotTestable
 from harness.stats.bootstrap import interval, mean_interval
-from harness.stats.correlation import correlate, spearman_rows
+from harness.stats.correlation import correlate, kendall_rows, spearman_rows, williams
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
 from harness.stats.sampling import kruskal_wallis
 
@@ -34,6 +34,27 @@ def test_correlation_of_a_constant_or_nan_is_not_testable(bad: np.ndarray) -> No
 def test_spearman_of_many_rows_equals_scipy() -> None:
     rows = RNG.normal(size=(5, 40)).round(1)
     np.testing.assert_allclose(spearman_rows(rows, Y), [stats.spearmanr(row, Y).statistic for row in rows], atol=1e-12)
+
+
+def test_kendall_of_many_rows_equals_scipy() -> None:
+    rows = RNG.normal(size=(5, 40)).round(1)
+    np.testing.assert_allclose(kendall_rows(rows, Y), [stats.kendalltau(row, Y).statistic for row in rows], atol=1e-12)
+    assert np.isnan(kendall_rows(np.ones((1, 40)), Y)[0])
+
+
+def test_williams_holds_its_level_and_finds_a_difference() -> None:
+    rng, found = np.random.default_rng(1), []
+    for _ in range(400):
+        truth = rng.normal(size=30)
+        one, other = (0.7 * truth + rng.normal(size=30) for _ in range(2))
+        r = np.corrcoef([truth, one, other])
+        found.append(williams(r[0, 1], r[0, 2], r[1, 2], 30))
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.03)
+    assert williams(0.9, 0.1, 0.2, 30) < 1e-4
+    assert williams(0.5, 0.5, 0.3, 30) == pytest.approx(1)
+    for bad in ((0.5, 0.4, 1.0, 30), (0.5, 0.4, 0.3, 3), (np.nan, 0.4, 0.3, 30)):
+        with pytest.raises(NotTestable):
+            williams(*bad)
 
 
 def test_bootstrap_interval_covers_the_mean_at_its_level() -> None:

@@ -5,6 +5,7 @@ import torch
 
 from harness.randomness import ImageRng, generator
 from harness.registry import installed
+from harness_reconstruction.attacks.gradattack import statistics_distance
 from harness_reconstruction.per_image import image_gradients, labels_from_gradients
 from harness_vision.lbfgs import minimise
 
@@ -68,6 +69,103 @@ def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(name: st
     one = {name: values[1:2] for name, values in shared.items()}
     alone = attack(one, network, (3, 16, 16), ImageRng([2]), lambda done, total: None)
     assert (alone - images[1:2]).square().mean() < max(2 * float(error[1]), 0.02)
+
+
+def psnr(rebuilt: torch.Tensor, images: torch.Tensor) -> float:
+    return float(-10 * (rebuilt - images).square().flatten(1).mean(dim=1).log10().mean())
+
+
+def thumbnails(positions: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    data = installed().one("dataset", "harness/thumbnails").build(CPU)
+    return data.load(positions), torch.from_numpy(data.columns["label"])[positions].long()
+
+
+def quiet(done: int, total: int) -> None:
+    pass
+
+
+def test_dlg_recovers_most_of_ten_real_images() -> None:
+    images, labels = thumbnails(list(range(10)))
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 32, 32), 9, generator(0)).requires_grad_(False)
+    attack = installed().one("attack", "dlg").with_parameters(iterations=2600, starts=1).build(CPU)
+    rebuilt = attack(image_gradients(network, images, labels), network, (3, 32, 32), ImageRng(range(10)), quiet)
+    error = (rebuilt - images).square().flatten(1).mean(dim=1)
+    assert int((error < 1e-3).sum()) >= 7, error
+
+
+def test_invgrad_on_real_images_and_what_pruning_does_to_it() -> None:
+    images, labels = thumbnails([0, 2, 4, 6, 8])
+    model = installed().one("model", "harness/convnet8[width=16]").build(CPU)
+    network = model((3, 32, 32), 9, generator(1)).eval().requires_grad_(False)
+    shared = image_gradients(network, images, labels)
+    pruned = installed().one("defense", "gradient-pruning[share=0.99]").build(CPU)(shared, ImageRng(range(5)))
+    attack = installed().one("attack", "invgrad").with_parameters(steps=300)
+
+    def reached(gradients: dict[str, torch.Tensor], **changes: bool) -> float:
+        run = attack.with_parameters(**changes).build(CPU)
+        return psnr(run(gradients, network, (3, 32, 32), ImageRng(range(5)), quiet), images)
+
+    plain, adaptive, naive = reached(shared), reached(pruned), reached(pruned, surviving=False)
+    assert plain > 18
+    assert adaptive < plain - 1
+    assert naive < adaptive - 5
+
+
+def test_the_best_of_several_starts_is_kept_image_by_image(setting) -> None:
+    network, images, labels = setting
+    shared = image_gradients(network, images, labels)
+    attack = installed().one("attack", "invgrad")
+
+    def distance(starts: int) -> torch.Tensor:
+        run = attack.with_parameters(steps=60, starts=starts).build(CPU)
+        found = image_gradients(network, run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), labels)
+        parts = (torch.cat([g[name].flatten(1) for name in shared], dim=1) for g in (found, shared))
+        return 1 - torch.cosine_similarity(*parts, dim=1)
+
+    assert (distance(3) <= distance(1) + 1e-3).all()
+
+
+def test_cafe_has_the_images_where_the_linear_layer_is_the_first() -> None:
+    images, labels = thumbnails(list(range(9)))
+    network = (
+        installed().one("model", "mlp[hidden=[32]]").build(CPU)((3, 32, 32), 9, generator(0)).requires_grad_(False)
+    )
+    attack = installed().one("attack", "cafe").build(CPU)
+    rebuilt = attack(image_gradients(network, images, labels), network, (3, 32, 32), ImageRng(range(9)), quiet)
+    torch.testing.assert_close(rebuilt, images, rtol=0, atol=1e-3)
+
+
+def test_cafe_comes_nearer_than_its_start(setting) -> None:
+    network, images, labels = setting
+    shared = image_gradients(network, images, labels)
+    near, far = (installed().one("attack", "cafe").with_parameters(steps=steps).build(CPU) for steps in (300, 1))
+    found = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
+    assert found[0] > found[1] + 1
+
+
+def test_batch_norm_statistics_of_an_image_are_held_against_the_running_ones() -> None:
+    layers = torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4))
+    layers.eval().requires_grad_(False)
+    images = torch.rand(2, 3, 8, 8, generator=generator(0))
+    found = statistics_distance(layers, images)
+    for i in range(2):
+        first, second = images[i], layers[1](layers[0](images[i : i + 1]))[0]
+        expected = sum(
+            (x.mean(dim=(1, 2)) - 0).norm() + (x.var(dim=(1, 2), correction=0) - 1).norm() for x in (first, second)
+        )
+        assert float(found[i]) == pytest.approx(float(expected), rel=1e-4)
+    assert statistics_distance(torch.nn.Conv2d(3, 4, 3), images).tolist() == [0, 0]
+
+
+def test_gradattack_uses_the_statistics(setting) -> None:
+    network, images, labels = setting
+    shared = image_gradients(network, images, labels)
+    attack = installed().one("attack", "gradattack").with_parameters(steps=20)
+    rebuilt = attack.build(CPU)(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet)
+    assert rebuilt.shape == images.shape
+    assert float(attack.prior(torch.nn.BatchNorm2d(3).eval(), images).min()) > float(
+        attack.with_parameters(batch_norm=0.0).prior(torch.nn.BatchNorm2d(3).eval(), images).min()
+    )
 
 
 def test_invgrad_comes_nearer_than_chance(setting) -> None:

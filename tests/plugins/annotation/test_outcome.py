@@ -1,0 +1,158 @@
+"""What people are asked and what their votes say."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from statsmodels.stats.inter_rater import aggregate_raters
+from statsmodels.stats.inter_rater import fleiss_kappa as reference_kappa
+
+from harness.api import ImageSet, NotTestable
+from harness.cli import cli
+from harness_annotation.book import Book, Question, Vote
+from harness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
+from harness_annotation.sources import NONE, better_questions, class_questions, pair_questions
+
+FACTS = {"dataset": "d", "attack": "a", "model": "m", "defense": "g"}
+
+
+def image_set(count: int, classes: int) -> ImageSet:
+    pixels = torch.rand(count, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    names = tuple(f"n{i}" for i in range(count))
+    columns = {"label": np.arange(count) % classes, "class": np.array([f"c{i % classes:02d}" for i in range(count)])}
+    return ImageSet(names, ((8, 8),) * count, lambda positions: pixels[list(positions)], columns)
+
+
+def vote(key: str, annotator: str, answer: str, truth: str = "yes", decoy: bool = False, **facts: str) -> Vote:
+    return Vote(key, facts, truth, decoy, annotator, answer, "")
+
+
+def test_class_questions_hold_the_truth_among_twenty_and_none() -> None:
+    images = np.zeros((60, 3, 8, 8), dtype=np.uint8)
+    questions = list(class_questions([(FACTS, images, image_set(60, 30))]))
+    assert len({q.key for q in questions}) == 60
+    for question in questions:
+        assert len(question.choices) == 21
+        assert question.truth in question.choices
+        assert question.choices[-1] == NONE
+        assert list(question.choices[:-1]) == sorted(question.choices[:-1])
+    assert [q.choices for q in questions] == [q.choices for q in class_questions([(FACTS, images, image_set(60, 30))])]
+
+
+def test_pairs_hold_decoys_of_other_classes() -> None:
+    private = image_set(200, 5)
+    images = private.load(list(range(200))).mul(255).byte().numpy()
+    questions = list(pair_questions([(FACTS, images, private)]))
+    decoys = [q for q in questions if q.decoy]
+    assert len(questions) == 200 + len(decoys)
+    assert 5 < len(decoys) < 40
+    assert {q.truth for q in decoys} == {"different"}
+
+
+def test_better_asks_every_pair_and_verifies() -> None:
+    clean = torch.rand(3, 3, 8, 8)
+    defended = {label: clean * share for label, share in (("a", 1.0), ("b", 0.9), ("c", 0.5))}
+    questions = list(better_questions({"dataset": "d"}, defended, clean, ["x", "y", "z"]))
+    assert len(questions) == 3 * 3 + 3
+    sides = {frozenset((q.facts["left"], q.facts["right"])) for q in questions if not q.decoy}
+    assert sides == {frozenset("ab"), frozenset("ac"), frozenset("bc")}
+
+
+def test_kappa_is_that_of_statsmodels() -> None:
+    answers = np.random.default_rng(0).integers(0, 3, (40, 5))
+    votes = [vote(f"q{i}", f"p{j}", str(answers[i, j])) for i in range(40) for j in range(5)]
+    kappa, questions, raters = fleiss_kappa([*votes, vote("q99", "p0", "1")])
+    assert kappa == pytest.approx(reference_kappa(aggregate_raters(answers)[0]))
+    assert (questions, raters) == (40, 5)
+    with pytest.raises(NotTestable, match="one answer"):
+        fleiss_kappa([vote("q", "a", "x"), vote("q", "b", "x")])
+    with pytest.raises(NotTestable, match="two votes"):
+        fleiss_kappa([vote("q", "a", "x")])
+
+
+def test_majorities_need_more_than_half_and_leave_decoys_out() -> None:
+    votes = [
+        *(vote("one", p, a) for p, a in zip("abc", ("yes", "yes", "no"), strict=True)),
+        *(vote("tie", p, a) for p, a in zip("ab", ("yes", "no"), strict=True)),
+        vote("decoy", "a", "yes", "no", True),
+    ]
+    assert [(v.recognised, v.votes) for v in majorities(votes)] == [(True, 3), (False, 2)]
+    assert decoy_accuracy(votes) == {"a": (0, 1), "b": (0, 0), "c": (0, 0)}
+
+
+def test_the_ranking_orders_by_who_wins() -> None:
+    rng, strength = np.random.default_rng(0), {"a": 2.0, "b": 1.0, "c": 0.0}
+    votes = []
+    for number in range(300):
+        left, right = rng.choice(list(strength), 2, replace=False)
+        wins = rng.random() < 1 / (1 + np.exp(strength[right] - strength[left]))
+        votes.append(vote(f"q{number}", "p", "left" if wins else "right", "", left=str(left), right=str(right)))
+    found = ranking(votes)
+    assert [name for name, *_ in found] == ["a", "b", "c"]
+    assert found[0][1] - found[2][1] == pytest.approx(2, abs=0.6)
+
+
+def test_votes_needed_and_orders_differ_between_people(tmp_path: Path) -> None:
+    book = Book(tmp_path / "b.sqlite")
+    questions = [Question(f"q{i}", FACTS, ("x", "y"), "x", False, None, b"png") for i in range(12)]
+    book.fill("class", 1, questions)
+    first = {name: book.following(name) for name in ("Ann", "Bob", "Cleo", "Dan")}
+    assert len({asked.id for asked in first.values() if asked}) > 1
+    for _ in range(12):
+        asked = book.following("Ann")
+        assert asked is not None
+        book.vote(asked.id, "Ann", "x")
+    assert book.following("Bob") is None
+    assert book.fill("class", 1, questions) == 12
+    write_csv(tmp_path / "v.csv", book.votes())
+    with (tmp_path / "v.csv").open() as file:
+        assert [line["annotator"] for line in csv.DictReader(file)] == ["Ann"] * 12
+
+
+@pytest.mark.parametrize("content", [b"no database at all, only text " * 50, b""])
+def test_a_file_of_another_kind_is_named(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "b.sqlite"
+    file.write_bytes(content)
+    result = CliRunner().invoke(cli, ["annotate", "report", "--file", str(file)])
+    if content:
+        assert "cannot be used" in str(result.exception)
+    else:
+        assert result.exit_code == 0
+
+
+def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
+    store, site = tmp_path / "store", tmp_path / "site"
+    words = [
+        "--track",
+        "reconstruction",
+        "--dataset",
+        "thumbnails[size=16,per_photograph=1]",
+        "--model",
+        "harness/lenet",
+    ]
+    run = ["run", *words, "--attack", "invgrad[steps=8]", "--metric", "psnr", "--metric", "mse", "--limit", "4"]
+    found = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
+    assert found.exit_code == 0, found.output
+    assert "proxy" in (site / "reconstruction.html").read_text()
+    from harness_annotation.command import _questions
+
+    file = tmp_path / "a.sqlite"
+    book = Book(file)
+    count = book.fill("class", 1, _questions("class", store, (), (), None, None))
+    assert count == 40
+    for number in range(count):
+        asked = book.following("Ann")
+        assert asked is not None
+        book.vote(asked.id, "Ann", asked.choices[number % 2])
+    imported = CliRunner().invoke(
+        cli, ["annotate", "import", "--file", str(file), "--store", str(store), "--site", str(site)]
+    )
+    assert imported.exit_code == 0, imported.output
+    board = json.loads(next((store / "boards").glob("*reconstruction*.json")).read_text())
+    agreement = next(t for t in board["tables"] if t["id"] == "agreement")
+    assert "people" in agreement["caption"]
+    assert "proxy" not in agreement["caption"]

@@ -1,0 +1,163 @@
+"""Image protections, policies, and the training of classifiers under a defense."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from harness.api import HarnessError, ImagePool, ImageProtection, Unavailable
+from harness.cli import cli
+from harness.randomness import ImageRng, generator
+from harness.registry import installed
+from harness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
+from harness_reconstruction.defenses.mixup import LARGEST
+from harness_reconstruction.policy_search import accuracy, candidates, privacy, search
+from harness_reconstruction.transformations import OPERATIONS, TRANSFORMATIONS, parse_policy, transformed
+
+CPU = torch.device("cpu")
+PROTECTIONS = [e.component for e in installed().entries.values() if isinstance(e.component, ImageProtection)]
+
+
+@pytest.fixture(scope="module")
+def pool() -> ImagePool:
+    data = installed().one("dataset", "thumbnails[split=train,per_photograph=1,size=16]").build(CPU)
+    labels = torch.from_numpy(data.columns["label"]).long()
+    return ImagePool(data.load(list(range(len(data)))), torch.nn.functional.one_hot(labels).float())
+
+
+@pytest.mark.parametrize("recipe", [pytest.param(r, id=r.label) for r in PROTECTIONS])
+def test_a_protection_keeps_shapes_and_range_and_no_image_depends_on_the_batch(
+    recipe: ImageProtection, pool: ImagePool
+) -> None:
+    images, targets = pool.images[:6], pool.targets[:6]
+    kept = images.clone()
+    protect = recipe.build(CPU)
+    shown, labels = protect(images, targets, pool, ImageRng(range(6)))
+    assert torch.equal(images, kept)
+    assert shown.shape == images.shape
+    assert labels.shape == targets.shape
+    assert 0 <= float(shown.min()) <= float(shown.max()) <= 1
+    torch.testing.assert_close(labels.sum(dim=1), torch.ones(6))
+    alone, label = protect(images[4:5], targets[4:5], pool, ImageRng([4]))
+    torch.testing.assert_close(alone, shown[4:5])
+    torch.testing.assert_close(label, labels[4:5])
+
+
+def test_no_image_weighs_more_than_published_in_a_mixture(pool: ImagePool) -> None:
+    count = 300
+    protect = installed().one("defense", "mixup[count=2]").build(CPU)
+    own = torch.zeros(count, pool.targets.shape[1])
+    own[:, 0] = 1
+    others = ImagePool(pool.images, torch.nn.functional.one_hot(torch.ones(len(pool.images)).long(), 9).float())
+    _, labels = protect(pool.images[:1].expand(count, -1, -1, -1), own, others, ImageRng(range(count)))
+    assert float(labels.max()) <= LARGEST + 1e-6
+    assert float(labels[:, 0].mean()) == pytest.approx(0.5, abs=0.03)
+
+
+def test_transformations_do_what_their_names_say(pool: ImagePool) -> None:
+    x = pool.images[:2]
+    torch.testing.assert_close(OPERATIONS["invert"](x, 1.0, 1), 1 - x)
+    moved = OPERATIONS["translateX"](x, 1 / 0.453 / 4, 1)
+    torch.testing.assert_close(moved[..., 4:], x[..., :-4])
+    assert float(moved[..., :4].min()) == float(moved[..., :4].max()) == 0.5
+    torch.testing.assert_close(OPERATIONS["brightness"](x, 1.0, -1), 0.1 * x)
+    assert {name for name, _, _ in TRANSFORMATIONS} <= set(OPERATIONS)
+
+
+def test_a_policy_acts_as_often_as_it_says() -> None:
+    images = torch.full((400, 3, 8, 8), 0.25)
+    inverted = transformed(images, [[0]], ImageRng(range(400)))
+    assert float((inverted[:, 0, 0, 0] == 0.75).float().mean()) == pytest.approx(TRANSFORMATIONS[0][1], abs=0.05)
+
+
+@pytest.mark.parametrize("bad", ["", "3-x", "3-50", "3--1"])
+def test_a_wrong_policy_is_refused(bad: str) -> None:
+    with pytest.raises(ValueError, match="no policy"):
+        parse_policy(bad)
+
+
+@pytest.mark.parametrize("name", [None, "gaussian-gradient", "gradient-pruning", "harness/augmentation"])
+def test_a_classifier_learns_under_a_defense_and_twice_the_same(name: str | None, pool: ImagePool) -> None:
+    guard = installed().one("defense", name) if name else everyday
+
+    def trained() -> torch.nn.Module:
+        network = installed().one("model", "convnet8[width=4]").build(CPU)((3, 16, 16), 9, generator(0))
+        training = ClassifierTraining(network, pool, Schedule(8, 32, 0.1), generator(1), guard)
+        for step in range(training.steps):
+            training.step(step)
+        return network
+
+    one, two = trained(), trained()
+    assert float((top1(one, pool.images) == pool.targets.argmax(dim=1)).float().mean()) > 0.35
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
+
+
+def test_privacy_of_a_policy_is_one_where_noise_is_the_image(pool: ImagePool) -> None:
+    network = installed().one("model", "lenet[activation=relu]").build(CPU)((3, 16, 16), 9, generator(0)).eval()
+    network.requires_grad_(False)
+    images, labels = pool.images[:3], pool.targets[:3].argmax(dim=1)
+    assert privacy(network, images, images, labels) == pytest.approx(1, abs=1e-5)
+    assert privacy(network, images, torch.rand(images.shape, generator=generator(0)), labels) < 0.999
+    assert accuracy(network, images) > accuracy(network, images[:1].expand(3, -1, -1, -1))
+
+
+def test_the_search_returns_the_most_private_of_the_better_half(pool: ImagePool) -> None:
+    network = installed().one("model", "lenet[activation=relu]").build(CPU)((3, 16, 16), 9, generator(0)).eval()
+    network.requires_grad_(False)
+    policies = candidates(6, generator(0))
+    found = search(network, pool.images[:3], pool.targets[:3].argmax(dim=1), policies, 0, lambda done, total: None)
+    assert len(found) >= 3
+    assert [s.privacy for s in found] == sorted(s.privacy for s in found)
+
+
+def faces(root: Path) -> Path:
+    for person in range(1, 4):
+        (root / f"s{person}").mkdir(parents=True)
+        for number in (1, 2, 10):
+            shade = 60 * person + number
+            Image.new("L", (20, 30), shade).save(root / f"s{person}" / f"{number}.pgm")
+    return root
+
+
+def test_a_folder_of_classes_is_read_with_and_without_parts(tmp_path: Path) -> None:
+    root = faces(tmp_path / "faces")
+    test, train = (
+        installed()
+        .one("dataset", "harness/class-folder")
+        .with_parameters(path=str(root), size=16, split=split)
+        .build(CPU)
+        for split in ("test", "train")
+    )
+    assert test.names == ("s1/1.pgm", "s2/1.pgm", "s3/1.pgm", "s1/2.pgm", "s2/2.pgm", "s3/2.pgm")
+    assert train.names == ("s1/10.pgm", "s2/10.pgm", "s3/10.pgm")
+    assert test.columns["class"].tolist()[:3] == ["s1", "s2", "s3"]
+    assert float(test.load([1])[0, 0, 0, 0]) == pytest.approx(121 / 255)
+    (tmp_path / "parts").mkdir()
+    root.rename(tmp_path / "parts" / "train")
+    faces(tmp_path / "parts" / "val")
+    parts = installed().one("dataset", "harness/class-folder").with_parameters(path=str(tmp_path / "parts"), size=16)
+    assert len(parts.build(CPU)) == 9
+    with pytest.raises(Unavailable, match="class-folder:PATH"):
+        installed().one("dataset", "harness/class-folder").require()
+
+
+def test_a_broken_image_is_named(tmp_path: Path) -> None:
+    root = faces(tmp_path / "faces")
+    (root / "s2" / "1.pgm").write_bytes(b"no image")
+    data = installed().one("dataset", "harness/class-folder").with_parameters(path=str(root), size=16).build(CPU)
+    with pytest.raises(HarnessError, match=r"s2/1\.pgm"):
+        data.load([1])
+
+
+def test_a_trained_classifier_is_saved_and_found_again(tmp_path: Path) -> None:
+    command = ["train", "classifier", "--dataset", "thumbnails[per_photograph=1,size=16]", "--architecture", "lenet"]
+    result = CliRunner().invoke(cli, [*command, "--epochs", "1", "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    weights = tmp_path / "classifier.safetensors"
+    model = installed().one("model", f"saved-classifier[architecture=lenet,weights={weights}]")
+    network = model.build(CPU)((3, 16, 16), 9, generator(0))
+    assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 9)
+    with pytest.raises(HarnessError, match="is not of lenet"):
+        model.build(CPU)((3, 16, 16), 5, generator(0))

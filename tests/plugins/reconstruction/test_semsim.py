@@ -1,0 +1,132 @@
+"""SemSim: annotated folders, the losses, training, the metric, and its studies."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from harness.api import HarnessError, UsageError
+from harness.cli import cli
+from harness.randomness import generator
+from harness.registry import installed
+from harness_reconstruction.recipes.semsim import read_annotations, separation
+from harness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, _Triplets
+
+CPU = torch.device("cpu")
+
+
+def annotated(root: Path, datasets: tuple[str, ...] = ("one", "two")) -> Path:
+    """Originals with four reconstructions each: noisy ones are recognised, mirrored ones are not."""
+    data = installed().one("dataset", "thumbnails[size=16,per_photograph=1]").build(CPU)
+    rng, lines = np.random.default_rng(0), ["file,dataset,attack,model,defense"]
+    for number in range(6):
+        clean = data.load([number])[0].mul(255).numpy().transpose(1, 2, 0)
+        name = f"image-{number}"
+        for model in range(4):
+            recognised = model < 2 or (model == 2 and number % 2)
+            folder = root / (name if recognised else f"-{name}")
+            folder.mkdir(parents=True, exist_ok=True)
+            shown, spread = (clean, 50) if recognised else (clean[:, ::-1], 5)
+            noisy = np.clip(shown + rng.normal(0, spread, clean.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(folder / f"{model}_rec.png")
+            file = f"{folder.name}/{model}_rec.png"
+            lines.append(f"{file},{datasets[number % len(datasets)]},attack-{number % 3},m{model},g")
+        Image.fromarray(clean.astype(np.uint8)).save(root / name / f"{name}_ori.png")
+    (root / "index.csv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_the_published_layout_is_read(tmp_path: Path) -> None:
+    images = installed().one("dataset", f"harness/annotated[path={annotated(tmp_path)},size=16]").build(CPU)
+    data = read_annotations(images)
+    assert len(data.originals) == 6
+    assert len(data.reconstructions) == 24
+    assert int(data.recognised.sum()) == 15
+    assert set(images.columns["dataset"][images.columns["recognised"] >= 0]) == {"one", "two"}
+
+
+def test_a_folder_without_an_original_is_named(tmp_path: Path) -> None:
+    annotated(tmp_path)
+    (tmp_path / "image-3" / "image-3_ori.png").unlink()
+    with pytest.raises(HarnessError, match="image-3: no original there"):
+        installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]").build(CPU)
+
+
+def test_only_one_kind_of_verdict_teaches_nothing(tmp_path: Path) -> None:
+    annotated(tmp_path)
+    for folder in tmp_path.glob("-*"):
+        for file in folder.iterdir():
+            file.unlink()
+    images = installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]").build(CPU)
+    with pytest.raises(UsageError, match="need both kinds"):
+        read_annotations(images)
+
+
+def test_triplets_are_of_one_original_where_it_has_both_kinds() -> None:
+    pixels = torch.arange(8.0).view(8, 1, 1, 1)
+    data = Annotations(
+        originals=torch.tensor([100.0, 200, 300]).view(3, 1, 1, 1),
+        reconstructions=pixels,
+        reference=torch.tensor([0, 0, 0, 1, 1, 2, 2, 2]),
+        recognised=torch.tensor([1, 0, 0, 1, 1, 0, 0, 0], dtype=torch.bool),
+    )
+    anchor, near, far = (x.flatten().tolist() for x in _Triplets(data)(200, generator(0)))
+    assert len(set(anchor)) == 3
+    for a, n, f in zip(anchor, near, far, strict=True):
+        assert (n, f) in {
+            100.0: {(0, 1), (0, 2)},
+            200.0: {(p, q) for p in (3, 4) for q in (1, 2, 5, 6, 7)},
+            300.0: {(300, q) for q in (5, 6, 7)},
+        }[a]
+
+
+def test_losses_have_their_closed_form() -> None:
+    data = Annotations(
+        torch.rand(1, 3, 8, 8), torch.rand(2, 3, 8, 8), torch.tensor([0, 0]), torch.tensor([True, False])
+    )
+    near, far = torch.tensor([1.0, 0.2]), torch.tensor([0.5, 3.0])
+    for loss, expected in (("triplet", [1.5, 0.0]), ("contrastive", [1.25, 0.04])):
+        training = SemSimTraining(data, SemSimPlan("lenet", loss, epochs=1), generator(0), CPU)
+        torch.testing.assert_close(training._loss(near, far), torch.tensor(expected))
+
+
+@pytest.mark.parametrize("loss", ["triplet", "contrastive"])
+def test_training_tells_recognised_from_unrecognised(tmp_path: Path, loss: str) -> None:
+    images = installed().one("dataset", f"harness/annotated[path={annotated(tmp_path)},size=16]").build(CPU)
+    data = read_annotations(images)
+    training = SemSimTraining(data, SemSimPlan("lenet", loss, epochs=30, batch_size=24), generator(0), CPU)
+    before = separation(training.network, data)
+    for step in range(training.steps):
+        training.step(step)
+    after = separation(training.network.eval(), data)
+    assert before < 0.8
+    assert after > 0.9
+
+
+def test_the_embedded_metric_is_zero_for_equal_images_and_grows_with_noise() -> None:
+    score = installed().one("metric", "semsim").build(CPU)
+    data = installed().one("dataset", "thumbnails").build(CPU)
+    images = data.load(list(range(6)))
+    noise = torch.randn(images.shape, generator=generator(0))
+    found = [float(score((images + s * noise).clamp(0, 1), images).mean()) for s in (0, 0.05, 0.3)]
+    assert found[0] < 1e-4
+    assert found[0] < found[1] < found[2]
+
+
+def test_recipe_metric_and_studies_from_the_command_line(tmp_path: Path) -> None:
+    folder, out = annotated(tmp_path / "judged"), tmp_path / "out"
+    run = CliRunner().invoke
+    train = ["train", "semsim", "--annotations", str(folder), "--backbone", "lenet", "--size", "16", "--epochs", "2"]
+    assert run(cli, [*train, "--out", str(out), "--json"]).exit_code == 0
+    metric = installed().one("metric", f"semsim[weights={out / 'semsim.safetensors'}]")
+    assert metric.build(CPU)(torch.zeros(2, 3, 16, 16), torch.ones(2, 3, 16, 16)).shape == (2,)
+    study = ["--annotations", str(folder), "--backbone", "lenet", "--size", "16", "--epochs", "1", "--metric", "mse"]
+    for name, settings in (("leave-one-out", 2), ("unseen-attack", 2), ("annotations", 1), ("loss", 2), ("margin", 5)):
+        plot = tmp_path / f"{name}.svg"
+        result = run(cli, ["reconstruction", "semsim", name, *study, "--plot", str(plot)])
+        assert result.exit_code == 0, result.output
+        assert result.output.count("semsim ") >= settings
+        assert plot.stat().st_size > 1000
