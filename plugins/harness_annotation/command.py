@@ -185,7 +185,7 @@ def _rebuilt(store: Path, attacks: tuple[str, ...], limit: int | None) -> Iterat
             sets[label] = find("dataset", label).build(place("cpu"))  # type: ignore[attr-defined]
         count = min(len(images), limit or len(images))
         facts = {role: task.labels[role] for role in ("dataset", "attack", "model", "defense")}
-        yield facts, images[:count], sets[label].first(count)
+        yield facts, images[:count], sets[label]
 
 
 def _better(

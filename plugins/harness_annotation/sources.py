@@ -21,7 +21,8 @@ DECOYS = 10
 """One decoy for so many questions."""
 
 Rebuilt = tuple[Mapping[str, str], np.ndarray, ImageSet]
-"""Labels of data set, attack, model and defense; reconstructions uint8 ``(N, 3, H, W)``; the private images."""
+"""Labels of data set, attack, model and defense; reconstructions uint8 ``(N, 3, H, W)``; the data set, whose first N
+images are the private ones."""
 
 
 def png(image: np.ndarray) -> bytes:
@@ -38,7 +39,7 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questi
         everything = sorted(set(names))
         if len(everything) < 2:
             raise UsageError(f"{facts['dataset']} has fewer than two classes; use --kind pair.")
-        for name, truth, image in zip(private.names, names, images, strict=True):
+        for name, truth, image in zip(private.names, names, images, strict=False):
             others = [c for c in everything if c != truth]
             rng = np.random.default_rng(derive_seed(seed, "choices", name))
             drawn = rng.choice(len(others), min(CHOICES - 1, len(others)), replace=False)
@@ -52,9 +53,9 @@ def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questio
     One in ten is a decoy: the reconstruction of another class, where "same" is wrong.
     """
     for facts, images, private in groups:
-        originals = private.load(list(range(len(private)))).mul(255).round().byte().numpy()
-        classes = class_names(private)
-        for i, name in enumerate(private.names):
+        originals = private.load(list(range(len(images)))).mul(255).round().byte().numpy()
+        classes = class_names(private)[: len(images)]
+        for i, name in enumerate(private.names[: len(images)]):
             asked = {**facts, "name": name}
             yield Question(_key(facts, name), asked, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i]))
             rng = np.random.default_rng(derive_seed(seed, "decoy", _key(facts, name)))

@@ -27,6 +27,8 @@ def scatter(studies: Sequence[Study], out: Path) -> list[Path]:
             shown = "not defined" if rho is None or tau is None else f"|rho| {rho:.2f}, |tau| {tau:.2f}"
             axis.set_title(f"{metric.partition('/')[2]}\n{shown}", fontsize=9)
             axis.set_xlabel("leakage")
+            axis.locator_params(axis="x", nbins=4)
+            axis.ticklabel_format(axis="x", scilimits=(-3, 4))
         axes[0][0].set_ylabel("share recognised")
         axes[0][0].set_ylim(-0.03, 1.03)
         figure.suptitle(f"{study.place} ({len(study.models)} models; {study.who})", fontsize=9)
