@@ -1,6 +1,7 @@
 """Published weights: opened as tensors only."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 
@@ -13,11 +14,24 @@ def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
     `path`: keys that lead to the tensors inside the file. Raises `Unavailable` when the file is absent or is no
     mapping of tensors.
     """
-    found = torch.load(asset.path(), map_location="cpu", weights_only=True)
+    return _tensors(asset.path(), path, f"replace it, from {asset.source}")
+
+
+def weights_in(file: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a file by name, safetensors or torch's format; raises `Unavailable` where it has none."""
+    if file.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return load_file(file)
+    return _tensors(file, (), "name another file")
+
+
+def _tensors(file: Path, path: tuple[str, ...], remedy: str) -> dict[str, torch.Tensor]:
+    found = torch.load(file, map_location="cpu", weights_only=True)
     for key in path:
         found = found[key] if isinstance(found, Mapping) and key in found else None
     if not isinstance(found, Mapping):
-        raise Unavailable(f"{asset.path()} holds no weights", f"replace it, from {asset.source}")
+        raise Unavailable(f"{file} holds no weights", remedy)
     return {str(name).removeprefix("module."): tensor for name, tensor in found.items()}
 
 

@@ -38,7 +38,8 @@ class ClassFolder(ImageDataset):
     def require(self) -> None:
         """Raise `Unavailable` unless the folder is there."""
         if not self.path or not Path(self.path).is_dir():
-            raise Unavailable(f"{self.path or 'no path'} is no folder", "--dataset class-folder:PATH")
+            what = f"{self.path} is no folder" if self.path else "no folder of classes is named"
+            raise Unavailable(what, "--dataset class-folder:PATH")
 
     def content(self) -> str:
         """Return a digest of names, sizes and times of change."""

@@ -3,15 +3,26 @@
 Heusel et al. (NeurIPS 2017); the network and its published weights are those of the package pytorch-fid.
 """
 
-from typing import Literal
+import hashlib
+from pathlib import Path
 
 import torch
 from pydantic import Field
 
-from harness.api import Asset, DistributionMetric, DistributionScore, Images, MetricInfo, Paper, hookimpl
+from harness.api import (
+    Asset,
+    DistributionMetric,
+    DistributionScore,
+    Images,
+    MetricInfo,
+    Paper,
+    Unavailable,
+    UsageError,
+    hookimpl,
+)
 from harness_reconstruction.frechet import frechet_distance
 from harness_vision.perceptual import SQUEEZENET, normalised
-from harness_vision.weights import frozen, state_dict
+from harness_vision.weights import frozen, state_dict, weights_in
 
 INCEPTION = Asset(
     name="fid-inception",
@@ -40,21 +51,56 @@ class Fid(DistributionMetric):
             url="https://arxiv.org/abs/1706.08500",
         ),
     )
-    backbone: Literal["inception", "squeezenet"] = Field(default="inception", description="Network of the features.")
+    backbone: str = Field(
+        default="inception",
+        pattern=r"^[a-z0-9_]+$",
+        description="Network of the features: inception, squeezenet, or any classifier of torchvision with `weights`.",
+    )
+    weights: str = Field(default="", description="File of the weights, of a torchvision classifier only.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the network's weights."""
-        return (INCEPTION if self.backbone == "inception" else SQUEEZENET,)
+        known = {"inception": INCEPTION, "squeezenet": SQUEEZENET}
+        return (known[self.backbone],) if self.backbone in known else ()
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the weights are here."""
+        super().require()
+        if not self.assets() and not Path(self.weights).is_file():
+            raise Unavailable(
+                f"{self.weights or 'no file'} holds no weights of {self.backbone}",
+                f"name them: 'fid[backbone={self.backbone},weights=FILE]'",
+            )
+
+    def content(self) -> str:
+        """Return a digest of the weights that are named."""
+        file = Path(self.weights)
+        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
 
     def build(self, device: torch.device) -> DistributionScore:
         """Return the metric; needs at least two images on both sides."""
-        features = inception(device) if self.backbone == "inception" else squeezenet(device)
+        known = {"inception": inception, "squeezenet": squeezenet}
+        features = known[self.backbone](device) if self.backbone in known else self._classifier(device)
 
         def score(images: Images, reference: Images) -> float:
             found = [torch.cat([features(x) for x in part.split(BATCH)]).cpu().numpy() for part in (images, reference)]
             return frechet_distance(*found)
 
         return score
+
+    def _classifier(self, device: torch.device) -> torch.nn.Module:
+        """Return a torchvision classifier without its last linear layer."""
+        from torchvision.models import get_model, list_models
+
+        if self.backbone not in list_models():
+            raise UsageError(
+                f"torchvision has no network {self.backbone!r}; torchvision.models.list_models() lists them."
+            )
+        network = get_model(self.backbone, weights=None)
+        network.load_state_dict(weights_in(Path(self.weights)), strict=True)
+        parent, _, name = [n for n, m in network.named_modules() if isinstance(m, torch.nn.Linear)][-1].rpartition(".")
+        setattr(network.get_submodule(parent), name, torch.nn.Identity())
+        return frozen(_Normalised(network), device)
 
 
 def inception(device: torch.device) -> torch.nn.Module:
@@ -101,6 +147,15 @@ class _Pooled(torch.nn.Module):
 
     def forward(self, images: Images) -> torch.Tensor:
         return self.network(normalised(images)).mean(dim=(2, 3))
+
+
+class _Normalised(torch.nn.Module):
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Images) -> torch.Tensor:
+        return self.network(normalised(images))
 
 
 @hookimpl

@@ -89,3 +89,18 @@ def test_laplacian_noise_has_its_moments() -> None:
     assert float(drawn.mean()) == pytest.approx(0, abs=0.01)
     assert float(drawn.std()) == pytest.approx(1, abs=0.02)
     assert float((drawn.abs() > 2**-0.5 * np.log(2)).float().mean()) == pytest.approx(0.5, abs=0.01)
+
+
+def test_any_torchvision_classifier_gives_features(tmp_path) -> None:
+    from torchvision.models import resnet18
+
+    torch.manual_seed(0)
+    torch.save(resnet18(weights=None).state_dict(), tmp_path / "r.pth")
+    metric = installed().one("metric", f"fid[backbone=resnet18,weights={tmp_path / 'r.pth'}]")
+    images = torch.rand(6, 3, 64, 64, generator=generator(0))
+    score = metric.build(CPU)
+    with torch.no_grad():
+        assert score(images, images) == pytest.approx(0, abs=1e-4)
+        assert score(images, images * 0.5) > 1e-3
+    with pytest.raises(Unavailable, match="holds no weights of resnet18"):
+        installed().one("metric", "fid[backbone=resnet18]").require()
