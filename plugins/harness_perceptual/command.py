@@ -141,6 +141,8 @@ def _references(pairs: Sequence[Pair], shape: Sequence[int]) -> torch.Tensor:
         if opened[reference].shape != shape:
             sizes = [f"{s[2]}x{s[1]}" for s in (shape, opened[reference].shape)]
             raise UsageError(f"{image} has {sizes[0]} px, its reference {reference} {sizes[1]}; make them one size.")
+    if len(opened) == 1:
+        return next(iter(opened.values())).expand(len(pairs), -1, -1, -1)
     return torch.stack([opened[reference] for _, reference in pairs])
 
 

@@ -1,6 +1,4 @@
-"""Perceptual distances as networks: LPIPS (the package lpips) and DISTS."""
-
-import warnings
+"""DISTS as a network, the backbones it and LPIPS share, and ImageNet's normalisation."""
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +16,14 @@ SQUEEZENET = Asset(
     source="https://github.com/delldu/LPIPS",
     address="https://github.com/delldu/LPIPS/raw/77473a15f51969d567c0e03bf31c7f116a152777/"
     "project/image_likeness/models/squeeze.backbone.pth",
+)
+ALEXNET = Asset(
+    name="alexnet-imagenet",
+    file="weights/torchvision/alexnet-owt-7be5be79.pth",
+    sha256="7be5be79",
+    licence="BSD-3-Clause (torchvision)",
+    source="https://pytorch.org/vision",
+    address="https://download.pytorch.org/models/alexnet-owt-7be5be79.pth",
 )
 VGG16 = Asset(
     name="vgg16-imagenet",
@@ -44,22 +50,6 @@ def normalised(images: Images) -> torch.Tensor:
     """Return images with the mean and deviation of ImageNet taken out."""
     mean, std = (images.new_tensor(x).view(1, 3, 1, 1) for x in (IMAGENET_MEAN, IMAGENET_STD))
     return (images - mean) / std
-
-
-def lpips_squeeze(device: torch.device) -> nn.Module:
-    """Return LPIPS 0.1 with the SqueezeNet backbone: call it with ``normalize=True`` for images in [0, 1]."""
-    import lpips
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # lpips calls torchvision by its old names
-        network = lpips.LPIPS(net="squeeze", pnet_rand=True, verbose=False)
-    weights = state_dict(SQUEEZENET)
-    slices = {
-        f"{part}.{index}.{rest}": f"{index}.{rest}"
-        for part, index, rest in (name.split(".", 2) for name in network.net.state_dict())
-    }
-    network.net.load_state_dict({ours: weights[theirs] for ours, theirs in slices.items()}, strict=True)
-    return frozen(network, device)
 
 
 class Dists(nn.Module):

@@ -114,7 +114,7 @@ def test_real_weights_are_found(shared_data, monkeypatch) -> None:
     from harness.registry import installed
 
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
-    metric = installed().one("metric", "lpips-squeeze")
+    metric = installed().one("metric", "lpips[net=squeeze]")
     assert all(a.path().is_relative_to(shared_data) for a in metric.assets())
 
 

@@ -85,9 +85,9 @@ def test_wrong_profiles_are_explained(changes: dict, part: str) -> None:
 def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
     monkeypatch.setattr("harness.assets.cache_folder", lambda: tmp_path)
-    select = {"dataset": ["harness/severity-ladder"], "metric": ["lpips-squeeze", "mse"]}
+    select = {"dataset": ["harness/severity-ladder"], "metric": ["lpips[net=squeeze]", "mse"]}
     profile = Profile(name="test", description="", tracks={"harness/perceptual": {"select": select}})
     graph = plan_track("harness/perceptual", profile, installed())
     assert len(graph.tasks) == 1
     (gap,) = graph.missing.values()
-    assert (gap.what, gap.remedy) == ("harness/lpips-squeeze", "harness assets get squeezenet1-1-features")
+    assert (gap.what, gap.remedy) == ("harness/lpips[net=squeeze]", "harness assets get squeezenet1-1-features")

@@ -12,7 +12,8 @@ import torch
 
 from harness.api import Asset, Attack, AttackInfo, Images, Paper, Perturb, Scores, Target, hookimpl
 from harness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
-from harness_vision.perceptual import DISTS_WEIGHTS, SQUEEZENET, VGG16, dists, lpips_squeeze
+from harness_vision.lpips import lpips_squeeze
+from harness_vision.perceptual import DISTS_WEIGHTS, SQUEEZENET, VGG16, dists
 
 WINDOW = 11
 Distance = Callable[[Images, Images], Scores]
@@ -74,8 +75,7 @@ class ZhangLpips(_Zhang):
 
     def distance(self, device: torch.device) -> Distance:
         """Return LPIPS."""
-        network = lpips_squeeze(device)
-        return lambda x, y: network(x, y, normalize=True).flatten()
+        return lpips_squeeze(device)
 
 
 class ZhangDists(_Zhang):

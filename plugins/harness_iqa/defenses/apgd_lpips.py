@@ -18,7 +18,7 @@ class ApgdLpips(ApgdTraining):
         grid={"radius": RADII},
         paper=PAPER,
     )
-    distance = "harness/lpips-squeeze"
+    distance = "harness/lpips[net=squeeze]"
 
 
 @hookimpl

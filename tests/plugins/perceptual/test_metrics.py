@@ -1,5 +1,6 @@
 """Full-reference metrics against scikit-image, closed forms and the published LPIPS values."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from skimage.io import imread
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
+from harness.api import Unavailable, UsageError
 from harness.registry import installed
 
 CPU = torch.device("cpu")
@@ -70,5 +72,53 @@ def test_lpips_gives_the_published_distances(shared_data: Path, monkeypatch: pyt
     images = [
         torch.from_numpy(imread(folder / f"{n}.png")[..., :3]).permute(2, 0, 1)[None].float() / 255 for n in names
     ]
-    found = metric("lpips-squeeze")(torch.cat(images[1:]), torch.cat([images[0]] * 2))
+    found = metric("lpips[net=squeeze]")(torch.cat(images[1:]), torch.cat([images[0]] * 2))
     np.testing.assert_allclose(found.numpy(), [0.71105, 0.14790], atol=2e-5)
+
+
+@pytest.mark.parametrize("net", ["alex", "vgg", "squeeze"])
+@pytest.mark.parametrize("heads", [True, False])
+def test_lpips_is_that_of_the_package(net: str, heads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    import lpips
+
+    from harness_vision import lpips as ours
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        theirs = lpips.LPIPS(net=net, pnet_rand=True, lpips=heads, verbose=False)
+    state = {".".join(name.split(".")[1:]): tensor for name, tensor in theirs.net.state_dict().items()}
+    prefix = ours.BACKBONES[net][1]
+    monkeypatch.setattr(ours, "state_dict", lambda asset: {f"{prefix}{name}": t for name, t in state.items()})
+    images, reference = torch.rand(2, 3, 64, 64), torch.rand(2, 3, 64, 64)
+    with torch.no_grad():
+        expected = theirs(images, reference, normalize=True).flatten()
+        found = ours.published(net, heads=heads)(images, reference)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_one_reference_serves_many_images_and_its_features_are_computed_once() -> None:
+    from harness_vision.lpips import untrained
+
+    network = untrained("embedded")
+    images, reference = torch.rand(4, 3, 32, 32), torch.rand(1, 3, 32, 32)
+    seen = []
+    network.backbone.register_forward_hook(lambda module, inputs, maps: seen.append(len(inputs[0])))
+    with torch.no_grad():
+        shared = network(images, reference.expand(4, -1, -1, -1))
+        whole = network(images, reference.repeat(4, 1, 1, 1))
+    torch.testing.assert_close(shared, whole)
+    assert seen == [4, 1, 4, 4]
+
+
+def test_fsim_is_one_for_equal_images_and_falls_with_noise() -> None:
+    score, images = metric("fsim"), torch.rand(2, 3, 64, 64)
+    found = [float(score((images + s * torch.randn(images.shape)).clamp(0, 1), images).mean()) for s in (0, 0.1, 0.4)]
+    assert found[0] == pytest.approx(1, abs=1e-5)
+    assert found[0] > found[1] > found[2]
+
+
+def test_a_variant_that_has_no_weights_takes_none() -> None:
+    with pytest.raises(UsageError, match="no weights of its own"):
+        installed().one("metric", "lpips[net=squeeze,variant=random,weights=x.safetensors]")
+    with pytest.raises(Unavailable, match="tune on alex"):
+        installed().one("metric", "lpips[variant=tune]").require()

@@ -69,6 +69,6 @@ def test_wrong_words_are_one_line(folder: Path) -> None:
 def test_the_published_lpips_of_two_pairs(shared_data: Path) -> None:
     place = shared_data / "weights" / "lpips-squeeze"
     words = ["--reference", place / "ex_ref.png", place / "ex_p0.png", place / "ex_p1.png", "--json"]
-    found = json.loads(run("lpips-squeeze", "--assets", shared_data, *words).output)
-    values = [item["scores"]["harness/lpips-squeeze"] for item in found]
+    found = json.loads(run("lpips[net=squeeze]", "--assets", shared_data, *words).output)
+    values = [item["scores"]["harness/lpips[net=squeeze]"] for item in found]
     assert values == pytest.approx([0.71105, 0.14790], abs=2e-5)

@@ -1,0 +1,107 @@
+"""LPIPS with its backbones and variants.
+
+Zhang et al., CVPR 2018, section 3: `lin` keeps an ImageNet backbone and learns the weights of its channels, `tune`
+goes on training the backbone too, `scratch` trains it from nothing; `baseline` gives every channel the weight 1,
+`random` does so on an untrained backbone, the control. The published `lin` weights come with the package lpips; the
+other two are what `harness train lpips` writes.
+"""
+
+import hashlib
+from pathlib import Path
+
+import torch
+from pydantic import Field, model_validator
+
+from harness.api import (
+    Asset,
+    FullReferenceMetric,
+    FullReferenceScore,
+    Images,
+    MetricInfo,
+    Paper,
+    Scores,
+    Unavailable,
+    hookimpl,
+)
+from harness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, published, untrained
+from harness_vision.weights import frozen, weights_in
+
+PUBLISHED = ("lin", "baseline")
+
+
+class Lpips(FullReferenceMetric):
+    """Learned perceptual distance of deep features (LPIPS 0.1); 0 for identical images."""
+
+    info = MetricInfo(
+        id="harness/lpips",
+        version="1",
+        higher_means="worse_quality",
+        unit="1",
+        paper=Paper(
+            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
+            authors="Zhang, Isola, Efros, Shechtman & Wang",
+            year=2018,
+            url="https://arxiv.org/abs/1801.03924",
+        ),
+    )
+    net: Net = Field(default="alex", description="Backbone.")
+    variant: Variant = Field(default="lin", description="What was learnt of it.")
+    weights: str = Field(
+        default="", description="File that `harness train lpips` wrote, for tune, scratch or your own lin."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Lpips":
+        if self.weights and self.variant in ("baseline", "random"):
+            raise ValueError(f"the variant {self.variant} has no weights of its own")
+        return self
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the ImageNet backbone where it is used as it is."""
+        return (BACKBONES[self.net][0],) if self._published else ()
+
+    @property
+    def _published(self) -> bool:
+        return self.net != "embedded" and self.variant in PUBLISHED and not self.weights
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the weights are here."""
+        super().require()
+        if not self._published and self.variant != "random" and not Path(self.weights).is_file():
+            raise Unavailable(
+                f"weights of LPIPS, {self.variant} on {self.net}, are not on this machine",
+                f"harness train lpips --variant {self.variant} --net {self.net}",
+            )
+
+    def content(self) -> str:
+        """Return a digest of the weights that are named."""
+        file = Path(self.weights)
+        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric."""
+        network = frozen(self._network(), device)
+
+        def score(images: Images, reference: Images) -> Scores:
+            return network(images, reference)
+
+        return score
+
+    def _network(self) -> FeatureDistance:
+        if self._published:
+            return published(self.net, heads=self.variant == "lin")
+        network = untrained(self.net)
+        if self.variant != "random":
+            network.load_state_dict({name: t.float() for name, t in weights_in(Path(self.weights)).items()})
+        return network
+
+
+@hookimpl
+def register_metrics() -> list[FullReferenceMetric]:
+    return [
+        Lpips(),
+        Lpips(net="vgg"),
+        Lpips(net="squeeze"),
+        Lpips(net="squeeze", variant="baseline"),
+        Lpips(net="squeeze", variant="random"),
+    ]
