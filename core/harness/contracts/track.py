@@ -113,9 +113,11 @@ class StepContext(Protocol):
         defense: str | None = None,
         samples: int = 1,
         counted: bool = True,
+        reference: Images | None = None,
     ) -> Target:
         """Return the target of an attack: the metric, behind the defense when the attack is adaptive.
 
+        With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures.
         `samples` defended copies are averaged when the defense is random (expectation over transformation). A task
         option `precision` of "fast" takes gradients by bfloat16, "search" also the scores of black-box attacks.
         """

@@ -57,6 +57,10 @@ class Workbench:
         return self._built[recipe]
 
 
+UNIT = (0.0, 1.0)
+"""Bounds of a target that compares with a reference: distances declare none."""
+
+
 class Cell:
     """The `StepContext` of one task."""
 
@@ -114,6 +118,7 @@ class Cell:
         defense: str | None = None,
         samples: int = 1,
         counted: bool = True,
+        reference: torch.Tensor | None = None,
     ) -> MetricTarget:
         """Return the target of an attack; see `StepContext.target`."""
         recipe: Metric = self.component(metric)
@@ -126,10 +131,11 @@ class Cell:
             copies = samples if guard.info.random else 1
         return MetricTarget(
             self._bench.built(recipe),
-            recipe.bounds,
+            recipe.bounds if reference is None else UNIT,
             images=len(names),
+            reference=reference,
             differentiable=attacker.info.access == "white_box",
-            sign=recipe.closeness,
+            sign=recipe.closeness if reference is None else -recipe.closeness,
             purify=purify,
             rng=rng,
             samples=copies,

@@ -20,10 +20,11 @@ class MetricTarget:
     when it does not fit. Gradients are of first order. A lower-is-better metric is negated here and nowhere else.
 
     Args:
-        score: images -> ``(n,)``; differentiable if `differentiable`.
+        score: images -> ``(n,)``, or (images, reference) -> ``(n,)``; differentiable if `differentiable`.
         bounds: (lower, upper) of the metric itself.
         sign: +1 if the attack raises the metric's score, -1 if it lowers it.
         images: how many images the attack works on; queries are counted for each.
+        reference: one image per image, for a metric that compares.
         purify: the defense of an adaptive attack, with the streams it draws from: fresh ones for every query.
         samples: defended copies that are averaged (expectation over transformation).
         budget: most scores per image; None for no limit.
@@ -33,11 +34,12 @@ class MetricTarget:
 
     def __init__(
         self,
-        score: Callable[[Images], Scores],
+        score: Callable[..., Scores],
         bounds: tuple[float, float],
         *,
         images: int,
         differentiable: bool,
+        reference: Images | None = None,
         sign: int = 1,
         purify: Callable[[Images, ImageRng], Images] | None = None,
         rng: ImageRng | None = None,
@@ -48,7 +50,7 @@ class MetricTarget:
     ) -> None:
         self.differentiable = differentiable
         self.lower, self.upper = (bounds[0], bounds[1]) if sign > 0 else (-bounds[1], -bounds[0])
-        self._score, self._sign = score, sign
+        self._score, self._sign, self._reference = score, sign, reference
         self._purify, self._rng, self._samples = purify, rng, samples
         self._images, self._budget, self._micro_batch = images, budget, micro_batch
         self._reduced = precision == "search" or (precision == "fast" and differentiable)
@@ -71,7 +73,7 @@ class MetricTarget:
             scores = _ScoreWithGradient.apply(images, self)
         else:
             with torch.no_grad():
-                scores = self._chunks(images, lambda chunk, rng: self._plain(chunk, rng))
+                scores = self._chunks(images, self._plain)
         return scores  # type: ignore[no-any-return]
 
     def _count(self, copies: int) -> None:
@@ -81,27 +83,31 @@ class MetricTarget:
             )
         self._asked += copies
 
-    def _plain(self, chunk: Images, rng: ImageRng | None) -> Scores:
+    def _plain(self, chunk: Images, rng: ImageRng | None, compared: tuple[Images, ...]) -> Scores:
         with torch.autocast(chunk.device.type, torch.bfloat16, enabled=self._reduced):
-            return self._scored(chunk, rng).float()
+            return self._scored(chunk, rng, compared).float()
 
-    def _scored(self, chunk: Images, rng: ImageRng | None) -> Scores:
+    def _scored(self, chunk: Images, rng: ImageRng | None, compared: tuple[Images, ...]) -> Scores:
         if self._purify is None:
-            return self._sign * self._score(chunk)
+            return self._sign * self._score(chunk, *compared)
         if rng is None:
             raise ContractError("a target behind a defense needs random streams for it")
-        scores = [self._score(self._purify(chunk, rng)) for _ in range(self._samples)]
+        scores = [self._score(self._purify(chunk, rng), *compared) for _ in range(self._samples)]
         return self._sign * torch.stack(scores).mean(dim=0)
 
-    def _chunks(self, images: Images, one: Callable[[Images, ImageRng | None], torch.Tensor]) -> torch.Tensor:
+    def _chunks(
+        self, images: Images, one: Callable[[Images, ImageRng | None, tuple[Images, ...]], torch.Tensor]
+    ) -> torch.Tensor:
         """Apply `one` chunk by chunk; a chunk that does not fit into memory is halved."""
         copies = len(images) // self._images
         rng = self._rng.repeated(copies) if self._rng is not None else None
+        whole = () if self._reference is None else (self._reference.repeat_interleave(copies, dim=0),)
         parts, start = [], 0
         while start < len(images):
             stop = min(start + self._micro_batch, len(images))
             try:
-                parts.append(one(images[start:stop], rng.slice(start, stop) if rng is not None else None))
+                streams = rng.slice(start, stop) if rng is not None else None
+                parts.append(one(images[start:stop], streams, tuple(r[start:stop] for r in whole)))
                 start = stop
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or self._micro_batch == 1:
@@ -112,10 +118,10 @@ class MetricTarget:
     def with_gradient(self, images: Images) -> tuple[Scores, Images]:
         """Return scores ``(n,)`` and the gradient of each score with respect to its own image."""
 
-        def one(chunk: Images, rng: ImageRng | None) -> torch.Tensor:
+        def one(chunk: Images, rng: ImageRng | None, compared: tuple[Images, ...]) -> torch.Tensor:
             with torch.enable_grad():
                 leaf = chunk.detach().requires_grad_(True)
-                scores = self._plain(leaf, rng)
+                scores = self._plain(leaf, rng, compared)
                 (gradient,) = torch.autograd.grad(scores.sum(), leaf)
             return torch.cat([scores.detach()[:, None], gradient.flatten(1)], dim=1)
 

@@ -1,0 +1,1 @@
+"""Judged images in their published layouts, one per file."""

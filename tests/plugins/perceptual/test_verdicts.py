@@ -1,0 +1,156 @@
+"""Judged sets made by hand, with scores computed by hand; published layouts; attacks on distances."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from harness.api import HarnessError, Unavailable
+from harness.cli import cli
+from harness.registry import installed
+from harness.running.target import MetricTarget
+from harness_perceptual.tables import all_tables
+from harness_perceptual.verdicts import average_precision, ceiling, credit
+
+CPU = torch.device("cpu")
+
+
+def test_credit_is_the_share_of_people_agreed_with() -> None:
+    first, second = np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0])
+    np.testing.assert_allclose(credit(first, second, np.array([0.2, 0.2, 0.2])), [0.8, 0.2, 0.5])
+    np.testing.assert_allclose(ceiling(np.array([0.0, 0.5, 0.8])), [1.0, 0.5, 0.68])
+
+
+def test_average_precision_by_hand() -> None:
+    assert average_precision(np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 0, 0])) == 1
+    assert average_precision(np.array([4.0, 3, 2, 1]), np.array([1.0, 1, 0, 0])) == pytest.approx(0.5)
+    assert average_precision(np.array([1.0, 2, 3]), np.array([1.0, 0, 1])) == pytest.approx(0.5 + 0.5 * 2 / 3)
+    assert np.isnan(average_precision(np.array([1.0, 2]), np.zeros(2)))
+
+
+def patch(file: Path, shade: int) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (16, 16), (shade, shade, shade)).save(file)
+
+
+def verdict(file: Path, share: float) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    np.save(file, np.array([share], dtype=np.float32))
+
+
+def bapps(root: Path) -> Path:
+    """Two families of two forced choices; by MSE alternative 0 is nearer in the first of each."""
+    for family, shares in (("blur", (0.2, 1.0)), ("noise", (0.4, 0.0))):
+        folder = root / "2afc" / "val" / family
+        for number, share in enumerate(shares):
+            patch(folder / "ref" / f"{number}.png", 100)
+            patch(folder / "p0" / f"{number}.png", 110 if number == 0 else 150)
+            patch(folder / "p1" / f"{number}.png", 150 if number == 0 else 110)
+            verdict(folder / "judge" / f"{number}.npy", share)
+        folder = root / "jnd" / "val" / family
+        for number, (shade, share) in enumerate(((101, 1.0), (120, 0.0), (105, 1.0))):
+            patch(folder / "p0" / f"{number}.png", 100)
+            patch(folder / "p1" / f"{number}.png", shade)
+            verdict(folder / "same" / f"{number}.npy", share)
+    return root
+
+
+def test_a_judged_set_in_the_published_layout_gives_the_score_computed_by_hand(tmp_path: Path) -> None:
+    folder, store = bapps(tmp_path / "bapps"), tmp_path / "store"
+    words = [
+        "run",
+        "--track",
+        "perceptual",
+        "--metric",
+        "mse",
+        "--metric",
+        "l2",
+        "--metric",
+        "mae",
+        "--attack",
+        "ifgsm",
+    ]
+    sets = ["--dataset", f"bapps[path={folder},size=16]", "--dataset", f"bapps[path={folder},size=16,test=jnd]"]
+    result = CliRunner().invoke(
+        cli, [*words, *sets, "--workers", "0", "--store", str(store), "--site", str(tmp_path / "site")]
+    )
+    assert "0 failed" in result.output, result.output
+    tables = {t["id"]: t for t in json.loads(next((store / "boards").glob("*.json")).read_text())["tables"]}
+    rows = {row["label"]: row["values"] for row in tables["agreement"]["rows"]}
+    assert rows["harness/mse"]["all"]["value"] == pytest.approx((0.8 + 1.0 + 0.6 + 0.0) / 4)
+    assert rows["harness/mse"]["blur"]["value"] == pytest.approx(0.9)
+    assert rows["people"]["all"]["value"] == pytest.approx((0.2**2 + 0.8**2 + 0.4**2 + 0.6**2) / 2)
+    noticeable = {row["label"]: row["values"] for row in tables["jnd"]["rows"]}
+    assert noticeable["harness/mse"]["map"]["value"] == pytest.approx(1)
+    assert tables["agreement"]["rows"][-1]["label"] == "people"
+
+
+def test_a_patch_without_a_verdict_is_named(tmp_path: Path) -> None:
+    folder = bapps(tmp_path)
+    (folder / "2afc" / "val" / "blur" / "judge" / "1.npy").write_bytes(b"no array")
+    with pytest.raises(HarnessError, match=r"judge/1\.npy holds no share"):
+        installed().one("dataset", f"bapps[path={folder}]").build(CPU)
+    with pytest.raises(Unavailable, match="BAPPS is not on this machine"):
+        installed().one("dataset", "harness/bapps").require()
+
+
+def tid2013(root: Path) -> Path:
+    rng, lines = np.random.default_rng(0), []
+    for source in (1, 2):
+        clean = rng.integers(60, 200, (48, 64, 3), dtype=np.uint8)
+        for folder in ("reference_images", "distorted_images"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(clean).save(root / "reference_images" / f"I0{source}.BMP")
+        for level in range(1, 6):
+            noisy = np.clip(clean + rng.normal(0, 8 * level, clean.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(noisy).save(root / "distorted_images" / f"i0{source}_01_{level}.bmp")
+            lines.append(f"{7 - level}.5 I0{source}_01_{level}.bmp")
+    (root / "mos_with_names.txt").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_opinions_are_read_and_correlated_at_several_sizes(tmp_path: Path) -> None:
+    folder = tid2013(tmp_path / "tid")
+    data = installed().one("dataset", f"tid2013[path={folder},size=32]").build(CPU)
+    assert len(data) == 12
+    assert data.shapes[0] == (32, 43)
+    assert data.columns["mos"][2] == 6.5
+    assert [d.size for d in installed().one("dataset", f"tid2013[path={folder}]").variants()] == [0, 256, 128, 64]
+    words = ["run", "--track", "perceptual", "--metric", "mse", "--metric", "linf", "--attack", "square"]
+    store = tmp_path / "store"
+    sets = ["--dataset", f"tid2013[path={folder}]", "--dataset", f"tid2013[path={folder},size=32]"]
+    run = [*words, *sets, "--workers", "0", "--store", str(store), "--site", str(tmp_path / "s")]
+    result = CliRunner().invoke(cli, run)
+    assert "0 failed" in result.output, result.output
+    tables = {t["id"]: t for t in json.loads(next((store / "boards").glob("*.json")).read_text())["tables"]}
+    best = tables["opinions"]["rows"][0]["values"]
+    assert len(best) == 2
+    assert all(value["value"] > 0.9 for value in best.values())
+    assert "agreement" not in tables
+
+
+def test_a_target_with_a_reference_scores_and_differentiates_pair_by_pair() -> None:
+    images, reference = torch.rand(5, 3, 8, 8), torch.rand(5, 3, 8, 8)
+
+    def mse(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x - y).square().flatten(1).mean(dim=1)
+
+    target = MetricTarget(mse, (0, 1), images=5, differentiable=True, reference=reference, micro_batch=2)
+    leaf = images.clone().requires_grad_(True)
+    scores = target(leaf)
+    torch.testing.assert_close(scores.detach(), mse(images, reference))
+    (gradient,) = torch.autograd.grad(scores.sum(), leaf)
+    torch.testing.assert_close(gradient, 2 * (images - reference) / images[0].numel())
+    twice = target(images.repeat_interleave(2, dim=0))
+    torch.testing.assert_close(twice, mse(images, reference).repeat_interleave(2))
+
+
+def test_no_results_give_no_tables() -> None:
+    class Empty:
+        steps = frozenset[str]()
+
+    assert all_tables(Empty()) == []
