@@ -27,7 +27,7 @@ def distance(context: StepContext) -> StepResult:
         reference = images.load([origin[p] for p in positions]).to(batch.device)
         return {"distance": farther * metric(batch, reference)}
 
-    columns = {name: images.columns.get(name, np.full(len(images), nothing)) for name, nothing in UNKNOWN.items()}
+    columns = {name: _column(images, name) for name in UNKNOWN}
     proxy = [images.proxy] * len(images)
     rows = {"name": list(images.names), "reference": images.columns["reference"], "proxy": proxy, **columns}
     return StepResult(rows={**rows, **context.map(images, measure)})
@@ -51,9 +51,16 @@ def attack(context: StepContext) -> StepResult:
         }
 
     found = context.map(images, measure)
-    columns = {name: images.columns[name] for name in ("reference", "family", "severity")}
-    distorted = np.asarray(images.columns["reference"]) != np.array(images.names)
-    return StepResult(rows={"name": list(images.names), "distorted": distorted, **columns, **found})
+    columns = {name: _column(images, name) for name in ("family", "severity")}
+    reference = np.asarray(images.columns["reference"])
+    distorted = reference != np.array(images.names)
+    return StepResult(
+        rows={"name": list(images.names), "reference": reference, "distorted": distorted, **columns, **found}
+    )
+
+
+def _column(images: ImageSet, name: str) -> np.ndarray:
+    return images.columns.get(name, np.full(len(images), UNKNOWN[name]))
 
 
 def _origins(images: ImageSet) -> list[int]:
