@@ -5,6 +5,7 @@ of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five s
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Literal
 
 import cv2
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from harness.api import ImageDataset, ImageSet, Info, derive_seed, hookimpl
+from harness.api import ContractError, ImageDataset, ImageSet, Info, Unavailable, derive_seed, hookimpl
 
 Array = np.ndarray
 TEST = ("astronaut", "chelsea", "china", "rocket")
@@ -24,7 +25,12 @@ TRAINING_CROPS = 20
 
 
 def photograph(name: str) -> Array:
-    """Return uint8 ``(H, W, 3)``, RGB."""
+    """Return uint8 ``(H, W, 3)``, RGB, of a photograph that ships, or of a file."""
+    if Path(name).is_absolute():
+        found = cv2.imread(name, cv2.IMREAD_COLOR)
+        if found is None:
+            raise ContractError(f"{name} is no readable image")
+        return np.ascontiguousarray(found[..., ::-1])
     if name in ("china", "flower"):
         from sklearn.datasets import load_sample_image
 
@@ -39,13 +45,21 @@ def photograph(name: str) -> Array:
     return np.ascontiguousarray(found[..., :3] if found.ndim == 3 else np.stack([found] * 3, axis=-1))
 
 
+def sources_in(folder: str) -> tuple[str, ...]:
+    """Return the image files of a folder by full path; raises `Unavailable` without any."""
+    found = sorted(f for f in Path(folder).glob("*") if f.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp"))
+    if not found:
+        raise Unavailable(f"{folder} holds no images", "name another folder")
+    return tuple(str(f.resolve()) for f in found)
+
+
 def crops(name: str, size: int, count: int) -> list[Array]:
     """Return `count` squares of `size` px, spread over the photograph shrunk so that they show its content."""
     image = photograph(name)
     scale = 2.2 * size / min(image.shape[:2])
     if scale < 1:
         image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-    rng = np.random.default_rng(derive_seed("crops", name, size))
+    rng = np.random.default_rng(derive_seed("crops", Path(name).name, size))
     corners = [
         (int(rng.integers(0, image.shape[0] - size + 1)), int(rng.integers(0, image.shape[1] - size + 1)))
         for _ in range(count)
@@ -94,13 +108,15 @@ class SeverityLadder(ImageDataset):
     size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
     per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
     severities: tuple[int, ...] = Field(default=SEVERITIES, description="Which of the five severities.")
+    folder: str = Field(default="", description="Take the photographs of this folder instead; then there is no split.")
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the clean crops and their distortions; severity 0 is clean."""
         names, stack, columns = [], [], {"mos": [], "reference": [], "family": [], "severity": []}
-        for source in TEST if self.split == "test" else (*TRAIN, *TEXTURES):
+        own = TEST if self.split == "test" else (*TRAIN, *TEXTURES)
+        for source in sources_in(self.folder) if self.folder else own:
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
-                reference = f"{source}-{position}"
+                reference = f"{Path(source).stem}-{position}"
                 rungs = [("clean", 0), *((family, s) for s in self.severities for family in FAMILIES)]
                 for family, severity in rungs:
                     name = f"{reference}-{family}-{severity}" if severity else reference
@@ -110,7 +126,7 @@ class SeverityLadder(ImageDataset):
                     stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
                     for column, value in zip(columns, (-float(severity), reference, family, severity), strict=True):
                         columns[column].append(value)
-        return _image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
+        return image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
 
 
 class Thumbnails(ImageDataset):
@@ -134,10 +150,11 @@ class Thumbnails(ImageDataset):
                 labels.append(label)
                 classes.append(source.replace("_", " "))
         columns = {"label": labels, "class": classes}
-        return _image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
+        return image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
 
 
-def _image_set(names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str) -> ImageSet:
+def image_set(names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str) -> ImageSet:
+    """Return uint8 ``(N, H, W, 3)`` as images with columns."""
     pixels = torch.from_numpy(stack)
 
     def load(positions: Sequence[int]) -> torch.Tensor:

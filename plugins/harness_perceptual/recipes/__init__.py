@@ -1,0 +1,1 @@
+"""Trainings of distances, one per file."""

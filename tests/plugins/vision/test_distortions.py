@@ -1,0 +1,96 @@
+"""The traditional distortions: nothing at severity 0, more with severity, each image from its own stream."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from harness.cli import cli
+from harness.randomness import ImageRng
+from harness.registry import installed
+from harness_vision.distortions import DISTORTIONS, FAMILIES, distorted
+from harness_vision.distortions.blur import SIGMA
+from harness_vision.distortions.noise import LARGEST, _spectral
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def images() -> torch.Tensor:
+    data = installed().one("dataset", "severity-ladder[severities=[],size=64]").build(CPU)
+    return data.load(list(range(len(data))))
+
+
+@pytest.mark.parametrize("name", list(DISTORTIONS))
+def test_a_distortion_grows_with_severity_and_is_drawn_image_by_image(name: str, images: torch.Tensor) -> None:
+    kept, count = images.clone(), len(images)
+
+    def moved(severity: float) -> torch.Tensor:
+        found = DISTORTIONS[name](images, torch.full((count,), severity), ImageRng(range(count)))
+        assert found.shape == images.shape
+        assert torch.isfinite(found).all()
+        return found.clamp(0, 1)
+
+    change = [float((moved(s) - images).square().mean()) for s in (0.0, 0.3, 1.0)]
+    assert change[0] < 1e-5
+    assert change[0] < change[1] < change[2]
+    assert torch.equal(images, kept)
+    alone = DISTORTIONS[name](images[2:3], torch.ones(1), ImageRng([2])).clamp(0, 1)
+    torch.testing.assert_close(alone, moved(1.0)[2:3], rtol=1e-4, atol=1e-4)
+
+
+def test_noise_has_its_deviation_and_its_spectrum() -> None:
+    grey = torch.full((1, 3, 128, 128), 0.5)
+    for name in ("uniform-white", "gaussian-white", "pink", "blue", "colored"):
+        found = DISTORTIONS[name](grey, torch.tensor([0.2]), ImageRng([0]))
+        assert float((found - grey).std()) == pytest.approx(0.2 * LARGEST, rel=0.05), name
+    for exponent in (-1.0, 0.0, 1.0):
+        drawn = _spectral(
+            torch.randn(8, 1, 256, 256, generator=torch.Generator().manual_seed(0)), torch.full((8,), exponent)
+        )
+        power = torch.fft.rfft(drawn[:, 0, 0]).abs().square().mean(dim=0)
+        whole = torch.fft.fft2(drawn[:, 0]).abs().square().mean(dim=0)
+        low, high = float(whole[0, 4:8].mean()), float(whole[0, 64:68].mean())
+        assert power.isfinite().all()
+        assert np.log(high / low) / np.log(66 / 6) == pytest.approx(exponent, abs=0.25)
+
+
+def test_gaussian_blur_is_that_of_scikit_image(images: torch.Tensor) -> None:
+    from skimage.filters import gaussian
+
+    found = DISTORTIONS["gaussian-blur"](images[:1], torch.tensor([0.4]), ImageRng([0]))[0].permute(1, 2, 0).numpy()
+    expected = gaussian(images[0].permute(1, 2, 0).numpy(), 0.4 * SIGMA, channel_axis=-1, mode="mirror", truncate=3.5)
+    assert np.abs(found - expected).max() < 0.01
+
+
+def test_pairs_are_one_after_the_other(images: torch.Tensor) -> None:
+    severity, count = torch.full((len(images), 2), 0.5), len(images)
+    found = distorted(images, ["lightness", "jpeg"], severity, ImageRng(range(count)))
+    rng = ImageRng(range(count))
+    first = DISTORTIONS["lightness"](images, severity[:, 0], rng).clamp(0, 1)
+    torch.testing.assert_close(found, DISTORTIONS["jpeg"](first, severity[:, 1], rng).clamp(0, 1))
+    assert sum(len(family) for family in FAMILIES.values()) == len(DISTORTIONS) == 20
+
+
+def test_pairs_of_known_order_come_as_judged_choices() -> None:
+    data = installed().one("dataset", "distorted-pairs[size=32,per_photograph=3]").build(CPU)
+    assert len(data) == 3 * 4 * 3
+    groups = data.columns["group"].reshape(-1, 3)
+    assert (groups[:, 0] == "").all()
+    assert (groups[:, 1] == groups[:, 2]).all()
+    images = data.load(list(range(len(data)))).view(-1, 3, 3, 32, 32)
+    mild, strong = ((images[:, i] - images[:, 0]).square().flatten(1).mean(dim=1) for i in (1, 2))
+    assert float((mild < strong).float().mean()) > 0.8
+    assert "not human" in data.proxy
+
+
+def test_contact_sheets_are_written(tmp_path: Path) -> None:
+    words = ["perceptual", "distortions", "--out", str(tmp_path), "--images", "2"]
+    result = CliRunner().invoke(cli, [*words, "--dataset", "harness/severity-ladder[severities=[],size=32]"])
+    assert result.exit_code == 0, result.output
+    assert {f.stem for f in tmp_path.glob("*.png")} == set(DISTORTIONS)
+    with Image.open(tmp_path / "jpeg.png") as sheet:
+        assert sheet.size == (2 * 36, 6 * 36)
