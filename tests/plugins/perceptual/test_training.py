@@ -1,0 +1,68 @@
+"""Training of LPIPS: what is learnt in each variant, non-negative weights, and the metric that takes them."""
+
+import json
+from pathlib import Path
+
+import torch
+from click.testing import CliRunner
+from safetensors.torch import load_file
+
+from harness.cli import cli
+from harness.registry import installed
+from harness_perceptual.recipes.lpips import Choices, RankingNet
+from harness_vision.lpips import untrained
+
+CPU = torch.device("cpu")
+PAIRS = "harness/distorted-pairs[per_photograph=4,size=32]"
+
+
+def train(out: Path, *words: str) -> dict:
+    sets = ["--train", PAIRS, "--test", "harness/distorted-pairs[per_photograph=2,size=32]"]
+    run = [
+        "train",
+        "lpips",
+        "--net",
+        "embedded",
+        *sets,
+        "--epochs",
+        "2",
+        "--decay-epochs",
+        "1",
+        "--learning-rate",
+        "0.01",
+    ]
+    result = CliRunner().invoke(cli, [*run, "--out", str(out), "--json", *words])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.output)["card"]
+
+
+def test_scratch_learns_backbone_and_weights_and_the_metric_takes_them(tmp_path: Path) -> None:
+    card = train(tmp_path, "--variant", "scratch")
+    weights = load_file(tmp_path / "lpips.safetensors")
+    start = untrained("embedded").state_dict()
+    assert all(float(weights[f"weights.{i}"].min()) >= 0 for i in range(3))
+    assert not torch.equal(weights["backbone.stages.0.0.weight"], start["backbone.stages.0.0.weight"])
+    assert {"2afc_before", "2afc_train", "2afc_test", "2afc_people", "zero_weights_0"} <= set(card)
+    assert card["choices"] == 16
+    metric = installed().one("metric", f"lpips[net=embedded,variant=scratch,weights={tmp_path / 'lpips.safetensors'}]")
+    images = torch.rand(2, 3, 32, 32)
+    assert metric.build(CPU)(images, images).tolist() == [0, 0]
+
+
+def test_lin_leaves_the_backbone_as_it_was(tmp_path: Path) -> None:
+    train(tmp_path, "--variant", "lin")
+    weights, start = load_file(tmp_path / "lpips.safetensors"), untrained("embedded").state_dict()
+    for name, tensor in start.items():
+        same = torch.equal(weights[name], tensor)
+        assert same == name.startswith("backbone."), name
+
+
+def test_choices_are_triplets_and_the_ranking_sees_which_is_nearer() -> None:
+    choices = Choices(installed().one("dataset", PAIRS).build(CPU))
+    assert len(choices) == 16
+    reference, first, second = choices.load([0, 5], CPU)
+    nearer = (first - reference).square().flatten(1).mean(dim=1) < (second - reference).square().flatten(1).mean(dim=1)
+    assert nearer.all()
+    assert choices.judge.tolist() == [0.0] * 16
+    logits = RankingNet()(torch.tensor([0.1, 0.9]), torch.tensor([0.9, 0.1]))
+    assert logits.shape == (2,)
