@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 from harness.cli import cli
 from harness.errors import UsageError
 
-WORDS = ["run", "--track", "perceptual", "--metric", "mse", "--limit", "6", "--workers", "0", "--device", "cpu"]
+ONE = ["--dataset", "harness/severity-ladder[size=192]", "--metric", "mse", "--attack", "square"]
+WORDS = ["run", "--track", "perceptual", *ONE, "--limit", "6", "--workers", "0", "--device", "cpu"]
 
 
 def call(folder: Path, *words: str, raises: type[BaseException] | None = None) -> Result:
