@@ -1,5 +1,6 @@
 """Every command on a small store: for people, and with --json for machines."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -56,8 +57,7 @@ def test_results_export(folder: Path, form: str, tmp_path: Path) -> None:
     elif form == "json":
         rows = json.loads(path.read_text())
     else:
-        names, *lines = path.read_text().splitlines()
-        rows = [dict(zip(names.split(","), line.split(","), strict=True)) for line in lines]
+        rows = list(csv.DictReader(path.read_text().splitlines()))
     assert len(rows) == 6
     assert {row["metric"] for row in rows} == {"harness/mse"}
 
