@@ -1,6 +1,7 @@
 """Tables of the track: protected models by leakage, what defenses cost, and which metric ranks models as people do."""
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 import numpy as np
 
@@ -33,14 +34,11 @@ def all_tables(query: Query) -> list[Table]:
     rows, sets = _leakage(query), _sets(query)
     judged, who = recognised(query)
     studies = list(_studies(rows, sets, judged, who))
-    found = [_ranking(rows, sets, judged, who), *_cost(query)]
+    main, *others = _rankings(rows, sets, judged, who)
+    found = [main]
     if studies:
-        found += [
-            agreement_table(studies),
-            *(matrix_table(s) for s in studies),
-            *(comparison_table(s) for s in studies),
-        ]
-    return [*found, _wins(rows)]
+        found += [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
+    return [*found, *_cost(query), *others, _wins(rows)]
 
 
 def all_studies(query: Query) -> list[Study]:
@@ -98,58 +96,63 @@ def _studies(rows: Columns, sets: Columns, judged: Columns, who: str) -> Iterato
                 yield study
 
 
-def _ranking(rows: Columns, sets: Columns, judged: Columns, who: str) -> Table:
-    metrics, attacks, several = (
-        np.unique(rows["metric"]),
-        np.unique(rows["attack"]),
-        len(np.unique(rows["dataset"])) > 1,
-    )
+def _rankings(rows: Columns, sets: Columns, judged: Columns, who: str) -> list[Table]:
+    """Return one table per attack, the attack that most protected models met first."""
+    names, counts = np.unique(rows["attack"][_first_of_each(rows)], return_counts=True)
+    attacks = [str(name) for name in names[np.argsort(-counts, kind="stable")]]
+    found = []
+    for number, attack in enumerate(attacks):
+        parts = [_where(table, attack=attack) if len(table) else table for table in (rows, sets, judged)]
+        found.append(_ranking(*parts, who, attack, "models" if number == 0 else f"models-{_slug(attack)}"))
+    return found
+
+
+def _first_of_each(rows: Columns) -> np.ndarray:
+    """Return one row of each protected model and attack."""
+    both = np.array([f"{entry} {attack}" for entry, attack in zip(rows["entry"], rows["attack"], strict=True)])
+    return np.unique(both, return_index=True)[1]
+
+
+def _slug(attack: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in attack.partition("/")[2].lower()).strip("-")
+
+
+def _ranking(rows: Columns, sets: Columns, judged: Columns, who: str, attack: str, id: str) -> Table:
     columns: list[ColumnSpec] = []
-    values: dict[str, dict[str, Value]] = {str(entry): {} for entry in np.unique(rows["entry"])}
+    entries = [str(entry) for entry in np.unique(rows["entry"])]
+    values: dict[str, dict[str, Value]] = {entry: {} for entry in entries}
+
+    def add(column: ColumnSpec, numbers: Columns) -> None:
+        columns.append(column)
+        for entry in entries:
+            values[entry][column.key] = mean_value(numbers["score"][numbers["entry"] == entry])
+
     for table in (rows, sets):
-        for metric in np.unique(table["metric"]):
-            sign = int(table["closeness"][table["metric"] == metric][0])
-            for attack in attacks:
-                key = f"{metric} {attack}"
-                columns.append(
-                    ColumnSpec(
-                        key=key,
-                        label=f"{metric.partition('/')[2]}, {attack.partition('/')[2]}",
-                        description=f"Mean {metric} between reconstruction by {attack} and private image.",
-                        better="lower" if sign > 0 else "higher",
-                    )
-                )
-                here = _where(table, metric=metric, attack=attack)
-                for entry in values:
-                    values[entry][key] = mean_value(here["score"][here["entry"] == entry])
+        for metric in sorted(map(str, np.unique(table["metric"])), key=lambda m: (m != FIRST, m)):
+            here = _where(table, metric=metric)
+            text = f"Mean {metric} between reconstruction and private image."
+            better: Literal["lower", "higher"] = "lower" if int(here["closeness"][0]) > 0 else "higher"
+            add(ColumnSpec(key=metric, label=metric.partition("/")[2], description=text, better=better), here)
     if judged:
-        for attack in attacks:
-            key = f"recognised {attack}"
-            description = f"Share of reconstructions by {attack} that are recognised; {who}."
-            label = f"recognised, {attack.partition('/')[2]}"
-            columns.append(ColumnSpec(key=key, label=label, description=description, better="lower"))
-            here = _where(judged, attack=attack)
-            for entry in values:
-                values[entry][key] = mean_value(here["score"][here["entry"] == entry])
-    fullest = max(attacks, key=lambda a: len(np.unique(rows["entry"][rows["attack"] == a])))
-    by = f"{FIRST if FIRST in metrics else metrics[0]} {fullest}"
-    first = next(column for column in columns if column.key == by)
+        text = f"Share of reconstructions that are recognised; {who}."
+        add(ColumnSpec(key="recognised", label="recognised", description=text, better="lower"), judged)
+    first = columns[0]
     direction = 1 if first.better == "lower" else -1
 
     def place(entry: str) -> float:
-        value = values[entry][by].value
+        value = values[entry][first.key].value
         return np.inf if value is None else direction * value
 
+    several = " Data sets are pooled." if len(np.unique(rows["dataset"])) > 1 else ""
     return Table(
-        id="models",
-        title="Protected models by leakage",
+        id=id,
+        title=f"Protected models by leakage, {attack.partition('/')[2]}",
         caption="A row is a classifier with a defense of the gradient or of the images; the less close a "
-        "reconstruction comes, the better. n is the number of private images."
-        + (" Data sets are pooled." if several else ""),
+        f"reconstruction by {attack} comes, the better. n is the number of private images.{several}",
         entry="protected model",
         columns=tuple(columns),
-        rows=tuple(Row(label=entry, values=values[entry]) for entry in sorted(values, key=place)),
-        ranked_by=by,
+        rows=tuple(Row(label=entry, values=values[entry]) for entry in sorted(entries, key=place)),
+        ranked_by=first.key,
     )
 
 
@@ -159,12 +162,7 @@ def _cost(query: Query) -> list[Table]:
         return []
     rows = query('SELECT dataset, model, defense, name, CAST("right" AS DOUBLE) AS "right" FROM train')
     place = np.array([f"{d} {m}" for d, m in zip(rows["dataset"], rows["model"], strict=True)])
-    (
-        defenses,
-        conditions,
-        _,
-    ) = (labels := cube(rows["defense"], place, rows["name"], rows["right"]))
-    right = labels[2]
+    defenses, conditions, right = cube(rows["defense"], place, rows["name"], rows["right"])
     columns = [
         ColumnSpec(
             key="accuracy", label="test accuracy", description="Over models and held-out images.", better="higher"
