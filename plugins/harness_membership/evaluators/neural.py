@@ -22,6 +22,7 @@ from harness.api import (
     hookimpl,
     seeded_init,
 )
+from harness_membership.attack_training import LearntEvaluator
 
 
 class AttackNet(nn.Module):
@@ -42,7 +43,7 @@ def _layers(*widths: int) -> nn.Sequential:
     return nn.Sequential(*(m for i, o in pairwise(widths) for m in (nn.Linear(i, o), nn.ReLU())))
 
 
-class Neural(MembershipEvaluator):
+class Neural(LearntEvaluator):
     """Predicts membership with a neural network trained on shadow outputs and labels."""
 
     info = Info(
@@ -55,11 +56,7 @@ class Neural(MembershipEvaluator):
             url="https://arxiv.org/abs/1807.05852",
         ),
     )
-    epochs: int = Field(default=30, ge=1, le=10_000, description="Of training.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Of Adam.")
-    batch_size: int = Field(default=128, ge=1, description="Rows per training step.")
     width: int = Field(default=1024, ge=8, le=8192, description="Of the first layer; the others follow.")
-    seed: int = Field(default=0, ge=0, description="Of initialisation and order.")
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""
@@ -68,23 +65,11 @@ class Neural(MembershipEvaluator):
             rng = generator(self.seed)
             with torch.enable_grad(), seeded_init(rng):
                 network = AttackNet(query.shadow_outputs.shape[1], self.width).to(device)
-                self._train(network, query, rng)
+                self.learn(network, (query.shadow_outputs, query.shadow_labels), query.shadow_member, rng)
             with torch.no_grad():
                 return network(query.target_outputs, query.target_labels)
 
         return infer
-
-    def _train(self, network: nn.Module, query: MembershipQuery, rng: torch.Generator) -> None:
-        optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
-        truth = query.shadow_member.float()
-        for _ in range(self.epochs):
-            order = torch.randperm(len(truth), generator=rng).to(truth.device)
-            for batch in order.split(self.batch_size):
-                logits = network(query.shadow_outputs[batch], query.shadow_labels[batch])
-                loss = F.binary_cross_entropy_with_logits(logits, truth[batch])
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
 
 
 @hookimpl

@@ -15,7 +15,6 @@ from harness.api import (
     Evidence,
     InferMembership,
     Info,
-    LastLayerGradients,
     MembershipEvaluator,
     MembershipQuery,
     Paper,
@@ -24,6 +23,7 @@ from harness.api import (
     hookimpl,
     seeded_init,
 )
+from harness_membership.attack_training import LearntEvaluator
 from harness_membership.likelihood import log_odds
 
 FILTERS = 32
@@ -47,7 +47,7 @@ class WhiteBoxNet(nn.Module):
         return self.joined(torch.cat([self.gradient(gradient), self.outputs(seen)], dim=1))[:, 0]
 
 
-class WhiteBox(MembershipEvaluator):
+class WhiteBox(LearntEvaluator):
     """Predicts membership from last-layer gradients, outputs and labels, with a network trained on a shadow model."""
 
     info = Info(
@@ -61,11 +61,7 @@ class WhiteBox(MembershipEvaluator):
         ),
     )
     reads = frozenset[Evidence]({"gradients"})
-    epochs: int = Field(default=30, ge=1, le=10_000, description="Of training.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Of Adam.")
-    batch_size: int = Field(default=128, ge=1, description="Rows per training step.")
     width: int = Field(default=256, ge=8, le=8192, description="Of the first layer of each branch.")
-    seed: int = Field(default=0, ge=0, description="Of initialisation and order.")
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""
@@ -76,26 +72,14 @@ class WhiteBox(MembershipEvaluator):
             rng, seen = generator(self.seed), query.gradients
             with torch.enable_grad(), seeded_init(rng):
                 network = WhiteBoxNet(seen.shadow_error.shape[1], seen.shadow_features.shape[1], self.width).to(device)
-                self._train(network, query, seen, rng)
+                self.learn(
+                    network, (seen.shadow_error, seen.shadow_features, query.shadow_labels), query.shadow_member, rng
+                )
             with torch.no_grad():
                 parts = (seen.target_error, seen.target_features, query.target_labels)
                 return torch.cat([network(*rows) for rows in zip(*(p.split(4096) for p in parts), strict=True)])
 
         return infer
-
-    def _train(
-        self, network: nn.Module, query: MembershipQuery, seen: LastLayerGradients, rng: torch.Generator
-    ) -> None:
-        optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
-        truth = query.shadow_member.float()
-        for _ in range(self.epochs):
-            order = torch.randperm(len(truth), generator=rng).to(truth.device)
-            for batch in order.split(self.batch_size):
-                logits = network(seen.shadow_error[batch], seen.shadow_features[batch], query.shadow_labels[batch])
-                loss = F.binary_cross_entropy_with_logits(logits, truth[batch])
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
 
 
 @hookimpl
