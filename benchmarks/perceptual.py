@@ -1,4 +1,4 @@
-"""Full-reference metrics against the libraries that have them, on one batch in one process; randomly initialised LPIPS."""
+"""Full-reference metrics against the libraries that have them, on one batch in one process."""
 
 import warnings
 from collections.abc import Callable
