@@ -7,16 +7,19 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from harness.api import ImageDataset, ImageRng, ImageSet, Info, derive_seed, hookimpl
+from harness.api import ImageDataset, ImageRng, Images, ImageSet, Info, derive_seed, hookimpl
 from harness_embedded.photographs import TEST, TEXTURES, TRAIN, crops, image_set, sources_in
-from harness_vision.distortions import DISTORTIONS, FAMILIES, distorted
+from harness_vision.distortions import DISTORTIONS, distorted
+
+MILD, STRONG = (0.05, 0.25), (0.45, 1.0)
+"""Severities of the two alternatives."""
 
 
 class DistortedPairs(ImageDataset):
-    """Forced choices of known order: a crop, and the same two distortions of it, twice as strong in the second.
+    """Forced choices between a crop distorted mildly in two ways and the same crop distorted strongly in two others.
 
-    The distortions are two of the traditional ones of Zhang et al. (CVPR 2018, table 2), one after the other, as they
-    compose them; both alternatives draw the same randomness. The right answer is a proxy.
+    The distortions are the traditional ones of Zhang et al. (CVPR 2018, table 2), one after the other in pairs, as they
+    compose them. That the milder one is nearer is a proxy: severities of different distortions are not comparable.
     """
 
     info = Info(id="harness/distorted-pairs", version="1")
@@ -32,23 +35,11 @@ class DistortedPairs(ImageDataset):
         clean = [crop for source in sources for crop in crops(source, self.size, self.per_photograph)]
         groups = [f"{Path(source).stem}-{i}" for source in sources for i in range(self.per_photograph)]
         images = torch.from_numpy(np.stack(clean)).permute(0, 3, 1, 2).float().div(255)
-        names = sorted(DISTORTIONS)
-        seeds = [derive_seed("distorted-pairs", group, self.size) for group in groups]
-        drawn = [np.random.default_rng(seed).choice(len(names), 2, replace=False) for seed in seeds]
-        severity = ImageRng(seeds).uniform(2) * 0.4 + 0.1
-        mild, strong = images.clone(), images.clone()
-        for chosen in {tuple(pair) for pair in drawn}:
-            rows = [i for i, pair in enumerate(drawn) if tuple(pair) == chosen]
-            pair = [names[i] for i in chosen]
-            streams = [seeds[i] for i in rows]
-            mild[rows] = distorted(images[rows], pair, severity[rows], ImageRng(streams))
-            strong[rows] = distorted(images[rows], pair, 2 * severity[rows], ImageRng(streams))
+        mild, strong = (self._distorted(images, groups, strength) for strength in (MILD, STRONG))
         stack = torch.stack([images, mild, strong], dim=1).flatten(0, 1).mul(255).round().byte()
-        families = {name: family for family, members in FAMILIES.items() for name in members}
-        family = ["+".join(sorted({families[names[i]] for i in pair})) for pair in drawn]
         columns = {
             "reference": [group for group in groups for _ in range(3)],
-            "family": [f for f in family for _ in range(3)],
+            "family": ["traditional"] * (3 * len(groups)),
             "group": [name for group in groups for name in ("", group, group)],
             "choice": [-1, 0, 1] * len(groups),
             "judge": [float("nan"), 0.0, 0.0] * len(groups),
@@ -56,6 +47,19 @@ class DistortedPairs(ImageDataset):
         found = [f"{group}{end}" for group in groups for end in ("", "-mild", "-strong")]
         proxy = "the order of strengths, not human judgements"
         return image_set(found, stack.permute(0, 2, 3, 1).contiguous().numpy(), columns, proxy)
+
+    def _distorted(self, images: Images, groups: list[str], strength: tuple[float, float]) -> Images:
+        """Return every image after two distortions of its own, with severities drawn between the two strengths."""
+        seeds = [derive_seed("distorted-pairs", group, self.size, *strength) for group in groups]
+        names, (low, high) = sorted(DISTORTIONS), strength
+        drawn = [tuple(np.random.default_rng(seed).choice(len(names), 2, replace=False).tolist()) for seed in seeds]
+        severity = low + (high - low) * ImageRng(seeds).uniform(2)
+        out = images.clone()
+        for pair in sorted(set(drawn)):
+            rows = [i for i, chosen in enumerate(drawn) if chosen == pair]
+            streams = ImageRng([seeds[i] for i in rows])
+            out[rows] = distorted(images[rows], [names[i] for i in pair], severity[rows], streams)
+        return out
 
 
 @hookimpl

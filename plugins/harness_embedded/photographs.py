@@ -108,13 +108,15 @@ class SeverityLadder(ImageDataset):
     size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
     per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
     severities: tuple[int, ...] = Field(default=SEVERITIES, description="Which of the five severities.")
-    folder: str = Field(default="", description="Take the photographs of this folder instead; then there is no split.")
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the photographs: names of those that ship, or full paths."""
+        return TEST if self.split == "test" else (*TRAIN, *TEXTURES)
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the clean crops and their distortions; severity 0 is clean."""
         names, stack, columns = [], [], {"mos": [], "reference": [], "family": [], "severity": []}
-        own = TEST if self.split == "test" else (*TRAIN, *TEXTURES)
-        for source in sources_in(self.folder) if self.folder else own:
+        for source in self.sources():
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
                 reference = f"{Path(source).stem}-{position}"
                 rungs = [("clean", 0), *((family, s) for s in self.severities for family in FAMILIES)]

@@ -22,6 +22,8 @@ from harness_vision.weights import weights_in
 
 WIDTH, EPS = 32, 0.01
 SCORED = 100
+DRAWN = 20
+"""Choices that are drawn for each reference of a ladder."""
 
 
 class RankingNet(nn.Module):
@@ -38,18 +40,20 @@ class RankingNet(nn.Module):
 
 
 class Choices:
-    """The forced choices of an image set: positions of reference and alternatives, and how people chose."""
+    """The forced choices of an image set: positions of reference and alternatives, and how people chose.
+
+    On a ladder, whose images nobody chose between, they are drawn: two severities of any distortions of one reference,
+    of which the smaller is taken to be nearer.
+    """
 
     def __init__(self, images: ImageSet) -> None:
         self._images = images
-        group, choice = np.asarray(images.columns["group"]).astype(str), np.asarray(images.columns["choice"])
         place = {name: i for i, name in enumerate(images.names)}
-        asked = np.flatnonzero(group != "")
-        order = asked[np.lexsort((choice[asked], group[asked]))]
-        first, second = order[0::2], order[1::2]
-        origin = [place[str(images.columns["reference"][i])] for i in first]
-        self.rows = np.stack([origin, first, second], axis=1)
-        self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first]
+        origins = np.array([place[str(name)] for name in images.columns["reference"]])
+        judged = "group" in images.columns
+        first, second = _judged(images) if judged else _drawn(origins, np.asarray(images.columns["severity"]))
+        self.rows = np.stack([origins[first], first, second], axis=1)
+        self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first] if judged else np.zeros(len(first))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -69,6 +73,26 @@ class Choices:
             distances.append(torch.stack(pair, dim=1).cpu())
         found = torch.cat(distances).numpy()
         return float(credit(found[:, 0], found[:, 1], self.judge).mean())
+
+
+def _judged(images: ImageSet) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of alternatives 0 and 1 of every choice."""
+    group, choice = np.asarray(images.columns["group"]).astype(str), np.asarray(images.columns["choice"])
+    asked = np.flatnonzero(group != "")
+    order = asked[np.lexsort((choice[asked], group[asked]))]
+    return order[0::2], order[1::2]
+
+
+def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of a milder and a stronger image of one reference, `DRAWN` pairs for each."""
+    rng, first, second = np.random.default_rng(0), [], []
+    for origin in np.unique(origins):
+        mine = np.flatnonzero((origins == origin) & (severity > 0))
+        pairs = np.array([(i, j) for i in mine for j in mine if severity[i] < severity[j]])
+        chosen = pairs[rng.choice(len(pairs), min(DRAWN, len(pairs)), replace=False)]
+        first.append(chosen[:, 0])
+        second.append(chosen[:, 1])
+    return np.concatenate(first), np.concatenate(second)
 
 
 class LpipsRecipe(Recipe):
