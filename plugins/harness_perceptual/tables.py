@@ -70,7 +70,9 @@ def _judged(rows: Columns) -> dict[str, np.ndarray]:
     mine = np.flatnonzero(rows["group"].astype(str) != "")
     key = _joined(rows, ("metric", "dataset", "group"), mine)
     order = np.lexsort((rows["choice"][mine], key))
-    first, second = mine[order][0::2], mine[order][1::2]
+    mine, key = mine[order], key[order]
+    both = key[1:] == key[:-1]
+    first, second = mine[:-1][both], mine[1:][both]
     return _lines(rows, _joined(rows, ("dataset", "group"), first), first, second, rows["judge"][first])
 
 

@@ -80,7 +80,8 @@ def _judged(images: ImageSet) -> tuple[np.ndarray, np.ndarray]:
     group, choice = np.asarray(images.columns["group"]).astype(str), np.asarray(images.columns["choice"])
     asked = np.flatnonzero(group != "")
     order = asked[np.lexsort((choice[asked], group[asked]))]
-    return order[0::2], order[1::2]
+    both = group[order][1:] == group[order][:-1]
+    return order[:-1][both], order[1:][both]
 
 
 def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

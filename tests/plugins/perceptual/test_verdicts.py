@@ -154,3 +154,13 @@ def test_no_results_give_no_tables() -> None:
         steps = frozenset[str]()
 
     assert all_tables(Empty()) == []
+
+
+def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    one = ["--dataset", "distorted-pairs[size=32,per_photograph=2]", "--metric", "mse", "--attack", "square"]
+    run = ["run", "--track", "perceptual", *one, "--limit", "5", "--workers", "0", "--store", str(store)]
+    result = CliRunner().invoke(cli, [*run, "--site", str(tmp_path / "site")])
+    assert result.exit_code == 0, result.output
+    table = json.loads(next((store / "boards").glob("*.json")).read_text())["tables"][0]
+    assert table["rows"][0]["values"]["all"]["n"] == 1
