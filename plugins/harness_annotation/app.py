@@ -99,7 +99,7 @@ class Pages:
         form = await self._checked(request)
         try:
             self._book.vote(int(str(form.get("item"))), self._annotator(request), str(form.get("answer")))
-        except (ValueError, UsageError) as error:
+        except (ValueError, OverflowError, UsageError) as error:
             raise HTTPException(400, str(error)) from error
         return self._redirect("/judge")
 

@@ -49,17 +49,24 @@ class Study:
     who: str
 
     @classmethod
-    def of(cls, dataset: str, attack: str, rows: Columns, sets: Columns, votes: Columns, who: str) -> Study | None:
-        """Return the study of long rows, or None with fewer than `FEWEST` models."""
+    def of(cls, dataset: str, attack: str, rows: Columns, sets: Columns, votes: Columns) -> Study | None:
+        """Return the study of long rows, or None with fewer than `FEWEST` models.
+
+        Images that were not judged on every one of the models are left out.
+        """
         models, names = np.intersect1d(rows["entry"], votes["entry"]), np.intersect1d(rows["name"], votes["name"])
-        if len(models) < FEWEST or len(names) < 2:
+        if len(models) < FEWEST:
+            return None
+        people = _grid(votes, np.ones(len(votes["entry"]), dtype=bool), models, names)
+        judged = ~np.isnan(people).any(axis=0)
+        names, people = names[judged], people[:, judged]
+        if len(names) < 2:
             return None
         scores = {str(m): _grid(rows, rows["metric"] == m, models, names) for m in np.unique(rows["metric"])}
         for metric in np.unique(sets["metric"]):
             scores[str(metric)] = _grid(sets, sets["metric"] == metric, models, None)
-        people = _grid(votes, np.ones(len(votes["entry"]), dtype=bool), models, names)
         whole = {m: grid for m, grid in scores.items() if not np.isnan(grid).any()}
-        return None if np.isnan(people).any() else cls(dataset, attack, tuple(map(str, models)), whole, people, who)
+        return cls(dataset, attack, tuple(map(str, models)), whole, people, str(votes["who"][0]))
 
     @property
     def place(self) -> str:
@@ -128,19 +135,19 @@ def agreement_table(studies: Sequence[Study]) -> Table:
         )
         for metric in sorted({m for s in studies for m in s.scores})
     ]
-    first = columns[0].key
+    first, who = columns[0].key, "; ".join(sorted({s.who for s in studies}))
     rows.sort(key=lambda row: -(row.values[first].value or 0))
     return Table(
         id="agreement",
         title="Which metric ranks models as people do",
         caption="Absolute rank correlation between the leakage of protected models by a metric and the share of their "
-        f"reconstructions that are recognised ({studies[0].who}). n is the number of models; intervals by resampling "
-        "private images, which a metric of whole sets does not take part in.",
+        f"reconstructions that are recognised ({who}). n is the number of models; intervals by resampling private "
+        "images, which a metric of whole sets does not take part in.",
         entry="metric",
         columns=tuple(columns),
         rows=tuple(rows),
         ranked_by=first,
-        note=studies[0].who if "proxy" in studies[0].who else "",
+        note=next((s.who for s in studies if "proxy" in s.who), ""),
     )
 
 

@@ -37,11 +37,12 @@ def export(store: Path, out: Path, assets: Path | None) -> None:
 
     if assets is not None:
         add_assets(assets)
-    rows, who = recognised(query(store, TRACK))
+    rows = recognised(query(store, TRACK))
     judged = verdicts(rows) if rows else {}
     count = write(out, rebuilt_in(store), judged)
+    who = "; ".join(sorted(set(rows["who"]))) if rows else "nobody was asked"
     share = sum(judged.values()) / max(1, len(judged))
-    console.say(f"{count} reconstructions in {out}; {share:.0%} recognised ({who or 'nobody was asked'})")
+    console.say(f"{count} reconstructions in {out}; {share:.0%} recognised ({who})")
 
 
 @reconstruction.command()

@@ -32,9 +32,9 @@ def all_tables(query: Query) -> list[Table]:
     if "leakage" not in query.steps:
         return []
     rows, sets = _leakage(query), _sets(query)
-    judged, who = recognised(query)
-    studies = list(_studies(rows, sets, judged, who))
-    main, *others = _rankings(rows, sets, judged, who)
+    judged = recognised(query)
+    studies = list(_studies(rows, sets, judged))
+    main, *others = _rankings(rows, sets, judged)
     found = [main]
     if studies:
         found += [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
@@ -45,8 +45,7 @@ def all_studies(query: Query) -> list[Study]:
     """Return one study per data set and attack that enough models met."""
     if "leakage" not in query.steps:
         return []
-    judged, who = recognised(query)
-    return list(_studies(_leakage(query), _sets(query), judged, who))
+    return list(_studies(_leakage(query), _sets(query), recognised(query)))
 
 
 def _leakage(query: Query) -> dict[str, np.ndarray]:
@@ -65,15 +64,31 @@ def _sets(query: Query) -> dict[str, np.ndarray]:
     return _named(query(f"SELECT {CELL}, metric, score, closeness FROM distribution"))
 
 
-def recognised(query: Query) -> tuple[Columns, str]:
-    """Return per reconstruction whether it was recognised, by people where they were asked, else by the judge."""
-    if "external" in query.steps:
-        columns = query("SELECT * FROM external LIMIT 0")
-        if {"recognised", "attack", "model", "defense"} <= set(columns):
-            return _named(query(f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score FROM external")), PEOPLE
-    if "recognise" not in query.steps:
-        return {}, ""
-    return _named(query(f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score FROM recognise")), PROXY
+def recognised(query: Query) -> Columns:
+    """Return per reconstruction whether it was recognised, and ``who`` says so.
+
+    People decide on every data set and attack they were asked about, the judge on the others. Empty without either.
+    """
+    people, judge = _people(query), {}
+    if "recognise" in query.steps:
+        judge = _verdicts(query, "recognise", PROXY)
+    if not people or not judge:
+        return people or judge
+    asked = {*zip(people["dataset"], people["attack"], strict=True)}
+    left = np.array([pair not in asked for pair in zip(judge["dataset"], judge["attack"], strict=True)])
+    return {name: np.concatenate([people[name], judge[name][left]]) for name in judge}
+
+
+def _people(query: Query) -> Columns:
+    if "external" not in query.steps:
+        return {}
+    columns = set(query("SELECT * FROM external LIMIT 0"))
+    return _verdicts(query, "external", PEOPLE) if {"recognised", "attack", "model", "defense"} <= columns else {}
+
+
+def _verdicts(query: Query, view: str, who: str) -> dict[str, np.ndarray]:
+    rows = _named(query(f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score FROM {view}"))
+    return {**rows, "who": np.full(len(rows["entry"]), who)}
 
 
 def _where(rows: Columns, **wanted: str) -> dict[str, np.ndarray]:
@@ -83,7 +98,7 @@ def _where(rows: Columns, **wanted: str) -> dict[str, np.ndarray]:
     return {name: values[mask] for name, values in rows.items()}
 
 
-def _studies(rows: Columns, sets: Columns, judged: Columns, who: str) -> Iterator[Study]:
+def _studies(rows: Columns, sets: Columns, judged: Columns) -> Iterator[Study]:
     """Yield one study per data set and attack that enough models met."""
     if not judged:
         return
@@ -91,19 +106,19 @@ def _studies(rows: Columns, sets: Columns, judged: Columns, who: str) -> Iterato
         for attack in np.unique(rows["attack"]):
             here = {"dataset": str(dataset), "attack": str(attack)}
             one, many, votes = (_where(table, **here) for table in (rows, sets, judged))
-            study = Study.of(str(dataset), str(attack), one, many, votes, who)
+            study = Study.of(str(dataset), str(attack), one, many, votes)
             if study is not None:
                 yield study
 
 
-def _rankings(rows: Columns, sets: Columns, judged: Columns, who: str) -> list[Table]:
+def _rankings(rows: Columns, sets: Columns, judged: Columns) -> list[Table]:
     """Return one table per attack, the attack that most protected models met first."""
     names, counts = np.unique(rows["attack"][_first_of_each(rows)], return_counts=True)
     attacks = [str(name) for name in names[np.argsort(-counts, kind="stable")]]
     found = []
     for number, attack in enumerate(attacks):
         parts = [_where(table, attack=attack) if len(table) else table for table in (rows, sets, judged)]
-        found.append(_ranking(*parts, who, attack, "models" if number == 0 else f"models-{_slug(attack)}"))
+        found.append(_ranking(*parts, attack, "models" if number == 0 else f"models-{_slug(attack)}"))
     return found
 
 
@@ -117,7 +132,7 @@ def _slug(attack: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in attack.partition("/")[2].lower()).strip("-")
 
 
-def _ranking(rows: Columns, sets: Columns, judged: Columns, who: str, attack: str, id: str) -> Table:
+def _ranking(rows: Columns, sets: Columns, judged: Columns, attack: str, id: str) -> Table:
     columns: list[ColumnSpec] = []
     entries = [str(entry) for entry in np.unique(rows["entry"])]
     values: dict[str, dict[str, Value]] = {entry: {} for entry in entries}
@@ -134,7 +149,7 @@ def _ranking(rows: Columns, sets: Columns, judged: Columns, who: str, attack: st
             better: Literal["lower", "higher"] = "lower" if int(here["closeness"][0]) > 0 else "higher"
             add(ColumnSpec(key=metric, label=metric.partition("/")[2], description=text, better=better), here)
     if judged:
-        text = f"Share of reconstructions that are recognised; {who}."
+        text = f"Share of reconstructions that are recognised; {', '.join(np.unique(judged['who']))}."
         add(ColumnSpec(key="recognised", label="recognised", description=text, better="lower"), judged)
     first = columns[0]
     direction = 1 if first.better == "lower" else -1

@@ -50,12 +50,16 @@ def test_long_rows_become_a_study_and_few_models_none() -> None:
         "score": -s.scores["near"].ravel(),
         "closeness": np.full(MODELS * IMAGES, -1),
     }
-    votes = {**columns, "score": s.people.ravel()}
+    votes = {**columns, "score": s.people.ravel(), "who": np.full(MODELS * IMAGES, "people")}
     del votes["closeness"]
     sets = {name: np.array([]) for name in columns}
-    found = Study.of("d", "a", columns, sets, votes, "people")
+    found = Study.of("d", "a", columns, sets, votes)
     assert found is not None
     order = np.argsort(np.array(s.models))
     np.testing.assert_allclose(found.scores["mse"], s.scores["near"][order])
+    half = {name: values[3:] for name, values in votes.items()}
+    kept = Study.of("d", "a", columns, sets, half)
+    assert kept is not None
+    assert kept.people.shape == (MODELS, IMAGES - 3)
     few = {name: values[: 5 * IMAGES] for name, values in columns.items()}
-    assert Study.of("d", "a", few, sets, votes, "people") is None
+    assert Study.of("d", "a", few, sets, votes) is None
