@@ -69,6 +69,7 @@ from harness.contracts.track import (
     Planner,
     Progress,
     Query,
+    Report,
     Selection,
     Step,
     StepContext,
@@ -77,15 +78,16 @@ from harness.contracts.track import (
 )
 from harness.errors import ContractError, HarnessError, NotTestable, Unavailable, UsageError
 from harness.hookspecs import API_VERSION, hookimpl
+from harness.pairing import PairedScores, paired_scores
 from harness.randomness import ImageRng, derive_seed, generator, seeded_init
-from harness.results import ColumnSpec, Row, Table, Value
+from harness.results import Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
 from harness.stats.bootstrap import Interval, interval, mean_interval
 from harness.stats.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
 from harness.stats.paired import wilcoxon_greater
-from harness.stats.pairwise import bradley_terry, win_rates
+from harness.stats.pairwise import bradley_terry
 from harness.stats.roc import auc, balanced_accuracy, tpr_at_fpr
 from harness.stats.sampling import KruskalWallis, kruskal_wallis
-from harness.tabulate import cube, mean_value, missing, value_of, win_table
+from harness.tabulate import cube, mean_value, missing, value_of
 from harness.types import Gradients, Images, Scores
 
 __all__ = [
@@ -98,6 +100,7 @@ __all__ = [
     "Certificate",
     "Certification",
     "Certify",
+    "Chart",
     "ColumnSpec",
     "Component",
     "ContractError",
@@ -106,6 +109,7 @@ __all__ = [
     "DistributionMetric",
     "DistributionScore",
     "Evidence",
+    "Example",
     "FittedAttack",
     "FullReferenceMetric",
     "FullReferenceScore",
@@ -135,6 +139,8 @@ __all__ = [
     "NoReferenceScore",
     "NotTestable",
     "Output",
+    "PairedScores",
+    "Panel",
     "Paper",
     "Perturb",
     "Planned",
@@ -150,10 +156,12 @@ __all__ = [
     "ReconstructionAttack",
     "References",
     "ReleaseOutputs",
+    "Report",
     "Robustness",
     "Row",
     "Scores",
     "Selection",
+    "Series",
     "Smooth",
     "Step",
     "StepContext",
@@ -193,6 +201,7 @@ __all__ = [
     "mean_interval",
     "mean_value",
     "missing",
+    "paired_scores",
     "pearson_rows",
     "seeded_init",
     "spearman_rows",
@@ -200,6 +209,4 @@ __all__ = [
     "value_of",
     "wilcoxon_greater",
     "williams",
-    "win_rates",
-    "win_table",
 ]

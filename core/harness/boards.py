@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from harness.contracts.track import Track
-from harness.errors import HarnessError
-from harness.identity import ComponentRef, digest
-from harness.plan import Graph
+import numpy as np
+import numpy.typing as npt
+
+from harness.contracts.track import Report, Track
+from harness.entries import entries_of
+from harness.errors import HarnessError, StoreError
+from harness.identity import digest
+from harness.pairing import by_condition, not_worse
 from harness.reading import ResultQuery
-from harness.results import EXTERNAL, Board, Sweep, TaskRecord
+from harness.registry import installed
+from harness.results import EXTERNAL, Board, Comparison, Missing, Sweep, Table, TaskRecord
 from harness.store import Store
+
+if TYPE_CHECKING:
+    from harness.plan import Graph
 
 
 def save_sweep(
@@ -53,15 +63,18 @@ def save_sweep(
 
 
 def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
-    """Compute the tables of an edition and keep them."""
-    records = records_of(store, sweep)
-    query = ResultQuery(store, records)
+    """Compute the tables of an edition and keep them, with the scores behind them."""
+    records, outdated = newest_only(records_of(store, sweep))
     try:
-        tables = track.tables(query) if records else []
+        report = track.report(ResultQuery(store, records)) if records else Report()
     except HarnessError:
         raise
     except Exception as error:
         raise HarnessError(f"tables of {track.info.id} failed: {type(error).__name__}: {error}") from error
+    stored = [paired.stored() for paired in report.comparisons]
+    wins = [paired.wins() for paired in report.comparisons]
+    tables = [*report.tables, *wins, *by_condition(report.comparisons)]
+    gaps = (*sweep.missing, *outdated)
     board = Board(
         track=sweep.track,
         title=sweep.title,
@@ -73,16 +86,111 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
         finished=sweep.finished,
         cells_done=len(records),
         cells_failed=len(sweep.failed),
-        cells_missing=len(sweep.missing),
-        tables=tuple(tables),
-        missing=sweep.missing,
+        cells_missing=len(gaps),
+        tables=tuple(_marked(table, stored) for table in tables),
+        missing=gaps,
         failed=sweep.failed,
         versions=_versions(records),
-        components=_components(records),
-        sources=digest(sorted(record.key for record in records)),
+        entries=entries_of(records, installed()),
+        comparisons=tuple(comparison for comparison, _ in stored),
+        charts=tuple(report.charts),
+        examples=tuple(report.examples),
+        edition=sweep.edition,
+        sources=sources_of(store, sweep),
+        scored_by=_scorers(track),
     )
-    store.save_board(board)
-    return board
+    return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
+
+
+def current_boards(store: Store) -> tuple[list[Board], list[str]]:
+    """Return the tables of every track, and one line for each problem.
+
+    Tables that are missing, damaged, made by other versions of the code or from other results than the store holds are
+    made again from the raw rows, for which plugins are loaded. What cannot be made again is shown with its reason, or
+    left out when nothing of it can be read.
+    """
+    boards, problems = [], []
+    for track in sorted({*store.tracks(), *store.ranked()}):
+        board: Board | None = None
+        try:
+            board = store.board(track)
+            reason = "there are no tables of it" if board is None else _stale(store, board)
+        except StoreError as error:
+            reason = str(error)
+        if reason:
+            try:
+                board = rescore(store, track)
+            except HarnessError as error:
+                problems.append(f"{track}: {reason}; tables cannot be made again: {error}")
+                board = board.model_copy(update={"stale": reason}) if board is not None else None
+        if board is not None:
+            boards.append(board)
+    return boards, problems
+
+
+def _stale(store: Store, board: Board) -> str:
+    """Return why tables no longer say what the store holds, or an empty string."""
+    for name, version in board.scored_by.items():
+        now = _version(name)
+        if now != version:
+            return f"scored by {name} {version}; {now or 'no version of it'} is installed"
+    sweep = store.sweep(board.track, board.edition) if board.edition else None
+    if sweep is not None and sources_of(store, sweep) != board.sources:
+        return "the store has other results than these tables were made from"
+    return ""
+
+
+def rescore(store: Store, track: str) -> Board:
+    """Make the tables of a track's latest run again; raises `HarnessError` without it, or without the track."""
+    sweep = max(store.sweeps(track), key=lambda found: found.finished, default=None)
+    if sweep is None:
+        raise StoreError(f"store {store.root} has no run of {track}")
+    component = installed().one("track", track)
+    if not isinstance(component, Track):
+        raise HarnessError(f"{track} is not a track")
+    return make_board(store, component, sweep)
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _scorers(track: Track) -> dict[str, str]:
+    core = importlib.metadata.packages_distributions().get("harness", [])
+    try:
+        own = [installed().provenance(track).provenance.distribution]
+    except KeyError:
+        own = []
+    return {name: version for name in sorted({*core, *own}) if (version := _version(name))}
+
+
+def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
+    """Add which rows are not significantly worse than the best, in columns that a comparison stands behind."""
+    found = {}
+    for comparison, numbers in stored:
+        if comparison.table == table.id:
+            best = best_row(table, comparison.column)
+            if best in comparison.entries:
+                found[comparison.column] = not_worse(comparison, numbers, best)
+    return table.model_copy(update={"not_worse": found}) if found else table
+
+
+def best_row(table: Table, column: str) -> str:
+    """Return the label of the row with the best number in a column, or an empty string."""
+    spec = next((c for c in table.columns if c.key == column), None)
+    held = [(v.value, r.label) for r in table.rows if (v := r.values.get(column)) is not None and v.value is not None]
+    if spec is None or not spec.better or not held:
+        return ""
+    return max(held)[1] if spec.better == "higher" else min(held)[1]
+
+
+def sources_of(store: Store, sweep: Sweep) -> str:
+    """Return a digest of the tasks behind an edition, without opening them."""
+    imported = store.sweep(sweep.track, EXTERNAL)
+    return digest(sorted({*sweep.cells.values(), *(imported.cells.values() if imported else ())}))
 
 
 def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:
@@ -92,14 +200,41 @@ def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:
     return [record for key in keys if (record := store.record(key)) is not None]
 
 
+def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:
+    """Return the records whose step and components have the newest version there is, and what was left out.
+
+    Numbers of two versions never share a table.
+    """
+    newest: dict[tuple[str, str], tuple[str, str]] = {}
+    for record in records:
+        for place, version in _versioned(record):
+            newest[place] = max(newest.get(place, ("", "")), (record.started, version))
+    kept, dropped = [], dict[tuple[str, str], int]()
+    for record in records:
+        old = [place for place, version in _versioned(record) if newest[place][1] != version]
+        if not old:
+            kept.append(record)
+        for place in old[:1]:
+            dropped[place] = dropped.get(place, 0) + 1
+    gaps = [
+        Missing(
+            what=f"{count} cell{'s' if count > 1 else ''} of {label or kind}",
+            reason=f"computed by an older version; version {newest[kind, label][1]} is ranked",
+            remedy="harness run --all",
+        )
+        for (kind, label), count in sorted(dropped.items())
+    ]
+    return kept, gaps
+
+
+def _versioned(record: TaskRecord) -> list[tuple[tuple[str, str], str]]:
+    parts = {(ref.kind, ref.id): ref.version for ref in record.spec.components.values()}
+    return [((f"step {record.spec.step}", ""), record.spec.version), *parts.items()]
+
+
 def _versions(records: list[TaskRecord]) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     for record in records:
         for name, version in record.versions.items():
             found.setdefault(name, set()).add(version)
     return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}
-
-
-def _components(records: list[TaskRecord]) -> tuple[ComponentRef, ...]:
-    found = {(ref.kind, ref.label): ref for record in records for ref in record.spec.components.values()}
-    return tuple(found[place] for place in sorted(found))

@@ -23,6 +23,7 @@ class Provenance:
     version: str
     author: str = ""
     licence: str = ""
+    home: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,13 @@ def provenance(distribution: importlib.metadata.Distribution | None) -> Provenan
         return Provenance("unknown", "")
     author = _fact(distribution, "Author", "Author-email", "Maintainer")
     licence = _fact(distribution, "License-Expression", "License")
-    return Provenance(distribution.name, distribution.version, author, _one_line(licence))
+    return Provenance(distribution.name, distribution.version, author, _one_line(licence), _home(distribution))
+
+
+def _home(distribution: importlib.metadata.Distribution) -> str:
+    """Return the address of the code: the first project URL, if it is one of the web."""
+    urls = [url.partition(",")[2].strip() for url in distribution.metadata.get_all("Project-URL") or []]
+    return next((url for url in urls if url.startswith(("https://", "http://"))), "")
 
 
 def _fact(distribution: importlib.metadata.Distribution, *names: str) -> str:

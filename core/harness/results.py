@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.identity import ComponentRef, digest
 
-SCHEMA = 1
+SCHEMA = 2
 EXTERNAL = "external"
 """The edition and the step of results that were measured elsewhere; they stand in every edition's tables."""
 
@@ -151,6 +152,8 @@ class Row(_Frozen):
     label: str
     title: str = ""
     values: Mapping[str, Value]
+    facets: Mapping[str, str] = Field(default_factory=dict)
+    """What readers filter by: "dataset" -> its label."""
 
 
 class Table(_Frozen):
@@ -166,6 +169,121 @@ class Table(_Frozen):
     ranked_by: str = ""
     note: str = ""
     shading: float | None = None
+    not_worse: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Column key -> rows that the best row does not beat significantly."""
+
+
+class Condition(_Frozen):
+    """One setting in which all entries were measured on the same units. `units`: position among the unit sets."""
+
+    facets: Mapping[str, str]
+    units: int
+
+
+class Comparison(_Frozen):
+    """Scores of several entries on the same units (images, choices, rows), condition by condition.
+
+    The numbers lie in the store as float32 ``(entries, total)``, the conditions of an entry one after the other.
+    `tests` is the number of comparisons that p-values are corrected for: the pool, frozen with the board.
+    """
+
+    id: str
+    title: str
+    entry: str
+    measure: str
+    description: str
+    better: Literal["higher", "lower"]
+    decimals: int = 3
+    unit: str = "image"
+    entries: tuple[str, ...]
+    families: Mapping[str, str] = Field(default_factory=dict)
+    conditions: tuple[Condition, ...]
+    unit_sets: tuple[tuple[str, ...], ...]
+    tests: int
+    alpha: float
+    table: str = ""
+    column: str = ""
+    """Where its ranking stands: the best of that column, and those not significantly worse, are marked."""
+
+    def starts(self) -> list[int]:
+        """Return where each condition begins, and the total."""
+        sizes = [len(self.unit_sets[condition.units]) for condition in self.conditions]
+        return list(itertools.accumulate(sizes, initial=0))
+
+
+class Series(_Frozen):
+    """A line of a chart."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+class Chart(_Frozen):
+    """A picture: of two columns of a table (scatter), one column (bars), or of its own lines (curves)."""
+
+    id: str
+    title: str
+    caption: str
+    kind: Literal["scatter", "bars", "curves"]
+    table: str = ""
+    x: str = ""
+    y: str = ""
+    log: bool = False
+    x_label: str = ""
+    y_label: str = ""
+    series: tuple[Series, ...] = ()
+
+
+class Panel(_Frozen):
+    """An image of the gallery: where it lies in the store, and what is written under it."""
+
+    label: str
+    task: str
+    array: str
+    position: int
+    score: str = ""
+
+
+class Example(_Frozen):
+    """Images that belong together, as original, attacked and defended; the first is what the others differ from."""
+
+    entry: str
+    title: str
+    facets: Mapping[str, str] = Field(default_factory=dict)
+    panels: tuple[Panel, ...]
+
+
+class Parameter(_Frozen):
+    """A hyper-parameter of an entry."""
+
+    name: str
+    value: str
+    default: str
+    bounds: str
+    description: str
+
+
+class Entry(_Frozen):
+    """Everything readers want to know of a component that took part."""
+
+    kind: str
+    id: str
+    label: str
+    version: str
+    summary: str = ""
+    about: str = ""
+    package: str = ""
+    package_version: str = ""
+    author: str = ""
+    licence: str = ""
+    home: str = ""
+    paper: str = ""
+    paper_url: str = ""
+    traits: Mapping[str, str] = Field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    cells: int = 0
+    seconds: float = 0.0
 
 
 class Board(_Frozen):
@@ -187,6 +305,16 @@ class Board(_Frozen):
     missing: tuple[Missing, ...]
     failed: Mapping[str, str]
     versions: Mapping[str, str]
-    components: tuple[ComponentRef, ...]
+    entries: tuple[Entry, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    examples: tuple[Example, ...] = ()
+    edition: str = ""
+    stale: str = ""
+    """Why the tables are not of today's code or results, where they could not be made again."""
     sources: str
     """Digest of the records the tables were made from."""
+    scored_by: Mapping[str, str] = Field(default_factory=dict)
+    """Distributions whose code made the tables, with their versions."""
+    numbers: StoredFile | None = None
+    """The scores of the comparisons: one float32 array ``(entries, total)`` per comparison."""

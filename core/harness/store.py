@@ -7,6 +7,7 @@
     store/artifacts/ab/<key>.safetensors   arrays: attacked images, trained weights
     store/sweeps/<track>/<edition>.json    what was planned
     store/boards/<track>.json              the tables
+    store/boards/<track>.safetensors       the scores that are compared pairwise
 """
 
 from __future__ import annotations
@@ -131,14 +132,34 @@ class Store:
         paths = sorted(self._sweeps(track).glob("*.json"))
         return [self._model(path, Sweep) for path in paths if path.stem != EXTERNAL]
 
-    def save_board(self, board: Board) -> None:
-        """Write the tables of a track."""
-        name = board.track.replace("/", "--")
-        self._put(self.root / "boards" / f"{name}.json", board.model_dump_json(indent=1).encode())
+    def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
+        """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
+        path = self.root / "boards" / f"{board.track.replace('/', '--')}.json"
+        if numbers:
+            stored = self._put(path.with_suffix(".safetensors"), safetensors.numpy.save(dict(numbers)))
+            board = board.model_copy(update={"numbers": stored})
+        self._put(path, board.model_dump_json(indent=1).encode())
+        return board
 
-    def boards(self) -> list[Board]:
-        """Return the tables of all tracks, sorted by track."""
-        return [self._model(path, Board) for path in sorted((self.root / "boards").glob("*.json"))]
+    def numbers(self, board: Board) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the scores of a board's comparisons, verified."""
+        if board.numbers is None:
+            return {}
+        return dict(safetensors.numpy.load(self._get(board.numbers)))
+
+    def board(self, track: str) -> Board | None:
+        """Return the tables of a track, or None; raises `StoreError` when they are damaged."""
+        path = self.root / "boards" / f"{track.replace('/', '--')}.json"
+        return self._model(path, Board) if path.exists() else None
+
+    def ranked(self) -> list[str]:
+        """Return the tracks that have tables."""
+        return sorted(path.stem.replace("--", "/", 1) for path in (self.root / "boards").glob("*.json"))
+
+    def tracks(self) -> list[str]:
+        """Return the tracks that were run here."""
+        folders = {path.parent.name for path in (self.root / "sweeps").glob("*/*.json") if path.stem != EXTERNAL}
+        return sorted(name.replace("--", "/", 1) for name in folders)
 
     def path_of(self, file: StoredFile) -> Path:
         """Return where a stored file lies."""

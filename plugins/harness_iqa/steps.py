@@ -171,6 +171,23 @@ def certify(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
 
 
+def show(context: StepContext) -> StepResult:
+    """Keep the first images as they are, attacked and defended, with the scores of each, for the gallery."""
+    images, score = context.images(), context.build("metric")
+    stored = _stored(images, context.need("attacked"))
+    first = list(range(min(int(context.options["images"]), len(images))))
+    rows: dict[str, list] = {"position": first, "name": [images.names[p] for p in first]}
+    rows |= {"source": [], "attacked": [], "score": []}
+    arrays = {}
+    for p in first:
+        shown = {"original": images.load([p]).to(context.device), "attacked": stored([p]).to(context.device)}
+        shown["defended"] = _purified(context, images, [p], shown["attacked"])
+        for column, batch in zip(("source", "attacked", "score"), shown.values(), strict=True):
+            rows[column].append(float(score(batch)))
+        arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
+    return StepResult(rows=rows, arrays=arrays)
+
+
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
     defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
     samples = int(context.options["samples"])

@@ -19,9 +19,9 @@ from harness.api import (
     Planner,
     Purification,
     Query,
+    Report,
     Selection,
     Step,
-    Table,
     Track,
     TrainableMetric,
     TrainingDefense,
@@ -29,7 +29,7 @@ from harness.api import (
 )
 from harness_iqa import steps
 from harness_iqa.calibration import at, published, read_presets
-from harness_iqa.tables import BASELINE, all_tables
+from harness_iqa.tables import BASELINE, report
 
 DISTANCES = {
     "psnr": "harness/psnr",
@@ -83,6 +83,10 @@ class IqaTrack(Track):
         default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
     )
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
+    shown: tuple[str, ...] = Field(
+        default=("harness/ifgsm",), description="Attacks whose images the gallery shows, of the first metric; * all."
+    )
+    shown_images: int = Field(default=2, ge=1, le=50, description="Images of the gallery.")
     fit_dataset: str = Field(
         default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
     )
@@ -95,7 +99,9 @@ class IqaTrack(Track):
         for dataset, attacks in self._by_dataset(selection):
             for defense in defenses:
                 planner.task("purify", {"dataset": dataset, "defense": defense, **distances})
-            for metric in selection.of(NoReferenceMetric):
+            metrics = selection.of(NoReferenceMetric)
+            first = metrics[0] if metrics else None
+            for metric in metrics:
                 plan = _Plan(self, planner, {"dataset": dataset, "metric": metric}, distances)
                 plan.scores(defenses)
                 trainings = plan.trained(selection.of(TrainingDefense))
@@ -103,6 +109,8 @@ class IqaTrack(Track):
                 for attack in attacks:
                     for strength in self.strengths:
                         shared = plan.attacked(attack, strength, defenses)
+                        if metric is first and strength == self.strengths[-1] and _named(attack, self.shown):
+                            plan.shown(attack, strength, shared, defenses)
                         plan.attacked_weights(attack, strength, trainings, shared)
                         if _named(attack, self.certified):
                             plan.certified(attack, strength, selection.of(Certification), shared)
@@ -130,11 +138,12 @@ class IqaTrack(Track):
             "transfer": Step(steps.transfer, "1"),
             "smooth": Step(steps.smooth, "2"),
             "certify": Step(steps.certify, "2"),
+            "show": Step(steps.show, "1"),
         }
 
-    def tables(self, query: Query) -> list[Table]:
-        """Return the tables of the paper that the finished cells allow."""
-        return all_tables(query)
+    def report(self, query: Query) -> Report:
+        """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
+        return report(query)
 
 
 class _Plan:
@@ -209,6 +218,13 @@ class _Plan:
         if _named(attack, self.track.transfer):
             self._transfer(attack, strength, defenses, through)
         return shared
+
+    def shown(self, attack: AttackRecipe, strength: str, attacked: Planned, defenses: Sequence[Purification]) -> None:
+        """Plan the images of the gallery."""
+        options = {"images": self.track.shown_images, **_names(attack, strength)}
+        for defense in defenses:
+            roles = {**self.roles, "attack": self._at(attack, strength), "defense": defense}
+            self.planner.task("show", roles, options=options, needs={"attacked": attacked})
 
     def _transfer(
         self,

@@ -6,28 +6,31 @@ from typing import Literal
 import numpy as np
 
 from harness.api import (
+    Chart,
     ColumnSpec,
-    HarnessError,
     NotTestable,
+    PairedScores,
     Query,
+    Report,
     Row,
+    Series,
     Table,
     Value,
     auc,
     balanced_accuracy,
     correlate,
-    cube,
     mean_value,
     missing,
+    paired_scores,
     tpr_at_fpr,
     wilcoxon_greater,
-    win_rates,
-    win_table,
 )
 from harness_membership.risk import calibration_rmse, precision_and_recall
 
 Columns = Mapping[str, np.ndarray]
 CELL = ("dataset", "model", "defense", "evaluator", "adaptive", "split")
+UNDEFENDED = "harness/plain-training"
+POINTS = 200
 THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 FIGURES = {
     "accuracy": ("Attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
@@ -37,14 +40,14 @@ FIGURES = {
 }
 
 
-def all_tables(query: Query) -> list[Table]:
+def report(query: Query) -> Report:
     """Return defenses, evaluators, thresholds, risk scores, classes, and who beats whom."""
     if not {"evaluate", "train"} <= query.steps:
-        return []
+        return Report()
     rows = _labelled(query("SELECT * FROM evaluate ORDER BY ALL"))
     trained = _labelled(query("SELECT * FROM train_tasks WHERE role = 'target' ORDER BY ALL"))
     figures = _figures(rows)
-    return [
+    tables = [
         _defenses(figures, trained),
         _by_evaluator(figures, trained),
         _evaluators(figures),
@@ -52,8 +55,8 @@ def all_tables(query: Query) -> list[Table]:
         *_risk(rows),
         *_classes(rows),
         *_sensitivity(query, rows),
-        _wins(rows),
     ]
+    return Report(tables=tables, comparisons=[_comparison(rows)], charts=_charts(rows))
 
 
 def _labelled(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -354,17 +357,57 @@ def _risk_rows(rows: Columns) -> dict[str, np.ndarray]:
     return _where(rows, named & rows["adaptive"].astype(bool))
 
 
-def _wins(rows: Columns) -> Table:
-    """A condition is (data set, model, evaluator, adaptive, split); a pair is a row of the data set."""
+def _comparison(rows: Columns) -> PairedScores:
+    """A unit is a row of the data set: is its membership guessed right?"""
     caught = (rows["score"] >= 0) == rows["member"].astype(bool)
-    condition = _joined(rows, ("dataset", "model", "evaluator", "adaptive", "split"))
-    labels, _, numbers = cube(rows["defense"], condition, rows["row"], caught)
-    try:
-        wins = win_rates(numbers, higher_wins=False)
-    except NotTestable as error:
-        raise HarnessError(f"win rates of membership defenses: {error}") from error
-    about = "fewer rows whose membership is guessed right"
-    return win_table("defense-wins", "Which defense protects better", "defense", labels, wins, about)
+    facets = {name: rows[name] for name in ("dataset", "model", "evaluator")}
+    facets["split"] = rows["split"].astype(str)
+    facets["attacker"] = np.where(rows["adaptive"].astype(bool), "adaptive", "fixed")
+    return paired_scores(
+        rows["defense"],
+        facets,
+        _joined(rows, ("dataset", "row")),
+        caught,
+        id="defense-wins",
+        title="Which defense protects better",
+        about="fewer rows whose membership is guessed right",
+        entry="defense",
+        measure="guessed right",
+        description="Share of rows whose membership the evaluator guesses right.",
+        better="lower",
+        unit="row of the data set",
+        table="defenses",
+        column="accuracy_adaptive",
+    )
+
+
+def _charts(rows: Columns) -> list[Chart]:
+    """Draw what evaluators find out about the undefended model, and what defenses cost."""
+    undefended = _where(rows, (rows["defense"] == UNDEFENDED) & (rows["split"] == 0) & ~rows["adaptive"].astype(bool))
+    first = _where(undefended, undefended["model"] == min(undefended["model"], default=""))
+    lines = [_curve(str(name), _where(first, first["evaluator"] == name)) for name in np.unique(first["evaluator"])]
+    roc = Chart(
+        id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=tuple(lines),
+        x_label="false-positive rate", y_label="true-positive rate",
+        caption="Share of members found against share of non-members accused, both on log axes: what matters to a "
+        "person accused is the left edge. First split, first model.",
+    )  # fmt: skip
+    front = Chart(
+        id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="test", y="accuracy_adaptive",
+        caption="Test accuracy of the defended model against the strongest adaptive attack. The line joins the "
+        "defenses that no other beats in both.",
+    )  # fmt: skip
+    return [roc, front] if lines else [front]
+
+
+def _curve(label: str, rows: Columns) -> Series:
+    """Return an ROC curve thinned to the points where it turns, at most `POINTS`."""
+    member = rows["member"].astype(bool)
+    order = np.argsort(-rows["score"], kind="stable")
+    ends = np.append(np.diff(rows["score"][order]) != 0, True)
+    fpr, tpr = (np.cumsum(mask[order])[ends] / max(int(mask.sum()), 1) for mask in (~member, member))
+    kept = np.unique(np.linspace(0, len(fpr) - 1, POINTS).round().astype(int))
+    return Series(label=label, x=tuple(fpr[kept].tolist()), y=tuple(tpr[kept].tolist()))
 
 
 def _joined(rows: Columns, names: Sequence[str]) -> np.ndarray:

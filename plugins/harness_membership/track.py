@@ -21,16 +21,16 @@ from harness.api import (
     Planned,
     Planner,
     Query,
+    Report,
     Selection,
     Step,
-    Table,
     TableDataset,
     Track,
     hookimpl,
 )
 from harness_membership import steps
 from harness_membership.study import STUDY
-from harness_membership.tables import all_tables
+from harness_membership.tables import report
 
 BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
 
@@ -77,9 +77,9 @@ class MembershipTrack(Track):
             "evaluate": Step(steps.evaluate, "2"),
         }
 
-    def tables(self, query: Query) -> list[Table]:
+    def report(self, query: Query) -> Report:
         """Return the tables of the paper that the finished cells allow."""
-        return all_tables(query)
+        return report(query)
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from harness.api import (
+    Chart,
     ColumnSpec,
     Interval,
     NotTestable,
+    PairedScores,
     Query,
+    Report,
     Row,
+    Series,
     Table,
     Value,
     correlate,
-    cube,
     interval,
     mean_value,
     missing,
+    paired_scores,
     spearman_rows,
     value_of,
-    win_rates,
-    win_table,
 )
 from harness_perceptual.verdicts import average_precision, ceiling, credit
 
@@ -29,19 +31,20 @@ CEILING = "people"
 COLUMNS = 'metric, dataset, name, reference, family, severity, "group", choice, judge, same, mos, proxy, distance'
 
 
-def all_tables(query: Query) -> list[Table]:
+def report(query: Query) -> Report:
     """Return every table there are results for; the first ranks metrics by forced choices."""
     if "distance" not in query.steps:
-        return []
+        return Report()
     rows = query(f"SELECT {COLUMNS} FROM distance ORDER BY ALL")
     choices = forced_choices(rows)
-    found = []
-    if len(choices["metric"]):
-        found += [_agreement(rows, choices), _wins(choices)]
+    asked = len(choices["metric"]) > 0
+    found = [_agreement(rows, choices)] if asked else []
     found += [*_noticeable(rows), *_tests_together(rows, choices), *_opinions(rows)]
     if "attack" in query.steps:
         found.append(_attacked(query("SELECT * FROM attack WHERE distorted ORDER BY ALL")))
-    return found
+    if not asked:
+        return Report(found)
+    return Report(found, [_comparison(choices)], _charts(rows, choices))
 
 
 def forced_choices(rows: Columns) -> dict[str, np.ndarray]:
@@ -173,12 +176,44 @@ def _rho(rows: Columns, mask: np.ndarray, column: str, sign: int = 1) -> Value:
     return value_of(found)
 
 
-def _wins(choices: Columns) -> Table:
-    """A condition is a data set and family; a pair is one forced choice."""
-    condition = np.array([f"{d} {f}" for d, f in zip(choices["dataset"], choices["family"], strict=True)])
-    labels, _, numbers = cube(choices["metric"], condition, choices["unit"], choices["agreement"])
-    wins = win_rates(numbers, higher_wins=True)
-    return win_table("metric-wins", "Which metric agrees more", "metric", labels, wins, "more forced choices right")
+def _comparison(choices: Columns) -> PairedScores:
+    """A unit is one forced choice."""
+    return paired_scores(
+        choices["metric"],
+        {"dataset": choices["dataset"], "distortion": choices["family"]},
+        choices["unit"],
+        choices["agreement"],
+        id="metric-wins",
+        title="Which metric agrees more",
+        about="more forced choices right",
+        entry="metric",
+        measure="agreement",
+        description="Share of judges that the metric agrees with.",
+        better="higher",
+        unit="forced choice",
+        table="agreement",
+        column="all",
+    )
+
+
+def _charts(rows: Columns, choices: Columns) -> list[Chart]:
+    both = both_tests(rows, choices)
+    found = [
+        Chart(
+            id="agreement", title="2AFC agreement", kind="bars", table="agreement", x="all",
+            caption="Share of judges that each metric agrees with; 0.5 is chance.",
+        )
+    ]  # fmt: skip
+    if len(both) >= 3:
+        dots = tuple(Series(label=metric, x=(score,), y=(jnd,)) for metric, (score, jnd) in both.items())
+        found.append(
+            Chart(
+                id="tests", title="Two tests of a metric", kind="scatter", series=dots,
+                x_label="2AFC agreement", y_label="JND mAP",
+                caption="Forced choices against just noticeable differences: do both tests rank metrics alike?",
+            )
+        )  # fmt: skip
+    return found
 
 
 def jnd_scores(rows: Columns) -> dict[str, dict[str, float]]:

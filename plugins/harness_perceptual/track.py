@@ -18,14 +18,14 @@ from harness.api import (
     Paper,
     Planner,
     Query,
+    Report,
     Selection,
     Step,
-    Table,
     Track,
     hookimpl,
 )
 from harness_perceptual import steps
-from harness_perceptual.tables import all_tables
+from harness_perceptual.tables import report
 
 STEPS = 4
 """An attack's step is its ball over this."""
@@ -71,9 +71,9 @@ class PerceptualTrack(Track):
         """Return the kinds of task."""
         return {"distance": Step(steps.distance, "2"), "attack": Step(steps.attack, "1")}
 
-    def tables(self, query: Query) -> list[Table]:
+    def report(self, query: Query) -> Report:
         """Return agreement with judges by metric and family, further tests, and how far distances are moved."""
-        return all_tables(query)
+        return report(query)
 
 
 @hookimpl

@@ -79,6 +79,14 @@ def recognise(context: StepContext) -> StepResult:
     )
 
 
+def show(context: StepContext) -> StepResult:
+    """Keep the first private images for the gallery."""
+    images = context.images()
+    first = list(range(min(int(context.options["images"]), len(images))))
+    pixels = images.load(first).mul(255).round().byte().cpu().numpy()
+    return StepResult(rows={"position": first, "name": [images.names[i] for i in first]}, arrays={"images": pixels})
+
+
 def _trained(context: StepContext, purpose: str, guard) -> StepResult:
     """Train the component "model" on the training images; keep its state and its answers on held-out images."""
     images = context.images(limited=False)

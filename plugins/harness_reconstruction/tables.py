@@ -6,17 +6,21 @@ from typing import Literal
 import numpy as np
 
 from harness.api import (
+    Chart,
     ColumnSpec,
+    Example,
     NotTestable,
+    PairedScores,
+    Panel,
     Query,
+    Report,
     Row,
     Table,
     Value,
     cube,
     mean_value,
     missing,
-    win_rates,
-    win_table,
+    paired_scores,
 )
 from harness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table
 
@@ -27,10 +31,10 @@ CELL = "dataset, attack, model, defense"
 PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
-def all_tables(query: Query) -> list[Table]:
+def report(query: Query) -> Report:
     """Return every table there are results for."""
     if "leakage" not in query.steps:
-        return []
+        return Report()
     rows, sets = _leakage(query), _sets(query)
     judged = recognised(query)
     studies = list(_studies(rows, sets, judged))
@@ -38,7 +42,12 @@ def all_tables(query: Query) -> list[Table]:
     found = [main]
     if studies:
         found += [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
-    return [*found, *_cost(query), *others, _wins(rows)]
+    return Report(
+        tables=[*found, *_cost(query), *others],
+        comparisons=[_comparison(rows)],
+        charts=_charts(main),
+        examples=_examples(query, rows),
+    )
 
 
 def all_studies(query: Query) -> list[Study]:
@@ -217,17 +226,64 @@ def _cost(query: Query) -> list[Table]:
     ]
 
 
-def _wins(rows: Columns) -> Table:
-    """A condition is (data set, attack, metric); a pair is a private image."""
-    parts = zip(rows["dataset"], rows["attack"], rows["metric"], strict=True)
-    condition = np.array([" ".join(part) for part in parts])
-    labels, _, numbers = cube(rows["entry"], condition, rows["name"], rows["score"] * rows["closeness"])
-    wins = win_rates(numbers, higher_wins=False)
-    return win_table(
-        "model-wins",
-        "Which protected model leaks less",
-        "protected model",
-        labels,
-        wins,
-        "reconstructions less close to the private images",
+def _comparison(rows: Columns) -> PairedScores:
+    """A unit is a private image."""
+    return paired_scores(
+        rows["entry"],
+        {name: rows[name] for name in ("dataset", "attack", "metric")},
+        np.array([f"{d} {n}" for d, n in zip(rows["dataset"], rows["name"], strict=True)]),
+        rows["score"] * rows["closeness"],
+        id="model-wins",
+        title="Which protected model leaks less",
+        about="reconstructions less close to the private images",
+        entry="protected model",
+        measure="closeness",
+        description="How close the reconstruction comes, in the unit of the metric, turned so that more is closer.",
+        better="lower",
+        unit="private image",
     )
+
+
+def _charts(main: Table) -> list[Chart]:
+    """Draw each metric against recognition, where somebody recognised."""
+    metrics = [c for c in main.columns if c.key != "recognised"]
+    if len(metrics) == len(main.columns):
+        return []
+    return [
+        Chart(
+            id=f"recognition-{metric.label}", title=f"{metric.label} against recognition", kind="scatter",
+            table=main.id, x=metric.key, y="recognised",
+            caption="Each point is a protected model: what the metric says leaks, and what is recognised.",
+        )
+        for metric in metrics
+    ]  # fmt: skip
+
+
+def _examples(query: Query, rows: Columns) -> list[Example]:
+    """Show the first private images beside what the attack that met most models made of them."""
+    if "show" not in query.steps:
+        return []
+    attack = _main_attack(rows)
+    private = query("SELECT dataset, position, name, task FROM show ORDER BY ALL")
+    cells = _named(query(f"SELECT task, {CELL} FROM reconstruct_tasks ORDER BY ALL"))
+    cells = _where(cells, attack=attack)
+    psnr = _where(rows, attack=attack, metric=FIRST)
+    scores = dict(zip(zip(psnr["dataset"], psnr["entry"], psnr["name"], strict=True), psnr["score"], strict=True))
+    found = []
+    places = zip(*(private[name].tolist() for name in ("dataset", "position", "name", "task")), strict=True)
+    for dataset, position, name, task in places:
+        for cell, entry in zip(cells["task"], cells["entry"], strict=True):
+            score = scores.get((dataset, entry, name))
+            if score is not None:
+                shown = (
+                    Panel(label="private", task=task, array="images", position=position),
+                    Panel(label="rebuilt", task=cell, array="images", position=position, score=f"{score:.1f} dB"),
+                )
+                facets = {"dataset": dataset, "attack": attack}
+                found.append(Example(entry=entry, title=name, facets=facets, panels=shown))
+    return found
+
+
+def _main_attack(rows: Columns) -> str:
+    names, counts = np.unique(rows["attack"][_first_of_each(rows)], return_counts=True)
+    return str(names[np.argmax(counts)])

@@ -22,14 +22,14 @@ from harness.api import (
     Planner,
     Query,
     ReconstructionAttack,
+    Report,
     Selection,
     Step,
-    Table,
     Track,
     hookimpl,
 )
 from harness_reconstruction import steps
-from harness_reconstruction.tables import all_tables
+from harness_reconstruction.tables import report
 
 Guard = GradientDefense | ImageProtection
 
@@ -60,6 +60,7 @@ class ReconstructionTrack(Track):
     narrow: Mapping[str, tuple[str, ...]] = Field(
         default={}, description="Attack -> models: such an attack meets these only, behind gradient defenses only."
     )
+    shown_images: int = Field(default=3, ge=1, le=50, description="Images of the gallery.")
     judge: str = Field(default="harness/convnet8", description="Model whose top-1 stands in for people.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
@@ -68,6 +69,7 @@ class ReconstructionTrack(Track):
         attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
             plan = _Plan(self, planner, selection, dataset)
+            planner.task("show", {"dataset": dataset}, options={"images": self.shown_images})
             for model in models:
                 for guard in guards:
                     if isinstance(guard, ImageProtection) and plan.training is None:
@@ -89,11 +91,12 @@ class ReconstructionTrack(Track):
             "leakage": Step(steps.leakage, "1"),
             "distribution": Step(steps.distribution, "1"),
             "recognise": Step(steps.recognise, "1"),
+            "show": Step(steps.show, "1"),
         }
 
-    def tables(self, query: Query) -> list[Table]:
+    def report(self, query: Query) -> Report:
         """Return the ranking of protected models, what defenses cost, and which metric agrees with people."""
-        return all_tables(query)
+        return report(query)
 
 
 class _Plan:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from harness.contracts.attack import Target
     from harness.contracts.dataset import ImageSet, TableSet
+    from harness.pairing import PairedScores
     from harness.randomness import ImageRng
-    from harness.results import Table
+    from harness.results import Chart, Example, Table
     from harness.types import Images
 
 C = TypeVar("C")
@@ -171,6 +172,20 @@ class Query(Protocol):
         """The steps that have results."""
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a track shows of its results.
+
+    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
+    core makes win rates, marks, and the rows by condition. `charts` and `examples` may be empty.
+    """
+
+    tables: Sequence[Table] = ()
+    comparisons: Sequence[PairedScores] = ()
+    charts: Sequence[Chart] = ()
+    examples: Sequence[Example] = ()
+
+
 class Track(Component):
     """One benchmark: a plan, the steps that compute its cells, and its tables."""
 
@@ -188,5 +203,5 @@ class Track(Component):
         """Return the steps by name."""
 
     @abstractmethod
-    def tables(self, query: Query) -> list[Table]:
-        """Return the tables; the first one is the track's main table and its first row the winner."""
+    def report(self, query: Query) -> Report:
+        """Return what readers see of the finished cells."""

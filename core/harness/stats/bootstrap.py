@@ -46,6 +46,29 @@ def mean_interval(
     return Interval(float(x.mean()), *_percentiles(estimates, level), len(x))
 
 
+def mean_intervals(rows: npt.ArrayLike, *, seed: int = 0, resamples: int = RESAMPLES) -> list[Interval | None]:
+    """Return `mean_interval` of each row of ``(k, n)``; NaN and infinity are left out, None where nothing is left.
+
+    Rows without gaps are resampled together, as one matrix product of counts and values.
+    """
+    x = np.asarray(rows, dtype=np.float64)
+    finite = np.isfinite(x)
+    found: list[Interval | None] = [None] * len(x)
+    whole = np.flatnonzero(finite.all(axis=1)) if x.shape[1] else np.array([], dtype=int)
+    if len(whole):
+        picks = _resamples(x.shape[1], resamples, seed)
+        flat = (picks + x.shape[1] * np.arange(resamples)[:, None]).ravel()
+        counts = np.bincount(flat, minlength=resamples * x.shape[1]).reshape(resamples, -1)
+        estimates = x[whole] @ (counts.T / x.shape[1])
+        tail = 100 * (1 - LEVEL) / 2
+        low, high = np.percentile(estimates, [tail, 100 - tail], axis=1)
+        for i, a, b in zip(whole, low, high, strict=True):
+            found[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1])
+    for i in np.flatnonzero(finite.any(axis=1) & ~finite.all(axis=1)) if x.shape[1] else ():
+        found[i] = mean_interval(x[i][finite[i]], seed=seed, resamples=resamples)
+    return found
+
+
 def interval(
     statistic: Callable[[npt.NDArray[np.int64]], Floats],
     n: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +29,7 @@ class WinRates:
 
 
 def win_rates(
-    scores: npt.ArrayLike,
+    scores: Sequence[npt.ArrayLike],
     *,
     higher_wins: bool,
     alpha: float = ALPHA,
@@ -36,18 +37,17 @@ def win_rates(
 ) -> WinRates:
     """Return how often each entry beats each other one, significantly, over the conditions.
 
-    `scores`: ``(entries, conditions, images)``; an entry without results in a condition is NaN there, whole. Each
-    comparison is a one-sided Wilcoxon signed-rank test over the images both have, corrected over all comparisons of
-    the table that could be tested.
+    `scores`: one array ``(entries, images)`` per condition; an entry without results in a condition is NaN there,
+    whole. Each comparison is a one-sided Wilcoxon signed-rank test over the images both have, corrected over all
+    comparisons of the table that could be tested.
     """
-    values = np.asarray(scores, dtype=np.float64)
-    entries, conditions, _ = values.shape
-    p = np.full((entries, entries, conditions), np.nan)
-    for c in range(conditions):
-        pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
-        shared = ~np.isnan(values[:, c])
-        for mask, group in _by_mask(shared, pairs):
-            difference = np.stack([values[i, c, mask] - values[j, c, mask] for i, j in group])
+    blocks = [np.asarray(block, dtype=np.float64) for block in scores]
+    entries = len(blocks[0]) if blocks else 0
+    p = np.full((entries, entries, len(blocks)), np.nan)
+    pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
+    for c, values in enumerate(blocks):
+        for mask, group in _by_mask(~np.isnan(values), pairs):
+            difference = np.stack([values[i, mask] - values[j, mask] for i, j in group])
             tested = wilcoxon_greater(difference if higher_wins else -difference)
             for (i, j), value in zip(group, tested, strict=True):
                 p[i, j, c] = value

@@ -1,28 +1,240 @@
-// Click a column head to sort by it; click again to turn the order. Missing values stay last.
-for (const table of document.querySelectorAll("table[data-sortable]")) {
-  const body = table.tBodies[0];
-  const heads = [...table.tHead.rows[0].cells];
-  const key = (row, i) => {
-    const cell = row.cells[i];
-    if (cell.tagName === "TH") return cell.textContent;
-    return "value" in cell.dataset ? Number(cell.dataset.value) : null;
-  };
-  const sort = (i) => {
-    const down = heads[i].getAttribute("aria-sort") === "ascending";
-    heads.forEach((head) => head.removeAttribute("aria-sort"));
-    heads[i].setAttribute("aria-sort", down ? "descending" : "ascending");
-    const rows = [...body.rows].map((row) => [key(row, i), row]);
-    rows.sort(([a], [b]) => {
-      if (a === null || b === null) return (a === null) - (b === null);
-      const order = typeof a === "string" ? a.localeCompare(b) : a - b;
-      return down ? -order : order;
+// Tables: sort, filter by text and facet, choose columns, intervals, copy, compare; the view is kept in the address.
+// A table of many rows keeps only those near the window in the page.
+const MANY = 200;
+const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+let waiting = 0;
+
+function remember(key, value) {
+  if (value) state.set(key, value); else state.delete(key);
+  clearTimeout(waiting);
+  waiting = setTimeout(() => history.replaceState(null, "", state.size ? `#${state}` : location.pathname), 150);
+}
+
+function element(name, facts = {}, ...children) {
+  const made = Object.assign(document.createElement(name), facts);
+  made.append(...children);
+  return made;
+}
+
+class View {
+  constructor(table) {
+    this.table = table;
+    this.name = table.dataset.table;
+    this.body = table.tBodies[0];
+    this.heads = [...table.tHead.rows[0].cells];
+    this.rows = [...this.body.rows].map((row, order) => ({
+      row, order, text: row.textContent.toLowerCase(), label: row.dataset.label ?? row.cells[0].textContent.trim(),
+      facets: JSON.parse(row.dataset.facets ?? "{}"),
+      keys: [...row.cells].map((cell) => "v" in cell.dataset ? Number(cell.dataset.v) : cell.classList.contains("none") ? null : cell.textContent.trim()),
+    }));
+    this.shown = this.rows;
+    this.query = "";
+    this.chosen = {};
+    this.hidden = new Set();
+    this.picked = new Set();
+    this.sorted = null;
+    this.heads.forEach((head, i) => {
+      const button = element("button", { type: "button" });
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => this.sort(i, !(this.sorted?.i === i && this.sorted.down)));
     });
-    body.append(...rows.map(([, row]) => row));
-  };
-  heads.forEach((head, i) => {
-    const button = document.createElement("button");
-    button.append(...head.childNodes);
-    head.append(button);
-    button.addEventListener("click", () => sort(i));
-  });
+    this.bar = element("div", { className: "tools", role: "group" });
+    this.bar.setAttribute("aria-label", `Tools of ${table.dataset.title}`);
+    if (this.rows.length > 3) this.tools();
+    this.pane = table.closest(".scroll");
+    this.pane.before(this.bar);
+    if (this.rows.length > MANY) this.window();
+    this.restore();
+    this.update();
+  }
+
+  key(part) { return `${this.name}.${part}`; }
+
+  tools() {
+    const title = this.table.dataset.title;
+    this.search = element("input", { type: "search", placeholder: "Filter", autocomplete: "off" });
+    this.search.setAttribute("aria-label", `Filter ${title}`);
+    this.search.addEventListener("input", () => { this.query = this.search.value; remember(this.key("q"), this.query); this.update(); });
+    this.bar.append(this.search);
+    this.selects = {};
+    const facets = {};
+    for (const { facets: own } of this.rows) for (const [name, value] of Object.entries(own)) (facets[name] ??= new Set()).add(value);
+    for (const [name, values] of Object.entries(facets)) {
+      if (values.size < 2) continue;
+      const select = element("select");
+      select.setAttribute("aria-label", `${name}, ${title}`);
+      select.append(new Option(`any ${name}`, ""), ...[...values].sort().map((v) => new Option(v.replace("harness/", ""), v)));
+      select.addEventListener("change", () => { this.chosen[name] = select.value; remember(this.key(`f.${name}`), select.value); this.update(); });
+      this.selects[name] = select;
+      this.bar.append(select);
+    }
+    const details = element("button", { type: "button", textContent: "Intervals" });
+    details.setAttribute("aria-pressed", "false");
+    details.addEventListener("click", () => this.intervals(!this.table.classList.contains("details")));
+    this.details = details;
+    this.bar.append(details, this.columns(), this.copying());
+    if (this.table.dataset.vectors) this.comparing();
+    this.count = element("span", { className: "count" });
+    this.count.setAttribute("role", "status");
+    this.bar.append(this.count);
+  }
+
+  columns() {
+    const menu = element("div", { className: "menu" });
+    this.boxes = this.heads.slice(1).map((head, i) => {
+      const box = element("input", { type: "checkbox", checked: true });
+      box.addEventListener("change", () => { this.column(i + 1, box.checked); this.rememberColumns(); });
+      menu.append(element("label", {}, box, ` ${head.innerText.trim()}`));
+      return box;
+    });
+    return element("details", {}, element("summary", { textContent: "Columns" }), menu);
+  }
+
+  column(i, on) {
+    if (on) this.hidden.delete(i); else this.hidden.add(i);
+    this.boxes[i - 1].checked = on;
+    this.heads[i].hidden = !on;
+    for (const { row } of this.rows) row.cells[i].hidden = !on;
+  }
+
+  rememberColumns() { remember(this.key("hide"), [...this.hidden].sort((a, b) => a - b).join(".")); }
+
+  intervals(on) {
+    this.table.classList.toggle("details", on);
+    this.details.setAttribute("aria-pressed", String(on));
+    remember(this.key("ci"), on ? "1" : "");
+    if (this.pad) { this.height = 0; this.place(); }
+  }
+
+  copying() {
+    const menu = element("div", { className: "menu" });
+    for (const form of ["CSV", "Markdown", "LaTeX"]) {
+      const button = element("button", { type: "button", textContent: form });
+      button.addEventListener("click", async () => {
+        try { await navigator.clipboard.writeText(this.text(form)); button.textContent = `${form} copied`; }
+        catch { button.textContent = `${form}: the browser refused`; }
+        setTimeout(() => { button.textContent = form; }, 1500);
+      });
+      menu.append(button, " ");
+    }
+    return element("details", {}, element("summary", { textContent: "Copy" }), menu);
+  }
+
+  text(form) {
+    const kept = this.heads.map((_, i) => i).filter((i) => !this.hidden.has(i));
+    const plain = (cell) => {
+      const copy = cell.cloneNode(true);
+      copy.querySelectorAll(".more, .unseen, input").forEach((part) => part.remove());
+      return copy.textContent.trim().replace(/\s+/g, " ");
+    };
+    const lines = [kept.map((i) => plain(this.heads[i])), ...this.shown.map(({ row }) => kept.map((i) => plain(row.cells[i])))];
+    if (form === "CSV") {
+      const guard = (v) => (/^[=+@\t-]/.test(v) && Number.isNaN(Number(v)) ? `'${v}` : v);
+      return lines.map((line) => line.map((v) => `"${guard(v).replaceAll('"', '""')}"`).join(",")).join("\n");
+    }
+    if (form === "Markdown") {
+      const safe = lines.map((line) => `| ${line.map((v) => v.replace(/[\\|<>`*_[\]]/g, "\\$&")).join(" | ")} |`);
+      return [safe[0], `|${kept.map((i) => (i ? " ---: |" : " --- |")).join("")}`, ...safe.slice(1)].join("\n");
+    }
+    const marks = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "↑": "$\\uparrow$", "↓": "$\\downarrow$" };
+    const tex = (v) => v.replace(/[\\~^–↑↓]|[&%$#_{}]/g, (c) => marks[c] ?? `\\${c}`);
+    const made = lines.map((line) => `${line.map(tex).join(" & ")} \\\\`);
+    return [`\\begin{tabular}{l${"r".repeat(kept.length - 1)}}`, "\\toprule", made[0], "\\midrule", ...made.slice(1), "\\bottomrule", "\\end{tabular}"].join("\n");
+  }
+
+  comparing() {
+    const link = element("a", { textContent: "Compare", hidden: true });
+    const show = () => {
+      const words = new URLSearchParams({ c: this.table.dataset.vectors });
+      for (const label of this.picked) words.append("e", label);
+      link.href = `${this.table.dataset.compare}#${words}`;
+      link.textContent = `Compare ${this.picked.size}`;
+      link.hidden = this.picked.size < 2;
+    };
+    for (const { row, label } of this.rows) {
+      const box = element("input", { type: "checkbox" });
+      box.setAttribute("aria-label", `Compare ${label}`);
+      box.addEventListener("change", () => { if (box.checked) this.picked.add(label); else this.picked.delete(label); show(); });
+      row.cells[0].prepend(box, " ");
+    }
+    this.bar.append(link);
+  }
+
+  sort(i, down) {
+    this.heads.forEach((head) => head.removeAttribute("aria-sort"));
+    this.heads[i].setAttribute("aria-sort", down ? "descending" : "ascending");
+    this.sorted = { i, down };
+    remember(this.key("sort"), `${i}${down ? "d" : "a"}`);
+    this.update();
+  }
+
+  restore() {
+    const get = (part) => state.get(this.key(part)) ?? "";
+    if (this.search) {
+      this.search.value = this.query = get("q");
+      for (const [name, select] of Object.entries(this.selects)) {
+        select.value = get(`f.${name}`);
+        this.chosen[name] = select.value;
+      }
+      if (get("ci")) this.intervals(true);
+      for (const i of get("hide").split(".").filter(Boolean).map(Number)) if (i > 0 && i < this.heads.length) this.column(i, false);
+    }
+    const sort = /^(\d+)([ad])$/.exec(get("sort"));
+    if (sort && Number(sort[1]) < this.heads.length) this.sort(Number(sort[1]), sort[2] === "d");
+    if ([...state.keys()].some((key) => key.startsWith(`${this.name}.`))) {
+      for (let up = this.table.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
+    }
+  }
+
+  update() {
+    const words = this.query.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = Object.entries(this.chosen).filter(([, value]) => value);
+    const shown = this.rows.filter(({ text, facets }) =>
+      words.every((word) => text.includes(word)) && wanted.every(([name, value]) => facets[name] === value));
+    if (this.sorted) {
+      const { i, down } = this.sorted;
+      shown.sort((a, b) => {
+        const [x, y] = [a.keys[i], b.keys[i]];
+        if (x === null || y === null) return (x === null) - (y === null) || a.order - b.order;
+        const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
+        return (down ? -order : order) || a.order - b.order;
+      });
+    }
+    this.shown = shown;
+    if (this.count) this.count.textContent = shown.length === this.rows.length ? `${shown.length} rows` : `${shown.length} of ${this.rows.length} rows`;
+    if (this.pad) { this.pane.scrollTop = 0; this.place(); } else this.body.replaceChildren(...shown.map(({ row }) => row));
+  }
+
+  window() {
+    const pad = () => element("tr", { className: "pad" }, element("td", { colSpan: this.heads.length }));
+    const widths = this.heads.map((head) => head.offsetWidth);
+    this.heads.forEach((head, i) => { head.style.minWidth = `${widths[i]}px`; });
+    this.pad = [pad(), pad()];
+    this.pad.forEach((row) => row.setAttribute("aria-hidden", "true"));
+    this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
+    this.pane.addEventListener("scroll", () => { cancelAnimationFrame(this.frame); this.frame = requestAnimationFrame(() => this.place()); });
+  }
+
+  place() {
+    if (!this.height) {
+      this.body.replaceChildren(...this.shown.slice(0, 1).map(({ row }) => row));
+      this.height = this.shown.length ? this.shown[0].row.getBoundingClientRect().height || 34 : 34;
+    }
+    const first = Math.max(0, Math.floor(this.pane.scrollTop / this.height) - 20);
+    const last = Math.min(this.shown.length, first + Math.ceil((this.pane.clientHeight || 800) / this.height) + 40);
+    this.pad[0].cells[0].style.height = `${first * this.height}px`;
+    this.pad[1].cells[0].style.height = `${(this.shown.length - last) * this.height}px`;
+    this.body.replaceChildren(this.pad[0], ...this.shown.slice(first, last).map(({ row }) => row), this.pad[1]);
+  }
+}
+
+for (const table of document.querySelectorAll("table[data-table]")) new View(table);
+for (const menu of document.querySelectorAll(".tools details")) {
+  menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { menu.open = false; menu.firstElementChild.focus(); } });
+  document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+}
+if (location.hash && !location.hash.includes("=")) {
+  const aim = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (aim?.tagName === "DETAILS") aim.open = true;
 }

@@ -1,18 +1,18 @@
 """Tables of the track, after those of Guardians of Image Quality."""
 
-from harness.api import Query, Table
-from harness_iqa.tables import certified, grouped, overall, parameters, sampling, trained, transfer
+from harness.api import Query, Report
+from harness_iqa.tables import certified, grouped, overall, parameters, pictures, sampling, trained, transfer
 from harness_iqa.tables.data import BASELINE, load
 
-__all__ = ["BASELINE", "all_tables"]
+__all__ = ["BASELINE", "report"]
 
 
-def all_tables(query: Query) -> list[Table]:
-    """Return the tables that the finished cells allow."""
+def report(query: Query) -> Report:
+    """Return what the finished cells allow."""
     if "external" not in query.steps and not {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps:
-        return []
+        return Report()
     study = load(query)
-    return [
+    tables = [
         *overall.tables(study),
         *trained.tables(study),
         *certified.tables(query, study.note),
@@ -21,3 +21,9 @@ def all_tables(query: Query) -> list[Table]:
         *transfer.tables(query, study),
         *sampling.tables(query, study),
     ]
+    return Report(
+        tables=tables,
+        comparisons=overall.comparisons(study, grouped.attack_types(study.rows)),
+        charts=pictures.charts(tables),
+        examples=pictures.examples(query),
+    )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.api import ColumnSpec, Row, Table, Value, cube, missing, win_rates, win_table
+from harness.api import ColumnSpec, PairedScores, Row, Table, Value, missing, paired_scores
 from harness_iqa.tables.data import EPS, KINDS, MEASURES, NO_GRADIENT, Columns, Study, correlation, mean_of, where
 
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "ties", "r_without_ties", "coverage")
@@ -10,14 +10,8 @@ SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over con
 
 
 def tables(study: Study) -> list[Table]:
-    """Return the main table, the win-rate matrices and the correlations."""
-    found = [_main(study)]
-    for adaptive in KINDS:
-        shown = [*study.chosen(), *study.trained]
-        own = where(study.rows, (study.rows["adaptive"] == adaptive) & np.isin(study.rows["defense"], shown))
-        if len(np.unique(own["defense"])) > 1:
-            found += [_wins(own, "d", adaptive), _wins(own, "ssim", adaptive)]
-    return [*found, _correlations(study)]
+    """Return the main table and the correlations."""
+    return [_main(study), _correlations(study)]
 
 
 def by_fixed_d(row: Row) -> float:
@@ -35,7 +29,8 @@ def _main(study: Study) -> Table:
             figures = _figures(where(own, own["adaptive"] == adaptive), study.conditions(adaptive))
             values |= {f"{kind}_{name}": value for name, value in figures.items()}
         values["ms"] = Value(value=float(study.times[defense])) if defense in study.times else missing("not timed")
-        rows.append(Row(label=defense, values=values))
+        family = study.groups.get(defense)
+        rows.append(Row(label=defense, values=values, facets={"family": family} if family else {}))
     return Table(
         id="defenses",
         title="Defenses, all attacks, strengths and metrics",
@@ -76,17 +71,36 @@ def _figures(rows: Columns, conditions: int) -> dict[str, Value]:
     return {**found, "srocc": correlation(rows), "coverage": coverage}
 
 
-def _wins(rows: Columns, score: str, adaptive: bool) -> Table:
-    labels, _, numbers = cube(rows["defense"], rows["condition"], rows["unit"], rows[score])
-    measure = MEASURES[score]
-    return win_table(
-        f"wins-{score}-{KINDS[adaptive]}",
-        f"Who beats whom by {measure.label}, {KINDS[adaptive]} attacks",
-        "defense",
-        labels,
-        win_rates(numbers, higher_wins=measure.better == "higher"),
-        f"{measure.better} {measure.label} ({measure.text.rstrip('.')})",
-    )
+def comparisons(study: Study, types: np.ndarray) -> list[PairedScores]:
+    """Return D and SSIM by image, of fixed and of adaptive attacks: who beats whom (tables 10 and 15 to 17)."""
+    found, shown = [], [*study.chosen(), *study.trained]
+    facets = {**{name: study.rows[name] for name in ("dataset", "metric", "method", "strength")}, "type": types}
+    facets["attack"] = facets.pop("method")
+    for adaptive, kind in KINDS.items():
+        mask = (study.rows["adaptive"] == adaptive) & np.isin(study.rows["defense"], shown)
+        if len(np.unique(study.rows["defense"][mask])) > 1:
+            own = where(study.rows, mask)
+            found += [
+                paired_scores(
+                    own["defense"],
+                    {**{name: values[mask] for name, values in facets.items()}, "attacker": np.full(mask.sum(), kind)},
+                    own["unit"],
+                    own[score],
+                    id=f"wins-{score}-{kind}",
+                    title=f"Who beats whom by {MEASURES[score].label}, {kind} attacks",
+                    about=f"{MEASURES[score].better} {MEASURES[score].label} ({MEASURES[score].text.rstrip('.')})",
+                    entry="defense",
+                    measure=MEASURES[score].label,
+                    description=MEASURES[score].text,
+                    better="lower" if MEASURES[score].better == "lower" else "higher",
+                    decimals=MEASURES[score].decimals,
+                    families=study.groups,
+                    table="defenses",
+                    column=f"{kind}_{score}",
+                )
+                for score in ("d", "ssim")
+            ]
+    return found
 
 
 def _correlations(study: Study) -> Table:

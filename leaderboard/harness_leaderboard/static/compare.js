@@ -1,0 +1,135 @@
+// Pick entries and conditions; test them from the scores of each image.
+import { headToHead, tieGroups } from "./statistics.js";
+
+const page = document.getElementById("compare");
+const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
+const state = new URLSearchParams(location.hash.slice(1));
+const vectors = new Map();
+let choices = [], index = null, file = "", picked = new Set(), left = {}, turn = 0;
+
+function element(name, facts = {}, ...children) {
+  const made = Object.assign(document.createElement(name), facts);
+  made.append(...children);
+  return made;
+}
+const brief = (label) => label.replaceAll("harness/", "");
+const p = (value) => (Number.isNaN(value) ? "not testable" : value < 1e-4 ? value.toExponential(1) : value.toFixed(4));
+const around = ({ value, low, high }, digits) => `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
+
+async function json(name) {
+  const answer = await fetch(name);
+  if (!answer.ok) throw new Error(`${name}: ${answer.status}`);
+  return answer.json();
+}
+
+async function vector(label) {
+  const name = `${file.slice(0, file.lastIndexOf("/") + 1)}${index.files[index.entries.indexOf(label)]}`;
+  if (!vectors.has(name)) vectors.set(name, fetch(name).then((a) => a.arrayBuffer()).then((b) => new Float32Array(b)));
+  return vectors.get(name);
+}
+
+function remember() {
+  const words = new URLSearchParams({ c: file });
+  for (const label of picked) words.append("e", label);
+  for (const [name, values] of Object.entries(left)) for (const value of values) words.append(`without.${name}`, value);
+  history.replaceState(null, "", `#${words}`);
+}
+
+function check(text, checked, change) {
+  const box = element("input", { type: "checkbox", checked });
+  box.addEventListener("change", () => { change(box.checked); remember(); show(); });
+  return element("label", {}, box, ` ${text}`);
+}
+
+async function choose(name) {
+  file = name;
+  index = await json(name);
+  picked = new Set([...picked].filter((label) => index.entries.includes(label)));
+  if (picked.size < 2) for (const label of index.groups.flat().slice(0, 2)) picked.add(label);
+  boxes.replaceChildren(...index.groups.flat().map((label) => check(brief(label), picked.has(label), (on) => { if (on) picked.add(label); else picked.delete(label); })));
+  const values = {};
+  for (const { facets: own } of index.conditions) for (const [k, v] of Object.entries(own)) (values[k] ??= new Set()).add(v);
+  facets.replaceChildren();
+  for (const [name2, own] of Object.entries(values)) {
+    left[name2] ??= new Set();
+    const row = element("div", { className: "facets", role: "group" });
+    row.setAttribute("aria-label", name2);
+    row.append(element("strong", { textContent: name2 }));
+    if (own.size === 1) row.append(brief([...own][0]));
+    else for (const v of [...own].sort()) row.append(check(brief(v), !left[name2].has(v), (on) => { if (on) left[name2].delete(v); else left[name2].add(v); }));
+    facets.append(row);
+  }
+  filter();
+  await show();
+}
+
+function filter() {
+  const words = find.value.toLowerCase();
+  for (const label of boxes.children) label.hidden = !label.textContent.toLowerCase().includes(words);
+}
+
+async function show() {
+  const mine = ++turn;
+  const conditions = index.conditions.flatMap(({ facets: own }, i) => (Object.entries(own).every(([k, v]) => !left[k]?.has(v)) ? [i] : []));
+  const labels = index.groups.flat().filter((label) => picked.has(label));
+  if (labels.length < 2 || !conditions.length) {
+    result.replaceChildren(element("p", { className: "note", textContent: labels.length < 2 ? "Pick at least two entries." : "Pick at least one condition." }));
+    return;
+  }
+  const scores = await Promise.all(labels.map(vector));
+  if (mine !== turn) return;
+  const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions) : null)));
+  const mean = (own) => {
+    let sum = 0, n = 0;
+    for (const c of conditions) for (let k = index.starts[c]; k < index.starts[c + 1]; k++) if (!Number.isNaN(own[k])) { sum += own[k]; n++; }
+    return n ? sum / n : NaN;
+  };
+  const means = scores.map(mean);
+  const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.better : pair.worse) * index.pairs < index.alpha; };
+  const sign = index.better === "higher" ? -1 : 1;
+  const order = labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b]));
+  const groups = tieGroups(order, beats);
+  result.replaceChildren(
+    element("h2", { textContent: "Tie groups" }),
+    element("ol", { className: "groups" }, ...groups.map((g) => element("li", { textContent: g.map((i) => `${brief(labels[i])} (${means[i].toFixed(index.decimals)})`).join(", ") }))),
+    element("p", { className: "small", textContent: `Mean ${index.measure}, ${index.better} is better; ${conditions.length} of ${index.conditions.length} conditions. Entries of one group are not significantly worse than its first.` }),
+    element("h2", { textContent: "Pair by pair" }),
+    table(labels, found),
+    element("p", { className: "small", textContent: `Pool ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. p over ${index.unit}s is multiplied by ${index.pairs} pairs, p of a condition by ${index.tests} tests, whatever is picked here.` }),
+  );
+}
+
+function table(labels, found) {
+  const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p, first better", "p, second better", `n (${index.unit}s)`, "Conditions won, lost, tested"];
+  const body = element("tbody");
+  for (let i = 0; i < labels.length; i++) for (let j = i + 1; j < labels.length; j++) {
+    const pair = found[i][j];
+    const cells = pair === null ? ["no shared unit", "", "", "", "", ""] : [
+      around(pair.difference, index.decimals), around(pair.effect, 2), p(Math.min(pair.better * index.pairs, 1)), p(Math.min(pair.worse * index.pairs, 1)),
+      String(pair.n), `${pair.wins}, ${pair.losses}, ${pair.tested}`];
+    const row = element("tr", {}, element("th", { scope: "row", textContent: brief(labels[i]) }), ...[brief(labels[j]), ...cells].map((textContent) => element("td", { textContent })));
+    if (pair !== null) row.dataset.raw = JSON.stringify(pair);
+    row.dataset.pair = JSON.stringify([labels[i], labels[j]]);
+    body.append(row);
+  }
+  const pane = element("div", { className: "scroll", tabIndex: 0 }, element("table", { className: "plain" }, element("thead", {}, element("tr", {}, ...heads.map((textContent) => element("th", { scope: "col", textContent })))), body));
+  pane.setAttribute("role", "region");
+  pane.setAttribute("aria-label", "Pair by pair");
+  return pane;
+}
+
+try {
+  choices = await json(page.dataset.index);
+  for (const choice of choices) which.append(new Option(`${choice.track}: ${choice.title}`, choice.file));
+  for (const label of state.getAll("e")) picked.add(label);
+  for (const [key, value] of state) if (key.startsWith("without.")) (left[key.slice(8)] ??= new Set()).add(value);
+  const wanted = choices.find((choice) => choice.file === state.get("c")) ?? choices[0];
+  page.hidden = false;
+  which.addEventListener("change", async () => { picked = new Set(); left = {}; await choose(which.value); remember(); });
+  find.addEventListener("input", filter);
+  if (wanted) { which.value = wanted.file; await choose(wanted.file); }
+  else result.append(element("p", { className: "note", textContent: "No track has scores to compare." }));
+} catch (error) {
+  page.hidden = false;
+  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). From a folder on disk, look at the site with: harness site serve` }));
+}

@@ -1,0 +1,21 @@
+// Light or dark as the system says, or as the reader chose.
+document.documentElement.classList.add("js");
+const stored = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
+const dark = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+if (stored === "dark" || stored === "light") document.documentElement.dataset.theme = stored;
+addEventListener("DOMContentLoaded", () => {
+  const button = document.querySelector("button.theme");
+  const name = () => { button.textContent = dark() ? "Light" : "Dark"; };
+  button.setAttribute("aria-label", "Switch between light and dark");
+  button.hidden = false;
+  name();
+  button.addEventListener("click", () => {
+    const next = dark() ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    try { localStorage.setItem("theme", next); } catch { /* private window */ }
+    name();
+  });
+});
