@@ -41,7 +41,7 @@ class ResultQuery:
     def copy(self, step: str, path: Path, options: str) -> None:
         """Write the rows of a step to a file."""
         target = str(path).replace("'", "''")
-        self._db.execute(f"COPY (SELECT * EXCLUDE (filename) FROM {step.replace('-', '_')}) TO '{target}' {options}")
+        self._db.execute(f"COPY (SELECT * EXCLUDE (filename) FROM \"{step.replace('-', '_')}\") TO '{target}' {options}")
 
     def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
         facts = [_facts(record) | {"filename": _file(store, record)} for record in records]
@@ -52,7 +52,7 @@ class ResultQuery:
             self._db.register(f"{name}_files", pa.table({"filename": with_rows}))
             listed = ", ".join("'" + path.replace("'", "''") + "'" for path in with_rows)
             self._db.execute(
-                f"CREATE VIEW {name} AS SELECT t.*, r.* EXCLUDE (filename) FROM "
+                f'CREATE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) FROM '
                 f"read_parquet([{listed}], filename = true, union_by_name = true) r "
                 f"JOIN {name}_tasks t ON t.filename = r.filename"
             )

@@ -10,12 +10,15 @@ from harness.identity import digest
 from harness.results import Board, ColumnSpec, Table, Value
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)?")
+LONGEST = 60
+"""Characters of a file name before its digest."""
 
 
 def slug(label: str) -> str:
     """Return a label as a file name; what cannot stand in one is replaced, and a digest keeps names apart."""
     safe = re.sub(r"[^a-z0-9._-]+", "-", label.lower().replace("/", "--")).strip("-.") or "x"
-    return safe if _PLAIN.fullmatch(label) and "--" not in label else f"{safe[:60]}-{digest(label)[:8]}"
+    plain = _PLAIN.fullmatch(label) and "--" not in label and len(label) <= LONGEST
+    return safe if plain else f"{safe[:LONGEST]}-{digest(label)[:8]}"
 
 
 def track_slug(track: str) -> str:

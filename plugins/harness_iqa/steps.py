@@ -171,7 +171,7 @@ def certify(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
 
 
-def show(context: StepContext) -> StepResult:
+def gallery(context: StepContext) -> StepResult:
     """Keep the first images as they are, attacked and defended, with the scores of each, for the gallery."""
     images, score = context.images(), context.build("metric")
     stored = _stored(images, context.need("attacked"))

@@ -138,7 +138,7 @@ class IqaTrack(Track):
             "transfer": Step(steps.transfer, "1"),
             "smooth": Step(steps.smooth, "2"),
             "certify": Step(steps.certify, "2"),
-            "show": Step(steps.show, "1"),
+            "gallery": Step(steps.gallery, "1"),
         }
 
     def report(self, query: Query) -> Report:
@@ -224,7 +224,7 @@ class _Plan:
         options = {"images": self.track.shown_images, **_names(attack, strength)}
         for defense in defenses:
             roles = {**self.roles, "attack": self._at(attack, strength), "defense": defense}
-            self.planner.task("show", roles, options=options, needs={"attacked": attacked})
+            self.planner.task("gallery", roles, options=options, needs={"attacked": attacked})
 
     def _transfer(
         self,

@@ -79,7 +79,7 @@ def recognise(context: StepContext) -> StepResult:
     )
 
 
-def show(context: StepContext) -> StepResult:
+def gallery(context: StepContext) -> StepResult:
     """Keep the first private images for the gallery."""
     images = context.images()
     first = list(range(min(int(context.options["images"]), len(images))))

@@ -261,10 +261,10 @@ def _charts(main: Table) -> list[Chart]:
 
 def _examples(query: Query, rows: Columns) -> list[Example]:
     """Show the first private images beside what the attack that met most models made of them."""
-    if "show" not in query.steps:
+    if "gallery" not in query.steps:
         return []
     attack = _main_attack(rows)
-    private = query("SELECT dataset, position, name, task FROM show ORDER BY ALL")
+    private = query("SELECT dataset, position, name, task FROM gallery ORDER BY ALL")
     cells = _named(query(f"SELECT task, {CELL} FROM reconstruct_tasks ORDER BY ALL"))
     cells = _where(cells, attack=attack)
     psnr = _where(rows, attack=attack, metric=FIRST)

@@ -69,7 +69,7 @@ class ReconstructionTrack(Track):
         attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
             plan = _Plan(self, planner, selection, dataset)
-            planner.task("show", {"dataset": dataset}, options={"images": self.shown_images})
+            planner.task("gallery", {"dataset": dataset}, options={"images": self.shown_images})
             for model in models:
                 for guard in guards:
                     if isinstance(guard, ImageProtection) and plan.training is None:
@@ -91,7 +91,7 @@ class ReconstructionTrack(Track):
             "leakage": Step(steps.leakage, "1"),
             "distribution": Step(steps.distribution, "1"),
             "recognise": Step(steps.recognise, "1"),
-            "show": Step(steps.show, "1"),
+            "gallery": Step(steps.gallery, "1"),
         }
 
     def report(self, query: Query) -> Report:

@@ -1,73 +1,196 @@
-"""The pages show what the boards hold, escaped, and nothing from elsewhere."""
+"""The pages show what the boards hold, escaped, valid, and with nothing from elsewhere."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import html5lib
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import StoreError
-from harness.results import Board, ColumnSpec, Missing, Row, Table, Value
+from harness.pairing import pairwise
+from harness.results import SCHEMA, Value
 from harness.store import Store
-from harness_leaderboard.pages import build_site
+from harness_leaderboard.naming import slug
+from harness_leaderboard.pages import build_site, headline
 
-EVIL = "<script>alert('x')</script>"
-
-
-def board(**changes) -> Board:
-    table = Table(
-        id="t", title=EVIL, caption=EVIL, entry="defense", note=EVIL, ranked_by="d",
-        columns=(ColumnSpec(key="d", label=EVIL, description='" onmouseover="alert(1)', better="lower"),),
-        rows=(
-            Row(label=EVIL, values={"d": Value(value=1.25, low=1.0, high=1.5, n=7)}),
-            Row(label="plain", values={"d": Value(missing=EVIL)}),
-        ),
-    )  # fmt: skip
-    facts = {
-        "track": "acme/evil", "title": EVIL, "measures": EVIL, "profile": "p", "seed": 0, "limit": 3, "command": EVIL,
-        "finished": "2026-01-02", "cells_done": 1, "cells_failed": 1, "cells_missing": 1, "tables": (table,),
-        "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),), "failed": {EVIL: EVIL}, "versions": {"torch": EVIL},
-        "components": (), "sources": "",
-    }  # fmt: skip
-    return Board(**(facts | changes))
+from .conftest import ENTRIES, EVIL, board, many, paired, save
 
 
-@pytest.fixture
-def pages(tmp_path: Path) -> dict[str, str]:
-    store = Store(tmp_path / "store")
-    store.save_board(board())
-    assert build_site(tmp_path / "store", tmp_path / "site") == 2
-    return {path.name: path.read_text() for path in (tmp_path / "site").glob("*.html")}
+def pages(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.html")}
 
 
-def test_everything_is_escaped(pages: dict[str, str]) -> None:
-    assert set(pages) == {"index.html", "acme--evil.html"}
-    for text in pages.values():
-        assert EVIL not in text
-        assert "&lt;script&gt;" in text
+def test_every_kind_of_page_is_there(built: Path) -> None:
+    found = set(pages(built))
+    assert {"index.html", "acme--evil.html", "plain.html", "methods.html", "compare.html", "changes.html", "data.html",
+            "acme--evil/main.html", "acme--evil/wins.html", "acme--evil/conditions-defense.html",
+            "acme--evil/gallery.html", "entries/defense-acme--blur.html"} <= found  # fmt: skip
+    assert sum(name.startswith("entries/") for name in found) == len(ENTRIES)
+
+
+def test_everything_is_escaped(built: Path) -> None:
+    for name, text in pages(built).items():
+        assert EVIL not in text, name
         assert 'onmouseover="alert' not in text
+        assert "javascript:" not in text
+        assert not re.search(r"<script>|</script>alert", text.replace('<script src="', ""))
+    assert "&lt;script&gt;" in pages(built)["acme--evil.html"]
 
 
-def test_nothing_is_loaded_from_elsewhere(pages: dict[str, str]) -> None:
-    for text in pages.values():
-        assert not re.search(r'(src|href)="(https?:)?//', text)
+def test_every_page_is_valid_html(built: Path) -> None:
+    for name, text in pages(built).items():
+        try:
+            html5lib.HTMLParser(strict=True).parse(text)
+        except html5lib.html5parser.ParseError as error:
+            pytest.fail(f"{name}: {error}")
+
+
+def test_ids_are_unique_and_links_lead_somewhere(built: Path) -> None:
+    for name, text in pages(built).items():
+        ids = re.findall(r'\bid="([^"]+)"', text)
+        assert len(ids) == len(set(ids)), name
+        for link in re.findall(r'(?:href|src)="([^"#]+)"', text):
+            if not link.startswith("https://example.org"):
+                assert ((built / name).parent / link).exists(), f"{name}: {link}"
+
+
+def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
+    for text in pages(built).values():
+        assert not re.search(r'(src|action)="(https?:)?//', text)
         assert "default-src 'none'" in text
+        for element in html5lib.parse(text, namespaceHTMLElements=False).iter():
+            assert element.tag != "style"
+            assert not [name for name in element.attrib if name == "style" or name.startswith("on")]
+            assert element.tag != "script" or "src" in element.attrib
 
 
-def test_numbers_come_with_interval_n_and_reasons(pages: dict[str, str]) -> None:
-    text = pages["acme--evil.html"]
-    assert "1.250" in text
+def test_numbers_come_with_interval_n_and_reasons(built: Path) -> None:
+    text = pages(built)["acme--evil.html"]
+    assert ">1.250<" in text
     assert "1.000 – 1.500, n 7" in text
-    assert text.count("–</td>") == 1
     assert "first 3 images" in text
+    assert "not significantly worse than the best" in text
+    assert f'title="{EVIL.replace("<", "&lt;").replace(">", "&gt;").replace(chr(39), "&#39;")}">–' in text
 
 
-def test_a_page_that_did_not_change_keeps_its_time(tmp_path: Path, pages: dict[str, str]) -> None:
-    page = tmp_path / "site" / "index.html"
-    before = page.stat().st_mtime_ns
+def test_the_first_page_names_winners_with_a_sentence() -> None:
+    assert headline(board()) == {
+        "label": "acme/blur",
+        "entry": "defense",
+        "text": "D 1.250, 95% interval 1.000 to 1.500; acme/blur[radius=2] not significantly worse.",
+    }
+    clear = board(tables=(board().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
+    assert "significantly better than every other defense" in headline(clear)["text"]
+    empty = board().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
+    assert headline(board(tables=(board().tables[0].model_copy(update={"rows": (empty,)}),))) is None
+
+
+def test_every_number_is_a_file(built: Path) -> None:
+    table = pq.read_table(built / "data" / "acme--evil" / "main.parquet").to_pydict()
+    assert table["defense"] == list(ENTRIES)
+    assert table["D"] == [1.25, 2.25, 3.25, 4.25]
+    assert table["D n"] == [7] * 4
+    lines = (built / "data" / "acme--evil" / "main.csv").read_text().splitlines()
+    assert lines[1].startswith("acme/blur,filter,1.25,1.0,1.5,7")
+    results = json.loads((built / "data" / "results.json").read_text())
+    assert results["schema_version"] == SCHEMA
+    schema = json.loads((built / "data" / "results.schema.json").read_text())
+    allowed = set(schema["$defs"]["Board"]["properties"])
+    assert all(set(b) <= allowed for b in results["boards"])
+
+
+def test_vectors_are_the_stored_scores(built: Path) -> None:
+    folder = built / "data" / "acme--evil"
+    index = json.loads((folder / "wins.vectors.json").read_text())
+    comparison, numbers = paired().stored()
+    for i, name in enumerate(index["files"]):
+        np.testing.assert_array_equal(np.frombuffer((folder / name).read_bytes(), "<f4"), numbers[i])
+    assert index["starts"] == comparison.starts()
+    assert index["pairs"] == int(np.sum(~np.isnan(pairwise(comparison, numbers).p)))
+    assert [index["units"][i] for i in index["unit_sets"][0]] == list(comparison.unit_sets[0])
+
+
+def test_a_spreadsheet_is_given_no_formula(tmp_path: Path) -> None:
+    table = board().tables[0]
+    table = table.model_copy(update={"rows": (table.rows[0].model_copy(update={"label": "=1+1"}),)})
+    save(Store(tmp_path / "store"), board(tables=(table,)))
     build_site(tmp_path / "store", tmp_path / "site")
-    assert page.stat().st_mtime_ns == before
+    assert (tmp_path / "site" / "data" / "acme--evil" / "main.csv").read_text().splitlines()[1].startswith("'=1+1,")
+
+
+def test_names_of_files_are_safe_and_apart() -> None:
+    labels = ["a/b", "a--b", "A/b", "a/b[c=1]", "a/b[c=2]", "../../x", "", EVIL, "x" * 300, "a/b/c"]
+    names = [slug(label) for label in labels]
+    assert len(set(names)) == len(labels)
+    assert all(re.fullmatch(r"[a-z0-9._-]{1,80}", name) and not name.startswith(".") for name in names)
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_same_store_gives_the_same_bytes_and_touches_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    save(store, board(store))
+    build_site(tmp_path / "store", tmp_path / "site")
+    before = state(tmp_path / "site")
+    build_site(tmp_path / "store", tmp_path / "site")
+    assert state(tmp_path / "site") == before
+    build_site(tmp_path / "store", tmp_path / "other")
+    assert {n: b for n, (b, _) in state(tmp_path / "other").items()} == {n: b for n, (b, _) in before.items()}
+
+
+def test_what_is_gone_from_the_store_is_gone_from_the_site_and_nothing_else(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    save(store, board(store))
+    save(store, board(track="acme/second", title="Second"))
+    build_site(tmp_path / "store", tmp_path / "site")
+    (tmp_path / "site" / "mine.html").write_text("kept")
+    (tmp_path / "store" / "boards" / "acme--second.json").unlink()
+    build_site(tmp_path / "store", tmp_path / "site")
+    assert not (tmp_path / "site" / "acme--second.html").exists()
+    assert not (tmp_path / "site" / "acme--second").exists()
+    assert (tmp_path / "site" / "mine.html").read_text() == "kept"
+
+
+def test_a_damaged_board_is_named_and_left_out(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    save(store, board(store))
+    save(store, board(track="acme/second", title="Second"))
+    path = tmp_path / "store" / "boards" / "acme--second.json"
+    path.write_bytes(path.read_bytes()[:5000])
+    result = build_site(tmp_path / "store", tmp_path / "site")
+    assert any("acme/second" in line and "no valid Board" in line for line in result.problems)
+    assert not (tmp_path / "site" / "acme--second.html").exists()
+    path.with_name("acme--evil.json").write_text("{}")
+    with pytest.raises(StoreError, match="acme/evil"):
+        build_site(tmp_path / "store", tmp_path / "site")
+
+
+def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    save(store, board(store))
+    vectors = tmp_path / "store" / "boards" / "acme--evil.safetensors"
+    vectors.write_bytes(vectors.read_bytes()[:-4] + b"oops")
+    (image,) = (tmp_path / "store" / "artifacts").glob("*/*.safetensors")
+    image.write_bytes(b"\0" * image.stat().st_size)
+    result = build_site(tmp_path / "store", tmp_path / "site")
+    assert any("cannot test for themselves" in line and "damaged" in line for line in result.problems)
+    assert any("acme/blur" in line and "damaged" in line for line in result.problems)
+    assert not (tmp_path / "site" / "images").exists()
+    assert not list((tmp_path / "site" / "data").rglob("*.f32"))
+
+
+def test_tables_of_another_version_are_marked_stale(tmp_path: Path) -> None:
+    save(Store(tmp_path / "store"), board(scored_by={"image-privacy-harness": "0.0.1"}))
+    result = build_site(tmp_path / "store", tmp_path / "site")
+    assert any("scored by image-privacy-harness 0.0.1" in line for line in result.problems)
+    assert "<strong>Stale:</strong> scored by image-privacy-harness 0.0.1" in (tmp_path / "site/acme--evil.html").read_text()
 
 
 def test_a_store_without_tables_says_what_to_do(tmp_path: Path) -> None:
@@ -75,7 +198,14 @@ def test_a_store_without_tables_says_what_to_do(tmp_path: Path) -> None:
         build_site(tmp_path / "nothing", tmp_path / "site")
 
 
-def test_building_the_site_loads_no_torch(tmp_path: Path, pages: dict[str, str]) -> None:
+def test_a_table_without_rows_says_so(tmp_path: Path) -> None:
+    save(Store(tmp_path / "store"), board(tables=(board().tables[0].model_copy(update={"rows": ()}), many(3))))
+    build_site(tmp_path / "store", tmp_path / "site")
+    assert "No row yet" in (tmp_path / "site" / "acme--evil.html").read_text()
+
+
+def test_building_the_site_loads_no_torch(tmp_path: Path) -> None:
+    save(Store(tmp_path / "store"), board())
     code = (
         "import sys\nfrom pathlib import Path\nfrom harness_leaderboard.pages import build_site\n"
         f"build_site(Path({str(tmp_path / 'store')!r}), Path({str(tmp_path / 'site')!r}))\n"
@@ -83,3 +213,5 @@ def test_building_the_site_loads_no_torch(tmp_path: Path, pages: dict[str, str])
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
+
+

@@ -37,7 +37,7 @@ class View {
       const button = element("button", { type: "button" });
       button.append(...head.childNodes);
       head.append(button);
-      button.addEventListener("click", () => this.sort(i, !(this.sorted?.i === i && this.sorted.down)));
+      button.addEventListener("click", () => this.sort(i, this.sorted?.i === i ? !this.sorted.down : head.dataset.better === "higher"));
     });
     this.bar = element("div", { className: "tools", role: "group" });
     this.bar.setAttribute("aria-label", `Tools of ${table.dataset.title}`);

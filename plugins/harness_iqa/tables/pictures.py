@@ -35,9 +35,9 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
 
 def examples(query: Query) -> list[Example]:
     """Return original, attacked and defended images with their scores."""
-    if "show" not in query.steps:
+    if "gallery" not in query.steps:
         return []
-    rows = query("SELECT * FROM show ORDER BY defense, method, task, position")
+    rows = query("SELECT * FROM gallery ORDER BY defense, method, task, position")
     found = []
     for i, (task, position) in enumerate(zip(rows["task"], rows["position"], strict=True)):
         scores = {"original": rows["source"][i], "attacked": rows["attacked"][i], "defended": rows["score"][i]}

@@ -120,6 +120,9 @@ class LpipsRecipe(Recipe):
     decay_epochs: int = Field(default=5, ge=0, le=1000, description="Falling to 0.")
     batch_size: int = Field(default=50, ge=1, le=4096, description="Choices per step.")
     learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Of Adam.")
+    weight_rate: float = Field(
+        default=1.0, ge=1, le=1000, description="Learning rate of the channels' weights, times that of the rest."
+    )
 
     def datasets(self) -> Mapping[str, str]:
         """Return both data sets."""
@@ -134,8 +137,9 @@ class LpipsRecipe(Recipe):
             with seeded_init(rng):
                 ranking = RankingNet().to(device)
             network.backbone.requires_grad_(self.variant != "lin")
-            learnt = [p for p in (*network.parameters(), *ranking.parameters()) if p.requires_grad]
-            optimiser = torch.optim.Adam(learnt, lr=self.learning_rate, betas=(0.5, 0.999))
+            learnt = [p for p in (*network.backbone.parameters(), *ranking.parameters()) if p.requires_grad]
+            weights = {"params": list(network.weights), "lr": self.learning_rate * self.weight_rate}
+            optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
             choices = {role: Choices(images) for role, images in workshop.data.items()}
             asked = choices["train"]
             per_epoch = -(-len(asked) // self.batch_size)

@@ -9,7 +9,7 @@ from harness.stats.pairwise import bradley_terry, win_rates
 
 def test_a_clear_winner_wins_every_condition() -> None:
     base = np.random.default_rng(0).normal(size=(2, 30))
-    result = win_rates(np.stack([base + 1, base]), higher_wins=True)
+    result = win_rates(list(np.stack([base + 1, base], axis=1)), higher_wins=True)
     assert result.rate[0, 1] == 100
     assert result.rate[1, 0] == 0
     assert result.comparisons == 4
@@ -18,20 +18,20 @@ def test_a_clear_winner_wins_every_condition() -> None:
 
 def test_direction_turns_the_matrix() -> None:
     base = np.random.default_rng(0).normal(size=(2, 30))
-    scores = np.stack([base + 1, base])
+    scores = list(np.stack([base + 1, base], axis=1))
     np.testing.assert_array_equal(win_rates(scores, higher_wins=True).rate, win_rates(scores, higher_wins=False).rate.T)
 
 
 def test_missing_conditions_are_not_counted() -> None:
     scores = np.random.default_rng(1).normal(size=(2, 2, 20))
-    scores[1, 0] = np.nan
-    result = win_rates(scores, higher_wins=True)
+    scores[0, 1] = np.nan
+    result = win_rates(list(scores), higher_wins=True)
     assert result.tested[0, 1] == 1
     assert result.comparisons == 2
 
 
 def test_identical_entries_are_not_testable() -> None:
-    assert np.isnan(win_rates(np.ones((2, 1, 9)), higher_wins=True).rate).all()
+    assert np.isnan(win_rates([np.ones((2, 9))], higher_wins=True).rate).all()
 
 
 def test_bradley_terry_of_two_is_the_log_odds() -> None:

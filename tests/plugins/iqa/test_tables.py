@@ -184,8 +184,8 @@ def test_training_defenses_stand_beside_the_metrics_they_were_tried_on_and_nowhe
     assert by_label["x/hard"]["adaptive_dd"].value == pytest.approx(15)
     assert by_label["x/hard"]["adaptive_d"].value == pytest.approx(5)
     assert trained.tables(study(rows([1.0], [1.0]))) == []
-    labels = {row.label for t in overall.tables(found) if t.id.startswith("wins-d") for row in t.rows}
-    assert "x/hard" in labels
+    compared = overall.comparisons(found, grouped.attack_types(found.rows))
+    assert "x/hard" in {label for paired in compared if paired.id.startswith("wins-d") for label in paired.entries}
 
 
 def test_more_classes_move_borders_nearer() -> None:

@@ -13,7 +13,7 @@ from harness.api import HarnessError, Unavailable
 from harness.cli import cli
 from harness.registry import installed
 from harness.running.target import MetricTarget
-from harness_perceptual.tables import all_tables
+from harness_perceptual.tables import report
 from harness_perceptual.verdicts import average_precision, ceiling, credit
 
 CPU = torch.device("cpu")
@@ -153,7 +153,7 @@ def test_no_results_give_no_tables() -> None:
     class Empty:
         steps = frozenset[str]()
 
-    assert all_tables(Empty()) == []
+    assert not report(Empty()).tables
 
 
 def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""Paired scores: from long rows to win rates, marks, rows by condition and stored vectors, checked by hand."""
+
+import numpy as np
+import pytest
+import scipy
+
+from harness.pairing import PairedScores, by_condition, compare, not_worse, paired_scores, pairwise, unit_means
+from harness.stats.bootstrap import mean_interval, mean_intervals
+
+
+def made(scores: dict[str, dict[str, list[float]]], better="higher", **facts) -> PairedScores:
+    """entry -> condition -> scores of units u0, u1, ..."""
+    rows = [(e, c, f"u{i}", v) for e, own in scores.items() for c, vs in own.items() for i, v in enumerate(vs)]
+    entries, conditions, units, values = (np.array(column) for column in zip(*rows, strict=True))
+    texts = {"id": "x", "title": "Who", "about": "more", "entry": "defense", "measure": "m", "description": "M."}
+    return paired_scores(entries, {"metric": conditions}, units, values, better=better, **texts, **facts)
+
+
+def noise(shift: float, seed: int, n: int = 12) -> list[float]:
+    return (np.random.default_rng(seed).normal(size=n) + shift).tolist()
+
+
+def test_long_rows_become_one_block_per_condition() -> None:
+    paired = made({"b": {"p": [1, 2], "q": [5]}, "a": {"p": [3, 4]}})
+    assert paired.entries == ("a", "b")
+    assert [dict(c) for c in paired.conditions] == [{"metric": "p"}, {"metric": "q"}]
+    np.testing.assert_array_equal(paired.values[0], [[3, 4], [1, 2]])
+    np.testing.assert_array_equal(paired.values[1], [[np.nan], [5]])
+    assert paired.units == (("u0", "u1"), ("u0",))
+
+
+def test_stored_numbers_find_their_condition_again() -> None:
+    comparison, numbers = made({"a": {"p": [1, 2], "q": [3]}, "b": {"p": [4, 5], "q": [6]}}).stored()
+    assert comparison.starts() == [0, 2, 3]
+    np.testing.assert_array_equal(numbers, [[1, 2, 3], [4, 5, 6]])
+    np.testing.assert_allclose(unit_means(comparison, numbers), [[2, 2], [5, 5]])
+
+
+def test_comparing_two_uses_shared_units_of_the_chosen_conditions() -> None:
+    scores = {"a": {"p": noise(1, 0), "q": noise(0, 1)}, "b": {"p": noise(0, 2), "q": noise(0, 3)}}
+    comparison, numbers = made(scores).stored()
+    found = compare(comparison, numbers, "a", "b", [0])
+    d = numbers[0, :12].astype(float) - numbers[1, :12].astype(float)
+    rounded = d.astype(np.float32).astype(float)
+    assert found.better == pytest.approx(scipy.stats.wilcoxon(rounded, alternative="greater").pvalue, rel=1e-12)
+    assert compare(comparison, numbers, "a", "b").difference.n == 12
+    turned, _ = made(scores, better="lower").stored()
+    assert compare(turned, numbers, "a", "b", [0]).worse == pytest.approx(found.better)
+
+
+def test_all_pairs_agree_with_one_pair() -> None:
+    scores = {name: {"p": noise(shift, seed), "q": noise(shift, seed + 9)} for seed, (name, shift) in
+              enumerate([("a", 1.5), ("b", 0.2), ("c", 0.0)])}  # fmt: skip
+    comparison, numbers = made(scores).stored()
+    found = pairwise(comparison, numbers)
+    for i, first in enumerate(comparison.entries):
+        for j, second in enumerate(comparison.entries):
+            if i != j:
+                assert found.p[i, j] == pytest.approx(compare(comparison, numbers, first, second).better, rel=1e-12)
+    assert [comparison.entries[i] for i in found.order] == ["a", "b", "c"]
+    assert not_worse(comparison, numbers, "b") == ("a", "c")
+    assert not_worse(comparison, numbers, "a") == ()
+
+
+def test_rows_by_condition_hold_means_intervals_and_facets() -> None:
+    paired = made({"a": {"p": [1, 2, 3], "q": [4, 5, 6]}, "b": {"p": [7, 8, 9]}}, families={"a": "blur"})
+    (table,) = by_condition([paired])
+    assert [(row.label, dict(row.facets)) for row in table.rows] == [
+        ("a", {"defense": "a", "family": "blur", "metric": "p"}),
+        ("a", {"defense": "a", "family": "blur", "metric": "q"}),
+        ("b", {"defense": "b", "metric": "p"}),
+    ]
+    value, expected = table.rows[0].values["m"], mean_interval([1, 2, 3])
+    assert (value.value, value.low, value.high, value.n) == pytest.approx((2, expected.low, expected.high, 3))
+
+
+def test_intervals_of_many_rows_are_those_of_each() -> None:
+    rows = np.random.default_rng(0).normal(size=(3, 15))
+    rows[1, 4] = np.nan
+    rows = np.vstack([rows, np.full(15, np.nan)])
+    found = mean_intervals(rows)
+    for row, own in zip(rows[:3], found, strict=False):
+        single = mean_interval(row[~np.isnan(row)])
+        assert own is not None
+        assert (own.value, own.low, own.high, own.n) == pytest.approx((single.value, single.low, single.high, single.n))
+    assert found[3] is None
+
+
+def test_nothing_to_compare_is_an_empty_table() -> None:
+    empty = np.array([], dtype=str)
+    texts = {"id": "x", "title": "t", "about": "a", "entry": "e", "measure": "m", "description": "d"}
+    paired = paired_scores(empty, {"metric": empty}, empty, [], better="lower", **texts)
+    comparison, numbers = paired.stored()
+    assert numbers.shape == (0, 0)
+    assert paired.wins().rows == ()
+    assert by_condition([paired]) == []
+    assert comparison.tests == 0

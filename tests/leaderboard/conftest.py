@@ -1,0 +1,157 @@
+"""A small store with everything a site can show, names that try to break out of it, and a server for its pages."""
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.identity import digest
+from harness.pairing import by_condition, paired_scores
+from harness.results import (
+    Board,
+    Chart,
+    ColumnSpec,
+    Entry,
+    Example,
+    Missing,
+    Panel,
+    Parameter,
+    Row,
+    Series,
+    Table,
+    TaskRecord,
+    TaskSpec,
+    Value,
+)
+from harness.store import Store
+from harness_leaderboard.pages import build_site
+
+EVIL = "<script>alert('x')</script>"
+ENTRIES = ("acme/blur", "acme/blur[radius=2]", "acme/none", EVIL)
+
+
+def long_rows(entries: int = 4, images: int = 15) -> tuple[np.ndarray, ...]:
+    """Scores of entries on images in four conditions; the last entry lacks one of them."""
+    rng, rows = np.random.default_rng(0), []
+    labels = [*ENTRIES, *(f"acme/more-{i}" for i in range(entries - 4))]
+    for e, label in enumerate(labels):
+        for metric in ("m", "n"):
+            for attack in ("fgsm", EVIL):
+                if not (e == 3 and metric == "n"):
+                    scores = rng.normal(e * 0.6, 1, images).round(1)
+                    rows += [(label, metric, attack, f"image {i}", s) for i, s in enumerate(scores)]
+    return tuple(np.array(column) for column in zip(*rows, strict=True))
+
+
+def paired(entries: int = 4):
+    labels, metric, attack, image, score = long_rows(entries)
+    return paired_scores(
+        labels, {"metric": metric, "attack": attack}, image, score, id="wins", title="Who beats whom", about="lower D",
+        entry="defense", measure="D", description=f"How far. {EVIL}", better="lower", decimals=2,
+        families={"acme/blur": "filter", "acme/none": "none"}, table="main", column="d",
+    )  # fmt: skip
+
+
+def images(store: Store) -> str:
+    """Put a task with two images into a store; return its key."""
+    spec = TaskSpec(track="acme/track", step="gallery", version="1", components={}, options={}, limit=None, seed=0, needs={})
+    key = digest(spec.identity())
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8)
+    record = TaskRecord(key=key, spec=spec, status="done", started="", seconds=0.0, device="cpu", versions={})
+    store.commit(record, {}, {"images": pixels})
+    return key
+
+
+def board(store: Store | None = None, **changes) -> Board:
+    scores = paired()
+    comparison, _ = scores.stored()
+    rows = tuple(
+        Row(
+            label=label,
+            values={"d": Value(value=1.25 + i, low=1.0, high=1.5 + i, n=7), "r": Value(missing=EVIL) if i else Value(value=2.0)},
+            facets={"family": "filter" if i < 2 else "none"},
+        )
+        for i, label in enumerate(ENTRIES)
+    )  # fmt: skip
+    main = Table(
+        id="main", title=EVIL, caption=EVIL, entry="defense", note=EVIL, ranked_by="d",
+        columns=(ColumnSpec(key="d", label="D", description='" onmouseover="alert(1)', better="lower"),
+                 ColumnSpec(key="r", label=EVIL, description=EVIL, better="higher")),
+        rows=rows, not_worse={"d": ("acme/blur[radius=2]",)},
+    )  # fmt: skip
+    entry = Entry(
+        kind="defense", id="acme/blur", label="acme/blur", version="1", summary=EVIL, package="acme", package_version="1",
+        author=EVIL, licence="MIT", home="https://example.org", paper=EVIL, paper_url="javascript:alert(1)",
+        traits={"random": "no"}, cells=3, seconds=1.5,
+        parameters=(Parameter(name="radius", value="1", default="1", bounds="at least 1", description=EVIL),),
+    )  # fmt: skip
+    panels = ()
+    if store is not None:
+        key = images(store)
+        panels = tuple(Panel(label=name, task=key, array="images", position=i, score="1.0") for i, name in
+                       enumerate(("original", "attacked")))  # fmt: skip
+    facts = {
+        "track": "acme/evil", "title": "Evil track", "measures": EVIL, "profile": "p", "seed": 0, "limit": 3,
+        "command": EVIL, "finished": "2026-01-02", "cells_done": 1, "cells_failed": 1, "cells_missing": 1,
+        "tables": (main, scores.wins(), *by_condition([scores])),
+        "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),), "failed": {EVIL: EVIL}, "versions": {"torch": EVIL},
+        "entries": (entry,), "comparisons": (comparison,), "sources": "0" * 64,
+        "charts": (
+            Chart(id="front", title="Front", caption=EVIL, kind="scatter", table="main", x="d", y="r"),
+            Chart(id="bars", title="Bars", caption="c", kind="bars", table="main", x="d"),
+            Chart(id="roc", title="ROC", caption="c", kind="curves", log=True,
+                  series=(Series(label=EVIL, x=(0.0, 0.1, 1.0), y=(0.0, 0.5, 1.0)),)),
+        ),
+        "examples": (Example(entry="acme/blur", title=EVIL, facets={"metric": EVIL}, panels=panels),) if panels else (),
+    }  # fmt: skip
+    return Board(**(facts | changes))
+
+
+def many(rows: int) -> Table:
+    """A table of many rows."""
+    column = ColumnSpec(key="v", label="value", description="A number.", better="higher")
+    made = tuple(
+        Row(label=f"acme/entry-{i:05d}", values={"v": Value(value=float(i * 7919 % rows), low=0, high=1, n=3)},
+            facets={"parity": "odd" if i % 2 else "even"})
+        for i in range(rows)
+    )  # fmt: skip
+    return Table(id="many", title="Many rows", caption="c", entry="defense", columns=(column,), rows=made)
+
+
+def save(store: Store, made: Board) -> None:
+    comparison, numbers = paired().stored()
+    store.save_board(made, {comparison.id: numbers})
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built site of one board with everything, and one with 5,000 rows."""
+    folder = tmp_path_factory.mktemp("leaderboard")
+    store = Store(folder / "store")
+    save(store, board(store))
+    plain = board(track="harness/plain", title="Plain track", tables=(*board().tables[:1], many(5000)), charts=())
+    save(store, plain)
+    result = build_site(folder / "store", folder / "site")
+    assert not result.problems
+    return folder / "site"
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def address(built: Path) -> Iterator[str]:
+    """The address of the built site on this machine."""
+    handler = functools.partial(_Quiet, directory=str(built))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()

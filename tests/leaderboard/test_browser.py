@@ -1,0 +1,302 @@
+"""What people click: real headless Chromium, the network blocked but for the site itself."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+from harness.pairing import compare, pairwise
+from harness.stats.head_to_head import head_to_head
+from harness.stats.paired import wilcoxon_greater
+
+from .conftest import ENTRIES, EVIL, paired
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html", "plain/many.html",
+         "acme--evil/gallery.html", "entries/defense-acme--blur.html", "methods.html", "changes.html", "data.html",
+         "compare.html")  # fmt: skip
+SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page that may only talk to the site; errors of scripts, and requests elsewhere, fail the test."""
+    context = browser.new_context(viewport=SIZES["desk"], base_url=address)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield from _watched(context, address)
+
+
+def _watched(context, address: str) -> Iterator[Page]:
+    elsewhere, errors = [], []
+
+    def guard(route) -> None:
+        if route.request.url.startswith(address):
+            route.continue_()
+        else:
+            elsewhere.append(route.request.url)
+            route.abort()
+
+    context.route("**/*", guard)
+    opened = context.new_page()
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield opened
+    context.close()
+    assert elsewhere == []
+    assert errors == []
+
+
+def settled(page: Page, name: str) -> Page:
+    page.goto(name)
+    page.wait_for_load_state("networkidle")
+    return page
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, theme: str, size: str) -> None:
+    page.set_viewport_size(SIZES[size])
+    page.emulate_media(color_scheme=theme)
+    problems = []
+    for name in KINDS:
+        settled(page, name)
+        page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
+        page.evaluate(AXE)
+        found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})")
+        problems += [
+            f"{name}: {v['id']} {v['nodes'][0]['html'][:120]} {v['nodes'][0]['failureSummary'][:200]}"
+            for v in found["violations"]
+        ]
+        width = page.evaluate("document.documentElement.scrollWidth")
+        if width > SIZES[size]["width"]:
+            problems.append(f"{name} is {width} px wide")
+    assert problems == []
+
+
+def first_column(page: Page, table: str) -> list[str]:
+    return page.locator(f"table[data-table='{table}'] tbody th[scope=row]").all_inner_texts()
+
+
+def test_sorting_filtering_facets_columns_and_intervals_are_kept_in_the_address(page: Page) -> None:
+    settled(page, "acme--evil.html")
+    table = page.locator("table[data-table=main]")
+    tools = page.get_by_role("group", name=re.compile("Tools of"))
+    assert [text.strip() for text in first_column(page, "main")] == list(ENTRIES)
+    head = table.get_by_role("button", name="D , lower is better")
+    head.click()
+    assert [text.strip() for text in first_column(page, "main")] == list(ENTRIES)
+    head.click()
+    assert [text.strip() for text in first_column(page, "main")] == list(reversed(ENTRIES))
+    tools.first.get_by_role("searchbox").fill("acme")
+    assert [text.strip() for text in first_column(page, "main")] == ["acme/none", "acme/blur[radius=2]", "acme/blur"]
+    tools.first.get_by_role("combobox").select_option("filter")
+    assert [text.strip() for text in first_column(page, "main")] == ["acme/blur[radius=2]", "acme/blur"]
+    assert "2 of 4 rows" in tools.first.inner_text()
+    assert not table.locator(".more").first.is_visible()
+    tools.first.get_by_role("button", name="Intervals").click()
+    assert table.locator(".more").first.is_visible()
+    tools.first.locator("summary", has_text="Columns").click()
+    tools.first.get_by_role("checkbox", name="Family").uncheck()
+    assert not table.locator("td.facet").first.is_visible()
+    page.wait_for_timeout(300)
+    link = page.url
+    settled(page, "about:blank")
+    settled(page, link)
+    assert [text.strip() for text in first_column(page, "main")] == ["acme/blur[radius=2]", "acme/blur"]
+    assert table.locator(".more").first.is_visible()
+    assert not table.locator("td.facet").first.is_visible()
+
+
+def test_missing_numbers_stay_last_whichever_way_a_column_is_sorted(page: Page) -> None:
+    settled(page, "acme--evil/main.html")
+    head = page.locator("table[data-table=main] thead th").nth(3).locator("button")
+    for _ in range(2):
+        head.click()
+        assert page.locator("table[data-table=main] tbody tr").first.locator("td[data-v]").count() == 2
+
+
+def test_a_table_is_copied_in_three_forms(page: Page) -> None:
+    settled(page, "acme--evil/main.html")
+    page.locator("summary", has_text="Copy").click()
+    for form, wanted in (("CSV", '"acme/blur[radius=2]","filter","2.250","–"'),
+                         ("Markdown", "| acme/blur\\[radius=2\\] | filter | 2.250 | – |"),
+                         ("LaTeX", "acme/blur[radius=2] & filter & 2.250 & -- \\\\")):  # fmt: skip
+        page.get_by_role("button", name=form, exact=True).click()
+        page.get_by_role("button", name=f"{form} copied").wait_for()
+        assert wanted in page.evaluate("navigator.clipboard.readText()").splitlines()
+
+
+def test_a_column_name_cannot_break_out_of_a_copy(page: Page) -> None:
+    settled(page, "acme--evil/main.html")
+    page.locator("summary", has_text="Copy").click()
+    page.get_by_role("button", name="Markdown", exact=True).click()
+    page.get_by_role("button", name="Markdown copied").wait_for()
+    assert "<script>" not in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_five_thousand_rows_stay_smooth(page: Page) -> None:
+    settled(page, "plain/many.html")
+    assert page.locator("tbody tr").count() < 150
+    assert "5000 rows" in page.locator(".tools").inner_text()
+    pane = page.locator(".scroll")
+    pane.evaluate("(pane) => { pane.scrollTop = pane.scrollHeight / 2; }")
+    page.get_by_role("rowheader", name="acme/entry-02500").wait_for()
+    page.get_by_role("button", name="value").click()
+    assert first_column(page, "many")[0].strip() == next(f"acme/entry-{i:05d}" for i in range(5000) if i * 7919 % 5000 == 4999)
+    page.get_by_role("searchbox").fill("entry-04321")
+    assert [text.strip() for text in first_column(page, "many")] == ["acme/entry-04321"]
+
+
+def test_without_scripts_every_table_reads_whole(browser: Browser, address: str) -> None:
+    context = browser.new_context(java_script_enabled=False, base_url=address)
+    opened = context.new_page()
+    opened.goto("plain/many.html")
+    assert opened.locator("tbody tr").count() == 5000
+    assert opened.locator("tbody .more").first.is_visible()
+    opened.goto("compare.html")
+    assert "needs JavaScript" in opened.locator("main").inner_text()
+    context.close()
+
+
+def test_dark_mode_is_remembered_and_swaps_the_pictures(page: Page) -> None:
+    settled(page, "acme--evil.html")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    assert page.locator("img.in-light").first.is_visible()
+    page.get_by_role("button", name="Switch between light and dark").click()
+    assert page.evaluate(background) != light
+    assert not page.locator("img.in-light").first.is_visible()
+    assert page.locator("img.in-dark").first.is_visible()
+    settled(page, "index.html")
+    assert page.evaluate(background) != light
+
+
+def test_pictures_and_gallery_images_load(page: Page) -> None:
+    for name in ("acme--evil.html", "acme--evil/gallery.html"):
+        settled(page, name)
+        page.evaluate("document.querySelectorAll('img').forEach((i) => { i.loading = 'eager'; })")
+        page.wait_for_load_state("networkidle")
+        visible = page.locator("img:visible")
+        assert visible.count() >= 2
+        assert all(visible.nth(i).evaluate("(i) => i.complete && i.naturalWidth > 0") for i in range(visible.count()))
+    page.get_by_role("button", name="Difference").click()
+    assert page.locator("img.under").first.is_visible()
+
+
+def test_a_file_is_downloaded(page: Page) -> None:
+    settled(page, "acme--evil/main.html")
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="CSV").click()
+    assert Path(waiting.value.path()).read_text().startswith("defense,")
+
+
+def test_rows_are_picked_and_compared(page: Page) -> None:
+    settled(page, "acme--evil.html")
+    page.locator("table[data-table=main]").get_by_role("checkbox", name="Compare acme/blur", exact=True).check()
+    page.locator("table[data-table=main]").get_by_role("checkbox", name="Compare acme/none").check()
+    page.get_by_role("link", name="Compare 2").click()
+    page.locator("#result table").wait_for()
+    assert json.loads(page.locator("#result tbody tr").get_attribute("data-pair")) == ["acme/blur", "acme/none"]
+
+
+def raw(page: Page) -> dict[tuple[str, str], dict]:
+    page.locator("#result table").wait_for()
+    page.wait_for_load_state("networkidle")
+    rows = page.locator("#result tbody tr")
+    return {
+        tuple(json.loads(rows.nth(i).get_attribute("data-pair"))): json.loads(rows.nth(i).get_attribute("data-raw"))
+        for i in range(rows.count())
+    }
+
+
+def assert_equal(page_numbers: dict, first: str, second: str, conditions: list[int] | None) -> None:
+    comparison, numbers = paired().stored()
+    found = compare(comparison, numbers, first, second, conditions)
+    assert page_numbers["n"] == found.difference.n
+    assert (page_numbers["wins"], page_numbers["losses"], page_numbers["tested"]) == (found.wins, found.losses, found.tested)
+    for key, wanted in (("better", found.better), ("worse", found.worse)):
+        assert page_numbers[key] == pytest.approx(wanted, rel=1e-10)
+    for key, wanted in (("difference", found.difference), ("effect", found.effect)):
+        for part in ("value", "low", "high"):
+            assert page_numbers[key][part] == pytest.approx(getattr(wanted, part), rel=1e-10, abs=1e-12)
+
+
+def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
+    settled(page, "compare.html")
+    for label in ENTRIES:
+        page.locator("#entries").get_by_role("checkbox", name=label, exact=True).check()
+    page.wait_for_timeout(300)
+    found = raw(page)
+    assert len(found) == 6
+    for (first, second), numbers in found.items():
+        assert_equal(numbers, first, second, None)
+    comparison, numbers = paired().stored()
+    tested = pairwise(comparison, numbers)
+    assert f"multiplied by {int(np.sum(~np.isnan(tested.p)))} pairs" in page.locator("#result").inner_text()
+    assert f"by {comparison.tests} tests" in page.locator("#result").inner_text()
+    page.locator("#conditions").get_by_role("checkbox", name=EVIL).uncheck()
+    page.wait_for_timeout(300)
+    kept = [i for i, c in enumerate(comparison.conditions) if c.facets["attack"] != EVIL]
+    for (first, second), numbers in raw(page).items():
+        assert_equal(numbers, first, second, kept)
+    link = page.url
+    settled(page, "index.html")
+    settled(page, link)
+    for (first, second), numbers in raw(page).items():
+        assert_equal(numbers, first, second, kept)
+
+
+@pytest.mark.parametrize(("n", "step"), [(1, 0.1), (9, 0.5), (13, 1), (13, 0.01), (30, 0.001), (50, 1e-6), (60, 0.2), (400, 1e-6)])
+def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -> None:
+    rng = np.random.default_rng(n)
+    d = (np.round(rng.normal(0.2, 1, n) / step) * step).astype(np.float32).astype(float)
+    settled(page, "compare.html")
+    script = (
+        "async (d) => { const s = await import('/statistics.js');"
+        " return [s.wilcoxonGreater(d), s.wilcoxonGreater(d.map((x) => -x)), s.effects(d)]; }"
+    )
+    better, worse, effects = page.evaluate(script, d.tolist())
+    for found, wanted in ((better, wilcoxon_greater(d[None])[0]), (worse, wilcoxon_greater(-d[None])[0])):
+        assert (math.isnan(wanted) and found is None) or found == pytest.approx(wanted, rel=1e-9)
+    wanted = head_to_head([d], [np.arange(n)], tests=1, alpha=0.05)
+    for key, own in (("difference", wanted.difference), ("effect", wanted.effect)):
+        parts = [effects[key][part] for part in ("value", "low", "high")]
+        assert parts == pytest.approx([own.value, own.low, own.high], rel=1e-9, abs=1e-12)
+
+
+def test_the_first_page_is_light_and_does_not_shift(page: Page) -> None:
+    sizes = []
+    page.on("response", lambda response: sizes.append(len(response.body())))
+    page.add_init_script(
+        "window.shift = 0; new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.shift += e.value; }))"
+        ".observe({type: 'layout-shift', buffered: true});"
+    )
+    settled(page, "index.html")
+    page.wait_for_timeout(300)
+    assert 0 < sum(sizes) < 200_000
+    assert page.evaluate("window.shift") == 0
+    settled(page, "acme--evil.html")
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.shift") < 0.1
+
+
+def test_everything_is_reached_by_keyboard(page: Page) -> None:
+    settled(page, "acme--evil.html")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    head = page.locator("table[data-table=main] thead button").nth(2)
+    head.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("table[data-table=main] thead th").nth(2).get_attribute("aria-sort") == "ascending"
+    page.locator("summary", has_text="Columns").first.focus()
+    page.keyboard.press("Enter")
+    assert page.get_by_role("checkbox", name="Family").first.is_visible()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("checkbox", name="Family").first.is_visible()
