@@ -41,7 +41,9 @@ class ResultQuery:
     def copy(self, step: str, path: Path, options: str) -> None:
         """Write the rows of a step to a file."""
         target = str(path).replace("'", "''")
-        self._db.execute(f"COPY (SELECT * EXCLUDE (filename) FROM \"{step.replace('-', '_')}\") TO '{target}' {options}")
+        self._db.execute(
+            f"COPY (SELECT * EXCLUDE (filename) FROM \"{step.replace('-', '_')}\") TO '{target}' {options}"
+        )
 
     def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
         facts = [_facts(record) | {"filename": _file(store, record)} for record in records]

@@ -230,6 +230,8 @@ class Chart(_Frozen):
     x: str = ""
     y: str = ""
     log: bool = False
+    front: bool = False
+    """Join the points that no other beats in both, where both columns say which direction is better."""
     x_label: str = ""
     y_label: str = ""
     series: tuple[Series, ...] = ()

@@ -33,7 +33,7 @@ SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6,
 }  # fmt: skip
-VERSION = 1
+VERSION = 2
 """Of the drawing: raise it when pictures of the same numbers look different."""
 Draw = Callable[[Axes, "_Style"], None]
 
@@ -154,7 +154,7 @@ def _scatter(
     x, y = np.array([p[1] for p in points]), np.array([p[2] for p in points])
     columns = [column_named(table, key) if table else None for key in (chart.x, chart.y)]
     signs = [{"higher": 1, "lower": -1}.get(c.better, 0) if c else 0 for c in columns]
-    front = _front(signs[0] * x, signs[1] * y) if all(signs) else np.zeros(len(x), dtype=bool)
+    front = _front(signs[0] * x, signs[1] * y) if chart.front and all(signs) else np.zeros(len(x), dtype=bool)
     if front.any():
         order = np.argsort(x[front])
         axes.plot(x[front][order], y[front][order], color=style.colours[1], linewidth=1.2, zorder=2)
@@ -184,21 +184,23 @@ def _label_points(
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     figure.draw_without_rendering()
-    taken: list[tuple[float, float, float, float]] = []
+    places = [axes.transData.transform((x, y)) for _, x, y in points]
+    taken: list[tuple[float, float, float, float]] = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
     frame = axes.get_window_extent()
     for i in sorted(range(len(points)), key=lambda i: (not front[i], i)):
         label = brief(points[i][0])
-        left, low = axes.transData.transform((points[i][1], points[i][2]))
-        width, height = 6.4 * len(label), 13.0
-        for dx, dy in ((6.0, -5.0), (-width - 6.0, -5.0), (-width / 2, 7.0), (-width / 2, -19.0)):
+        left, low = places[i]
+        width, height = 6.2 * len(label), 12.0
+        for dx, dy in ((7.0, -5.0), (-width - 7.0, -5.0), (-width / 2, 8.0), (-width / 2, -19.0)):
             box = (left + dx, low + dy, left + dx + width, low + dy + height)
-            inside = box[0] >= frame.x0 and box[2] <= frame.x1 + 70 and box[1] >= frame.y0 and box[3] <= frame.y1 + 10
+            inside = box[0] >= frame.x0 and box[2] <= frame.x1 and box[1] >= frame.y0 and box[3] <= frame.y1 + 10
             if inside and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
-                axes.annotate(
+                text = axes.annotate(
                     label, (points[i][1], points[i][2]), (dx * 0.72, dy * 0.72), textcoords="offset points",
                     fontsize=8, color=style.ink if front[i] else style.dim, annotation_clip=False,
                 )  # fmt: skip
+                text.set_in_layout(False)
                 break
 
 

@@ -375,7 +375,7 @@ def _comparison(rows: Columns) -> PairedScores:
         measure="guessed right",
         description="Share of rows whose membership the evaluator guesses right.",
         better="lower",
-        unit="row of the data set",
+        unit="row",
         table="defenses",
         column="accuracy_adaptive",
     )
@@ -394,6 +394,7 @@ def _charts(rows: Columns) -> list[Chart]:
     )  # fmt: skip
     front = Chart(
         id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="test", y="accuracy_adaptive",
+        front=True,
         caption="Test accuracy of the defended model against the strongest adaptive attack. The line joins the "
         "defenses that no other beats in both.",
     )  # fmt: skip

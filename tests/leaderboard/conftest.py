@@ -58,7 +58,9 @@ def paired(entries: int = 4):
 
 def images(store: Store) -> str:
     """Put a task with two images into a store; return its key."""
-    spec = TaskSpec(track="acme/track", step="gallery", version="1", components={}, options={}, limit=None, seed=0, needs={})
+    spec = TaskSpec(
+        track="acme/track", step="gallery", version="1", components={}, options={}, limit=None, seed=0, needs={}
+    )
     key = digest(spec.identity())
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8)
     record = TaskRecord(key=key, spec=spec, status="done", started="", seconds=0.0, device="cpu", versions={})
@@ -72,7 +74,10 @@ def board(store: Store | None = None, **changes) -> Board:
     rows = tuple(
         Row(
             label=label,
-            values={"d": Value(value=1.25 + i, low=1.0, high=1.5 + i, n=7), "r": Value(missing=EVIL) if i else Value(value=2.0)},
+            values={
+                "d": Value(value=1.25 + i, low=1.0, high=1.5 + i, n=7),
+                "r": Value(missing=EVIL) if i else Value(value=2.0),
+            },
             facets={"family": "filter" if i < 2 else "none"},
         )
         for i, label in enumerate(ENTRIES)
@@ -84,9 +89,9 @@ def board(store: Store | None = None, **changes) -> Board:
         rows=rows, not_worse={"d": ("acme/blur[radius=2]",)},
     )  # fmt: skip
     entry = Entry(
-        kind="defense", id="acme/blur", label="acme/blur", version="1", summary=EVIL, package="acme", package_version="1",
-        author=EVIL, licence="MIT", home="https://example.org", paper=EVIL, paper_url="javascript:alert(1)",
-        traits={"random": "no"}, cells=3, seconds=1.5,
+        kind="defense", id="acme/blur", label="acme/blur", version="1", summary=EVIL, package="acme",
+        package_version="1", author=EVIL, licence="MIT", home="https://example.org", paper=EVIL,
+        paper_url="javascript:alert(1)", traits={"random": "no"}, cells=3, seconds=1.5,
         parameters=(Parameter(name="radius", value="1", default="1", bounds="at least 1", description=EVIL),),
     )  # fmt: skip
     panels = ()

@@ -18,9 +18,9 @@ from harness.stats.paired import wilcoxon_greater
 from .conftest import ENTRIES, EVIL, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
-KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html", "plain/many.html",
-         "acme--evil/gallery.html", "entries/defense-acme--blur.html", "methods.html", "changes.html", "data.html",
-         "compare.html")  # fmt: skip
+KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
+         "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html", "methods.html",
+         "changes.html", "data.html", "compare.html")  # fmt: skip
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
@@ -148,7 +148,9 @@ def test_five_thousand_rows_stay_smooth(page: Page) -> None:
     pane.evaluate("(pane) => { pane.scrollTop = pane.scrollHeight / 2; }")
     page.get_by_role("rowheader", name="acme/entry-02500").wait_for()
     page.get_by_role("button", name="value").click()
-    assert first_column(page, "many")[0].strip() == next(f"acme/entry-{i:05d}" for i in range(5000) if i * 7919 % 5000 == 4999)
+    assert first_column(page, "many")[0].strip() == next(
+        f"acme/entry-{i:05d}" for i in range(5000) if i * 7919 % 5000 == 4999
+    )
     page.get_by_role("searchbox").fill("entry-04321")
     assert [text.strip() for text in first_column(page, "many")] == ["acme/entry-04321"]
 
@@ -219,7 +221,11 @@ def assert_equal(page_numbers: dict, first: str, second: str, conditions: list[i
     comparison, numbers = paired().stored()
     found = compare(comparison, numbers, first, second, conditions)
     assert page_numbers["n"] == found.difference.n
-    assert (page_numbers["wins"], page_numbers["losses"], page_numbers["tested"]) == (found.wins, found.losses, found.tested)
+    assert (page_numbers["wins"], page_numbers["losses"], page_numbers["tested"]) == (
+        found.wins,
+        found.losses,
+        found.tested,
+    )
     for key, wanted in (("better", found.better), ("worse", found.worse)):
         assert page_numbers[key] == pytest.approx(wanted, rel=1e-10)
     for key, wanted in (("difference", found.difference), ("effect", found.effect)):
@@ -252,7 +258,9 @@ def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
         assert_equal(numbers, first, second, kept)
 
 
-@pytest.mark.parametrize(("n", "step"), [(1, 0.1), (9, 0.5), (13, 1), (13, 0.01), (30, 0.001), (50, 1e-6), (60, 0.2), (400, 1e-6)])
+@pytest.mark.parametrize(
+    ("n", "step"), [(1, 0.1), (9, 0.5), (13, 1), (13, 0.01), (30, 0.001), (50, 1e-6), (60, 0.2), (400, 1e-6)]
+)
 def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -> None:
     rng = np.random.default_rng(n)
     d = (np.round(rng.normal(0.2, 1, n) / step) * step).astype(np.float32).astype(float)

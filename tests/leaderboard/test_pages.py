@@ -131,7 +131,9 @@ def test_names_of_files_are_safe_and_apart() -> None:
 
 
 def state(folder: Path) -> dict[str, tuple[bytes, int]]:
-    return {str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()}
+    return {
+        str(p.relative_to(folder)): (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()
+    }
 
 
 def test_the_same_store_gives_the_same_bytes_and_touches_nothing(tmp_path: Path) -> None:
@@ -190,7 +192,10 @@ def test_tables_of_another_version_are_marked_stale(tmp_path: Path) -> None:
     save(Store(tmp_path / "store"), board(scored_by={"image-privacy-harness": "0.0.1"}))
     result = build_site(tmp_path / "store", tmp_path / "site")
     assert any("scored by image-privacy-harness 0.0.1" in line for line in result.problems)
-    assert "<strong>Stale:</strong> scored by image-privacy-harness 0.0.1" in (tmp_path / "site/acme--evil.html").read_text()
+    assert (
+        "<strong>Stale:</strong> scored by image-privacy-harness 0.0.1"
+        in (tmp_path / "site/acme--evil.html").read_text()
+    )
 
 
 def test_a_store_without_tables_says_what_to_do(tmp_path: Path) -> None:
@@ -213,5 +218,3 @@ def test_building_the_site_loads_no_torch(tmp_path: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
-
-

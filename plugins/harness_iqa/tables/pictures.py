@@ -11,21 +11,21 @@ def charts(tables: Sequence[Table]) -> list[Chart]:
     found = [
         Chart(
             id="quality", title="Robustness against quality", kind="scatter", table="defenses", x="fixed_d",
-            y="fixed_ssim",
+            y="fixed_ssim", front=True,
             caption="How far attack and defense together move the score, against how much of the image is left. The "
             "line joins the defenses that no other beats in both.",
         ),
         Chart(
             id="time", title="Robustness against time", kind="scatter", table="defenses", x="ms", y="fixed_d", log=True,
-            caption="Milliseconds per image, on a log axis, against D of fixed attacks.",
+            front=True, caption="Milliseconds per image, on a log axis, against D of fixed attacks.",
         ),
         Chart(
             id="adaptive", title="Fixed against adaptive attacks", kind="scatter", table="defenses", x="fixed_d",
-            y="adaptive_d", caption="A defense far above the others of its column was robust only to attacks that did "
-            "not know it.",
+            y="adaptive_d", front=True,
+            caption="A defense far above the others of its column was robust only to attacks that did not know it.",
         ),
         Chart(
-            id="parameters", title="Parameter study", kind="scatter", table="parameters", x="d", y="srocc",
+            id="parameters", title="Parameter study", kind="scatter", table="parameters", x="d", y="srocc", front=True,
             caption="Every variant of every defense: D against the rank correlation with quality labels, both "
             "attacked.",
         ),

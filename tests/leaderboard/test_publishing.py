@@ -1,0 +1,113 @@
+"""Releases: a snapshot that never changes, and what moved from one to the next with its reason."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from harness.errors import StoreError, UsageError
+from harness.results import Value
+from harness.store import Store
+from harness_leaderboard.changes import BoardSummary, Place, changes, read_releases, summary
+from harness_leaderboard.publishing import publish_site
+
+from .conftest import ENTRIES, board, save
+
+
+def moved(values: tuple[float, ...], **facts):
+    """The board with other numbers in its main table, sorted."""
+    main = board().tables[0]
+    rows = [row.model_copy(update={"values": {"d": Value(value=v)}}) for row, v in zip(main.rows, values, strict=False)]
+    rows.sort(key=lambda row: row.values["d"].value)
+    return board(tables=(main.model_copy(update={"rows": tuple(rows)}), *board().tables[1:]), **facts)
+
+
+def test_a_release_keeps_its_snapshot_and_says_what_moved(tmp_path: Path) -> None:
+    store, folder = Store(tmp_path / "store"), tmp_path / "public"
+    save(store, board(store))
+    publish_site(tmp_path / "store", folder, "2026-01-01")
+    first = (folder / "v" / "2026-01-01" / "acme--evil.html").read_bytes()
+    assert (folder / "v" / "2026-01-01" / "data" / "results.json").exists()
+    save(store, moved((1.25, 9.0, 3.25, 4.25), sources="1" * 64))
+    publish_site(tmp_path / "store", folder, "2026-02-01")
+    assert (folder / "v" / "2026-01-01" / "acme--evil.html").read_bytes() == first
+    text = (folder / "changes.html").read_text()
+    assert "D 2.250 → 9.000, rank 2 → 4" in text
+    assert "run again" in text
+    assert "others moved or arrived" in text
+    assert [r.name for r in read_releases(folder)] == ["2026-01-01", "2026-02-01"]
+    assert "Release 2026-02-01" in (folder / "index.html").read_text()
+    assert '"pool":"2026-02-01 111111111111"' in (folder / "data/acme--evil/wins.vectors.json").read_text()
+    assert not (folder / "v" / "2026-02-01" / "v").exists()
+    feed = ET.parse(folder / "feed.xml").getroot()
+    titles = [e.findtext("{http://www.w3.org/2005/Atom}title") for e in feed.iter("{http://www.w3.org/2005/Atom}entry")]
+    assert "acme/blur[radius=2]: D 2.250 → 9.000, rank 2 → 4" in titles
+
+
+def test_a_release_is_never_written_twice(tmp_path: Path) -> None:
+    save(Store(tmp_path / "store"), board())
+    publish_site(tmp_path / "store", tmp_path / "public", "r1")
+    before = (tmp_path / "public" / "index.html").stat().st_mtime_ns
+    with pytest.raises(UsageError, match="published already"):
+        publish_site(tmp_path / "store", tmp_path / "public", "r1")
+    assert (tmp_path / "public" / "index.html").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "-x", ".x"])
+def test_a_release_has_a_plain_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a release"):
+        publish_site(tmp_path / "store", tmp_path / "public", name)
+
+
+def test_a_damaged_list_of_releases_stops_before_anything_is_written(tmp_path: Path) -> None:
+    save(Store(tmp_path / "store"), board())
+    (tmp_path / "public" / "data").mkdir(parents=True)
+    (tmp_path / "public" / "data" / "releases.json").write_text("[{}]")
+    with pytest.raises(StoreError, match="no list of releases"):
+        publish_site(tmp_path / "store", tmp_path / "public", "r1")
+    assert not (tmp_path / "public" / "index.html").exists()
+
+
+def state(values: dict[str, float], **facts) -> dict[str, BoardSummary]:
+    ranked = sorted(values, key=values.__getitem__)
+    places = {
+        label: Place(rank=i + 1, value=values[label], shown=f"{values[label]:.1f}") for i, label in enumerate(ranked)
+    }
+    usual = {"title": "T", "page": "t.html", "by": "D", "sources": "s", "scored_by": {"core": "1"},
+             "entries": {f"defense {label}": "1" for label in values}}  # fmt: skip
+    return {"t": BoardSummary(**(usual | facts), places=places)}
+
+
+def reasons(old: dict[str, BoardSummary], new: dict[str, BoardSummary]) -> dict[str, str]:
+    return {f"{c.what}: {c.text}": c.why for c in changes(old, new)}
+
+
+def test_every_change_has_its_reason() -> None:
+    old = state({"a": 1, "b": 2})
+    assert reasons(old, old) == {}
+    assert reasons({}, old) == {"track: is new": "first published with this release"}
+    assert reasons(old, {}) == {"track: is gone": "no results of it were published"}
+    assert reasons(old, state({"a": 1, "b": 3}, sources="t")) == {"b: D 2.0 → 3.0": "run again"}
+    assert reasons(old, state({"a": 1, "b": 3}, scored_by={"core": "2"})) == {
+        "b: D 2.0 → 3.0": "scored again by core 2"
+    }
+    bumped = state({"a": 1, "b": 3}, entries={"defense a": "1", "defense b": "2"}, sources="t")
+    assert reasons(old, bumped) == {
+        "b: defense, version 1 → 2": "its author changed the numbers",
+        "b: D 2.0 → 3.0": "new version of defense b",
+    }
+    arrived = state({"a": 1, "b": 2, "c": 0}, sources="t")
+    assert reasons(old, arrived) == {
+        "c: new defense": "new entry",
+        "a: rank 1 → 2": "others moved or arrived",
+        "b: rank 2 → 3": "others moved or arrived",
+    }
+    assert reasons(old, state({"a": 1}, sources="t"))["b: defense left"].startswith("it was withdrawn")
+
+
+def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
+    found = summary(board(), "x.html")
+    assert [(label, place.rank, place.shown) for label, place in found.places.items()] == [
+        (label, i + 1, f"{1.25 + i:.3f}") for i, label in enumerate(ENTRIES)
+    ]
+    assert found.entries == {"defense acme/blur": "1"}
