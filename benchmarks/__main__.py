@@ -15,6 +15,7 @@ from benchmarks import (
     perceptual,
     reconstruction,
     runner,
+    site,
     smoothing,
     wilcoxon,
 )
@@ -25,6 +26,7 @@ def main() -> None:
     """Run all benchmarks."""
     parts = (
         wilcoxon, full_reference, jpeg, attacks, smoothing, membership, frechet, perceptual, reconstruction, runner,
+        site,
     )  # fmt: skip
     lines = [line for part in parts for line in part.lines()]
     rows = [(line.what, line.measured, line.goal, "met" if line.met else "MISSED") for line in lines]

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.timing import Line
-from harness.api import Info, Planner, Query, Selection, Step, StepContext, StepResult, Table, Track
+from harness.api import Info, Planner, Query, Report, Selection, Step, StepContext, StepResult, Track
 from harness.loading import Provenance
 from harness.plan import plan_track
 from harness.profile import Profile, TrackProfile
@@ -40,9 +40,9 @@ class Empty(Track):
         """Return the step."""
         return {"empty": Step(_empty, "1")}
 
-    def tables(self, query: Query) -> list[Table]:
+    def report(self, query: Query) -> Report:
         """Return nothing."""
-        return []
+        return Report()
 
 
 def _empty(context: StepContext) -> StepResult:

@@ -6,7 +6,7 @@ Drawn by matplotlib without a display; the same numbers give the same bytes.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from harness.identity import digest
-from harness.pairing import pairwise, unit_means
 from harness.results import Board, Chart, Comparison, Table
 from harness_leaderboard.naming import brief, column_named, slug, table_named, track_slug
+from harness_leaderboard.scores import Scores
 
 THEMES = {
     "light": {"ink": "#1c2126", "dim": "#59636e", "line": "#dcdfe2", "paper": "#ffffff"},
@@ -81,13 +81,12 @@ class Picture:
         return out.getvalue()
 
 
-def pictures_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]]) -> list[Picture]:
+def pictures_of(board: Board, compared: Sequence[Scores]) -> list[Picture]:
     """Return every picture of a board."""
     found = [picture for chart in board.charts if (picture := _picture(board, chart)) is not None]
-    for comparison in board.comparisons:
-        vectors = numbers.get(comparison.id)
-        if vectors is not None and len(comparison.entries) > 1:
-            found += list(_of_comparison(board, comparison, vectors))
+    for scores in compared:
+        if len(scores.comparison.entries) > 1:
+            found += list(_of_comparison(board, scores))
     return found
 
 
@@ -108,8 +107,9 @@ def _picture(board: Board, chart: Chart) -> Picture | None:
     return Picture(name, chart.title, chart.caption, source, draw, size)
 
 
-def _of_comparison(board: Board, comparison: Comparison, vectors: npt.NDArray[np.float32]) -> Iterator[Picture]:
-    source = digest([VERSION, board.numbers.sha256 if board.numbers else "", comparison.id])
+def _of_comparison(board: Board, scores: Scores) -> Iterator[Picture]:
+    comparison = scores.comparison
+    source = digest([VERSION, scores.source])
     base = f"pictures/{track_slug(board.track)}/{slug(comparison.id)}"
     tall = (7.2, 1.2 + 0.27 * len(comparison.entries))
     what = comparison.title[:1].lower() + comparison.title[1:]
@@ -120,7 +120,7 @@ def _of_comparison(board: Board, comparison: Comparison, vectors: npt.NDArray[np
         "joins entries that no test tells apart (Wilcoxon, Bonferroni-corrected over all pairs). Entries that lack "
         "conditions which most others have are left out.",
         source,
-        lambda axes, style: _ranks(axes, style, comparison, vectors),
+        lambda axes, style: _ranks(axes, style, scores),
         tall,
     )
     if comparison.measure not in ("guessed right", "agreement", "closeness"):
@@ -130,7 +130,7 @@ def _of_comparison(board: Board, comparison: Comparison, vectors: npt.NDArray[np
             f"{comparison.description} Box: quartiles over {comparison.unit}s, each with its mean over conditions; "
             "whiskers: 5th and 95th percentile.",
             source,
-            lambda axes, style: _spread(axes, style, comparison, vectors),
+            lambda axes, style: _spread(axes, style, scores),
             tall,
         )
 
@@ -242,13 +242,14 @@ def _curves(axes: Axes, style: _Style, chart: Chart) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor=style.ink, fontsize=8)
 
 
-def _ranks(axes: Axes, style: _Style, comparison: Comparison, vectors: npt.NDArray[np.float32]) -> None:
-    kept = _comparable(comparison, vectors)
-    means = unit_means(comparison, vectors)[kept]
+def _ranks(axes: Axes, style: _Style, scores: Scores) -> None:
+    comparison = scores.comparison
+    kept = _comparable(comparison, scores.vectors)
+    means = scores.means[kept]
     means = means[:, ~np.isnan(means).any(axis=0)]
     sign = 1 if comparison.better == "higher" else -1
     ranks = _mean_ranks(-sign * means)
-    beats = pairwise(comparison, vectors).beats(comparison.alpha)[np.ix_(kept, kept)]
+    beats = scores.tested.beats(comparison.alpha)[np.ix_(kept, kept)]
     order = np.argsort(ranks, kind="stable")
     height = np.empty(len(order))
     height[order] = np.arange(len(order))[::-1]
@@ -300,8 +301,8 @@ def _any_beats(beats: npt.NDArray[np.bool_], group: npt.NDArray[np.int64]) -> bo
     return bool(beats[np.ix_(group, group)].any())
 
 
-def _spread(axes: Axes, style: _Style, comparison: Comparison, vectors: npt.NDArray[np.float32]) -> None:
-    means = unit_means(comparison, vectors)
+def _spread(axes: Axes, style: _Style, scores: Scores) -> None:
+    comparison, means = scores.comparison, scores.means
     sign = 1 if comparison.better == "higher" else -1
     middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else np.nan for row in means])
     order = [i for i in np.argsort(sign * middle, kind="stable") if not np.isnan(middle[i])]

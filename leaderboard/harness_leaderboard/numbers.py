@@ -7,15 +7,15 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.pairing import pairwise
+from harness.identity import digest
 from harness.results import SCHEMA, Board, Table
 from harness.stats.head_to_head import tie_groups
 from harness_leaderboard.folder import SiteFolder
 from harness_leaderboard.naming import data_file, json_text
+from harness_leaderboard.scores import Scores
 
 PARTS = ("", " low", " high", " n", " missing")
 
@@ -51,30 +51,35 @@ def write_results(site: SiteFolder, boards: Sequence[Board], release: str) -> No
     site.write("data/results.schema.json", json_text({**schema, "$defs": definitions}))
 
 
-def write_comparisons(
-    site: SiteFolder, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]], pool: str
-) -> None:
+def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores], pool: str) -> None:
     """Write what readers test for themselves: an index per comparison and a float32 file per entry."""
-    for comparison in board.comparisons:
-        vectors = numbers.get(comparison.id)
-        if vectors is None:
-            continue
-        index = data_file(board, comparison.id, "vectors.json")
+    for scores in compared:
+        index = data_file(board, scores.comparison.id, "vectors.json")
         folder = index.removesuffix(".vectors.json")
-        files = [f"{folder}/{i}.f32" for i in range(len(comparison.entries))]
-        for name, row in zip(files, vectors, strict=True):
-            site.write(name, np.ascontiguousarray(row, dtype="<f4").tobytes())
-        units = sorted({unit for names in comparison.unit_sets for unit in names})
-        place = {unit: i for i, unit in enumerate(units)}
-        facts = comparison.model_dump(mode="json", exclude={"unit_sets"})
-        sets = [[place[unit] for unit in names] for names in comparison.unit_sets]
-        tested = pairwise(comparison, vectors)
-        groups = tie_groups(tested.order, tested.beats(comparison.alpha))
-        named = [[comparison.entries[i] for i in group] for group in groups]
-        facts |= {"units": units, "unit_sets": sets, "starts": comparison.starts(), "pool": pool, "groups": named}
-        facts["pairs"] = int(np.sum(~np.isnan(tested.p)))
+        files = [f"{folder}/{i}.f32" for i in range(len(scores.comparison.entries))]
+        for name, row in zip(files, scores.vectors, strict=True):
+            site.make(name, scores.source, lambda row=row: np.ascontiguousarray(row, dtype="<f4").tobytes())  # type: ignore[misc]
         inside = index.rpartition("/")[0] + "/"
-        site.write(index, json_text({**facts, "files": [name.removeprefix(inside) for name in files]}))
+        named = [name.removeprefix(inside) for name in files]
+        site.make(index, digest([scores.source, pool]), lambda scores=scores, named=named: _index(scores, pool, named))  # type: ignore[misc]
+
+
+def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
+    comparison, tested = scores.comparison, scores.tested
+    units = sorted({unit for names in comparison.unit_sets for unit in names})
+    place = {unit: i for i, unit in enumerate(units)}
+    groups = tie_groups(tested.order, tested.beats(comparison.alpha))
+    facts = {
+        **comparison.model_dump(mode="json", exclude={"unit_sets"}),
+        "units": units,
+        "unit_sets": [[place[unit] for unit in names] for names in comparison.unit_sets],
+        "starts": comparison.starts(),
+        "pool": pool,
+        "groups": [[comparison.entries[i] for i in group] for group in groups],
+        "pairs": int(np.sum(~np.isnan(tested.p))),
+        "files": files,
+    }
+    return json_text(facts).encode()
 
 
 def comparison_index(boards: Sequence[Board]) -> list[dict[str, str]]:

@@ -26,6 +26,7 @@ from harness_leaderboard.folder import SiteFolder
 from harness_leaderboard.gallery import Shown, write_gallery
 from harness_leaderboard.methods import methods
 from harness_leaderboard.numbers import comparison_index, write_comparisons, write_results, write_tables
+from harness_leaderboard.scores import scores_of
 
 STATIC = Path(__file__).parent / "static"
 LARGE = 120
@@ -63,8 +64,8 @@ class _Build:
     ) -> None:  # fmt: skip
         self.store, self.site, self.boards, self.problems = store, site, boards, problems
         self.releases, self.release = releases, release
-        self.numbers: dict[str, Mapping[str, npt.NDArray[np.float32]]] = {b.track: self._numbers(b) for b in boards}
-        self.pictures = {board.track: pictures_of(board, self.numbers[board.track]) for board in boards}
+        self.scores = {board.track: scores_of(board, self._numbers(board)) for board in boards}
+        self.pictures = {board.track: pictures_of(board, self.scores[board.track]) for board in boards}
         self.gallery: dict[str, list[Shown]] = {}
         self.views: dict[tuple[str, str], EntryView] = {}
         self.templates = jinja2.Environment(
@@ -128,7 +129,7 @@ class _Build:
         for board in self.boards:
             write_tables(self.site, board)
             pool = f"{self.release or 'unreleased'} {board.sources[:12]}"
-            write_comparisons(self.site, board, self.numbers[board.track], pool)
+            write_comparisons(self.site, board, self.scores[board.track], pool)
         write_results(self.site, self.boards, self.release)
         self.site.write("data/comparisons.json", naming.json_text(comparison_index(self.boards)))
         files = sorted(name for name in self.site.files if name.startswith("data/") and not name.endswith(".f32"))

@@ -1,0 +1,92 @@
+"""Building the site from a store of ten million per-image rows: time, memory, and what a second build costs.
+
+Rows as a full run of *Guardians of Image Quality* leaves them: 26 defenses, 9 metrics, 14 attacks in 3 strengths, 1,018
+images. The store holds a task with its rows for every cell, and the tables and scores that `harness run` leaves.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.timing import Line
+from harness.identity import ComponentRef, digest
+from harness.pairing import PairedScores, by_condition
+from harness.results import Board, ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+from harness.store import Store
+
+DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
+BUDGET_S, BUDGET_GB = 120.0, 4.0
+
+
+def lines() -> list[Line]:
+    """Return time and memory of a first build, and time of a second one."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = generate(Store(Path(folder) / "store"))
+        first, memory = _build(Path(folder))
+        second, _ = _build(Path(folder))
+    what = f"site of {rows / 1e6:.1f} million rows"
+    return [
+        Line(f"{what}, s", f"{first:.0f}", f"<= {BUDGET_S:.0f}", first <= BUDGET_S),
+        Line(f"{what}, GiB", f"{memory:.2f}", f"<= {BUDGET_GB:.0f}", memory <= BUDGET_GB),
+        Line(f"{what}, second build, s", f"{second:.0f}", f"<= {first:.0f}", second <= first),
+    ]
+
+
+def _build(folder: Path) -> tuple[float, float]:
+    """Build in a process of its own; return seconds and peak memory in GiB."""
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "site", "build",
+               "--store", str(folder / "store"), "--site", str(folder / "site")]  # fmt: skip
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+
+
+def generate(store: Store) -> int:
+    """Fill a store; return the number of its rows."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"image-{i:04d}" for i in range(IMAGES))
+    conditions = [
+        {"dataset": "koniq", "metric": f"metric-{m}", "attack": f"attack-{a}", "strength": s}
+        for m in range(METRICS)
+        for a in range(ATTACKS)
+        for s in STRENGTHS
+    ]
+    labels = tuple(f"acme/defense-{d:02d}" for d in range(DEFENSES))
+    quality = rng.normal(0, 1, (DEFENSES, 1))
+    values = tuple((quality + rng.normal(0, 1, (DEFENSES, IMAGES))).astype(np.float32) for _ in conditions)
+    for c, condition in enumerate(conditions):
+        for d, label in enumerate(labels):
+            _cell(store, condition, label, names, values[c][d])
+    paired = PairedScores(
+        id="wins", title="Who beats whom by D", about="lower D", entry="defense", measure="D", description="Change.",
+        better="lower", entries=labels, conditions=tuple(conditions), units=(names,) * len(conditions), values=values,
+        table="main", column="d",
+    )  # fmt: skip
+    comparison, numbers = paired.stored()
+    column = ColumnSpec(key="d", label="D", description="Change.", better="lower")
+    rows = tuple(Row(label=label, values={"d": Value(value=float(quality[i, 0]))}) for i, label in enumerate(labels))
+    main = Table(id="main", title="Defenses", caption="", entry="defense", columns=(column,), rows=rows, ranked_by="d")
+    board = Board(
+        track="acme/large", title="Large", measures="Speed.", profile="p", seed=0, limit=None, command="",
+        finished="2026", cells_done=len(conditions) * DEFENSES, cells_failed=0, cells_missing=0, missing=(),
+        failed={}, versions={}, tables=(main, paired.wins(), *by_condition([paired])), comparisons=(comparison,),
+        sources="",
+    )  # fmt: skip
+    store.save_board(board, {comparison.id: numbers})
+    return numbers.size
+
+
+def _cell(store: Store, condition: dict[str, str], label: str, names: tuple[str, ...], scores: np.ndarray) -> None:
+    parts = {**condition, "defense": label}
+    components = {role: ComponentRef(kind=role, id=f"acme/{role}", version="1", label=value, parameters={"name": value})
+                  for role, value in parts.items()}  # fmt: skip
+    spec = TaskSpec(track="acme/large", step="evaluate", version="1", components=components, options={}, limit=None,
+                    seed=0, needs={})  # fmt: skip
+    record = TaskRecord(key=digest(spec.identity()), spec=spec, status="done", started="2026", seconds=0.1,
+                        device="cpu", versions={})  # fmt: skip
+    store.commit(record, {"name": list(names), "score": scores}, {})
