@@ -1,5 +1,7 @@
 """The one door for plugin authors: everything a plugin may use stands here."""
 
+import warnings
+
 from harness.assets import Asset, cache_folder, data_folder
 from harness.contracts.attack import (
     Attack,
@@ -210,3 +212,18 @@ __all__ = [
     "wilcoxon_greater",
     "williams",
 ]
+
+DEPRECATED: dict[str, tuple[str, object]] = {}
+"""Old name -> (what to use instead, the object), for one minor version; see docs/stability.md."""
+
+
+def __getattr__(name: str) -> object:
+    """Return a deprecated name with a warning."""
+    if name not in DEPRECATED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    replacement, found = DEPRECATED[name]
+    text = (
+        f"harness.api.{name} goes away with API version {int(API_VERSION.partition('.')[0]) + 1}.0: use {replacement}"
+    )
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return found

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from harness.contracts.track import Report, Track
 from harness.entries import entries_of
 from harness.errors import HarnessError, StoreError
-from harness.identity import digest
+from harness.freshness import sources_of, version_of
 from harness.pairing import by_condition, not_worse
 from harness.reading import ResultQuery
 from harness.registry import installed
@@ -102,44 +102,6 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
     return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
 
 
-def current_boards(store: Store) -> tuple[list[Board], list[str]]:
-    """Return the tables of every track, and one line for each problem.
-
-    Tables that are missing, damaged, made by other versions of the code or from other results than the store holds are
-    made again from the raw rows, for which plugins are loaded. What cannot be made again is shown with its reason, or
-    left out when nothing of it can be read.
-    """
-    boards, problems = [], []
-    for track in sorted({*store.tracks(), *store.ranked()}):
-        board: Board | None = None
-        try:
-            board = store.board(track)
-            reason = "there are no tables of it" if board is None else _stale(store, board)
-        except StoreError as error:
-            reason = str(error)
-        if reason:
-            try:
-                board = rescore(store, track)
-            except HarnessError as error:
-                problems.append(f"{track}: {reason}; tables cannot be made again: {error}")
-                board = board.model_copy(update={"stale": reason}) if board is not None else None
-        if board is not None:
-            boards.append(board)
-    return boards, problems
-
-
-def _stale(store: Store, board: Board) -> str:
-    """Return why tables no longer say what the store holds, or an empty string."""
-    for name, version in board.scored_by.items():
-        now = _version(name)
-        if now != version:
-            return f"scored by {name} {version}; {now or 'no version of it'} is installed"
-    sweep = store.sweep(board.track, board.edition) if board.edition else None
-    if sweep is not None and sources_of(store, sweep) != board.sources:
-        return "the store has other results than these tables were made from"
-    return ""
-
-
 def rescore(store: Store, track: str) -> Board:
     """Make the tables of a track's latest run again; raises `HarnessError` without it, or without the track."""
     sweep = max(store.sweeps(track), key=lambda found: found.finished, default=None)
@@ -151,20 +113,13 @@ def rescore(store: Store, track: str) -> Board:
     return make_board(store, component, sweep)
 
 
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
 def _scorers(track: Track) -> dict[str, str]:
     core = importlib.metadata.packages_distributions().get("harness", [])
     try:
         own = [installed().provenance(track).provenance.distribution]
     except KeyError:
         own = []
-    return {name: version for name in sorted({*core, *own}) if (version := _version(name))}
+    return {name: version for name in sorted({*core, *own}) if (version := version_of(name))}
 
 
 def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
@@ -185,12 +140,6 @@ def best_row(table: Table, column: str) -> str:
     if spec is None or not spec.better or not held:
         return ""
     return max(held)[1] if spec.better == "higher" else min(held)[1]
-
-
-def sources_of(store: Store, sweep: Sweep) -> str:
-    """Return a digest of the tasks behind an edition, without opening them."""
-    imported = store.sweep(sweep.track, EXTERNAL)
-    return digest(sorted({*sweep.cells.values(), *(imported.cells.values() if imported else ())}))
 
 
 def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:

@@ -85,9 +85,9 @@ def _load(loaded: Loaded, name: str, point: importlib.metadata.EntryPoint) -> st
         module = point.load()
     except (Exception, SystemExit) as error:
         return f"import of {point.value} failed: {type(error).__name__}: {error}"
-    wanted = str(getattr(module, "HARNESS_API", hookspecs.API_VERSION))
-    if wanted.partition(".")[0] != hookspecs.API_VERSION.partition(".")[0]:
-        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; port it or pin an older harness"
+    refusal = _refused(str(getattr(module, "HARNESS_API", hookspecs.API_VERSION)))
+    if refusal:
+        return refusal
     manager = loaded.manager
     try:
         manager.register(module, name=name)
@@ -102,6 +102,21 @@ def _load(loaded: Loaded, name: str, point: importlib.metadata.EntryPoint) -> st
             return "implements no hook; mark a function such as register_defenses with @hookimpl"
         return f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], hookspecs.ACCEPTED)}"
     loaded.plugins.append(Plugin(name, module, provenance(point.dist)))
+    return ""
+
+
+def _refused(wanted: str) -> str:
+    """Return why a plugin made for an API version cannot be used with this one, or an empty string."""
+    try:
+        major, minor = (int(part) for part in wanted.split("."))
+    except ValueError:
+        return f"HARNESS_API = {wanted!r} is no version; write {hookspecs.API_VERSION!r}"
+    here, newest = (int(part) for part in hookspecs.API_VERSION.split("."))
+    if major != here:
+        todo = "update image-privacy-harness" if major > here else "port it"
+        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}, or pin a release that fits"
+    if minor > newest:
+        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; update image-privacy-harness"
     return ""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -61,9 +61,10 @@ class ChosenComponents:
     def __init__(self, components: Sequence[Component]) -> None:
         self._components = sorted(components, key=lambda c: c.label)
 
-    def of(self, contract: type[C], /) -> list[C]:
+    def of(self, contract: Callable[..., C], /) -> list[C]:
         """Return the selected components of one contract class, sorted by label."""
-        return [c for c in self._components if isinstance(c, contract)]
+        kind = cast("type[C]", contract)
+        return [c for c in self._components if isinstance(c, kind)]
 
 
 class GraphPlanner:

@@ -14,13 +14,13 @@ import jinja2
 import numpy as np
 import numpy.typing as npt
 
-from harness.boards import current_boards
 from harness.errors import StoreError
 from harness.results import Board, Table, Value
 from harness.store import Store
 from harness_leaderboard import naming
 from harness_leaderboard.changes import FILE, Change, Release, changes, releases_json, summary
 from harness_leaderboard.charts import THEMES, Picture, pictures_of
+from harness_leaderboard.current import current_boards
 from harness_leaderboard.entries import EntryView, entry_views
 from harness_leaderboard.folder import SiteFolder
 from harness_leaderboard.gallery import Shown, write_gallery
@@ -47,7 +47,7 @@ def build_site(store_dir: Path, folder: Path, releases: Sequence[Release] = (), 
     `releases`: what was published before, the oldest first. `release`: the name under which this state is published.
     """
     store = Store(store_dir)
-    boards, problems = current_boards(store)
+    boards, problems = current_boards(store_dir)
     if not boards:
         raise StoreError("; ".join(problems) or f"store {store_dir} has no tables; run `harness run --all` first")
     build = _Build(store, SiteFolder(folder), boards, problems, list(releases), release)

@@ -137,7 +137,7 @@ class Thumbnails(ImageDataset):
     info = Info(id="harness/thumbnails", version="2")
     split: Literal["test", "train"] = Field(default="test", description="Crops; a crop to train on may overlap others.")
     shows: Literal["scenes", "textures"] = Field(default="scenes", description="Photographs; none is in both.")
-    size: int = Field(default=32, ge=8, le=128, description="Side, px.")
+    size: int = Field(default=32, ge=8, le=72, description="Side, px.")
     per_photograph: int = Field(default=2, ge=1, le=500, description="Crops per photograph; training has 20 times.")
 
     def build(self, device: torch.device) -> ImageSet:

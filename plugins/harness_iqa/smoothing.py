@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from scipy import stats
 
-from harness.api import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth
+from harness.api import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth, UsageError
 
 ALPHA = 0.001
 """One minus the confidence of a radius."""
@@ -138,5 +138,5 @@ def order_statistics(samples: int, sigma: float, epsilon: float, confidence: flo
     p = stats.norm.cdf(epsilon / sigma)
     high = int(stats.binom.ppf(confidence, samples, p)) + 1
     if high > samples:
-        raise ValueError(f"{samples} noisy copies are too few for radius {epsilon:g} at noise {sigma:g}; take more")
+        raise UsageError(f"{samples} noisy copies are too few for radius {epsilon:g} at noise {sigma:g}; take more")
     return samples + 1 - high, high

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from harness.api import Asset, Images
+from harness.api import Asset, Images, generator, seeded_init
 from harness_vision.perceptual import normalised
 from harness_vision.weights import frozen, state_dict
 
@@ -63,6 +63,7 @@ class CifarResNet(nn.Module):
 
 def published(name: str, device: torch.device) -> nn.Module:
     """Return one of the networks with the weights that were trained on CIFAR-10, frozen."""
-    network = CifarResNet(DEPTHS[name][0])
+    with seeded_init(generator(0)):  # the global state is left as it is
+        network = CifarResNet(DEPTHS[name][0])
     network.load_state_dict(state_dict(WEIGHTS[name], "state_dict"), strict=True)
     return frozen(network, device)

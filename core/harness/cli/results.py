@@ -83,3 +83,21 @@ def export(store_dir: Path, form: str, out: Path) -> None:
 
     for path, rows in export_steps(Store(store_dir), out, form):
         console.say(f"{path}: {rows} rows")
+
+
+@results.command()
+@_store
+@click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
+def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
+    """Make the tables again from the raw rows; computes no cell."""
+    from harness.boards import rescore
+    from harness.registry import installed
+    from harness.store import Store
+
+    store = Store(store_dir)
+    names = [installed().one("track", name).info.id for name in tracks] or store.tracks()
+    if not names:
+        raise UsageError(f"store {store_dir} has no run; `harness run --all` makes one.")
+    for name in names:
+        board = rescore(store, name)
+        console.say(f"{name}: {len(board.tables)} tables of {board.cells_done} cells")

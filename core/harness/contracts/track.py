@@ -61,7 +61,7 @@ class Planner(Protocol):
 class Selection(Protocol):
     """The components that take part in a track."""
 
-    def of(self, contract: type[C], /) -> list[C]:
+    def of(self, contract: Callable[..., C], /) -> list[C]:
         """Return the selected components of one contract class, sorted by label."""
 
 

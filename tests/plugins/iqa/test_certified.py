@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
+from harness.errors import UsageError
 from harness.randomness import ImageRng, generator
 from harness.registry import installed
 from harness_iqa.certifications.ms import Ms
@@ -48,7 +49,7 @@ def test_the_order_statistics_enclose_the_quantiles_with_their_confidence() -> N
     assert np.mean(draws[:, high - 1] >= p) >= 0.9985
     assert np.mean(draws[:, high - 2] >= p) < 0.999
     assert np.mean(draws[:, low - 1] <= 1 - p) >= 0.9985
-    with pytest.raises(ValueError, match="too few for radius 1"):
+    with pytest.raises(UsageError, match="too few for radius 1"):
         order_statistics(50, 0.12, 1.0, 0.999)
 
 
