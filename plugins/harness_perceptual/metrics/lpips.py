@@ -3,10 +3,15 @@
 Zhang et al., CVPR 2018, section 3: `lin` keeps an ImageNet backbone and learns the weights of its channels, `tune`
 goes on training the backbone too, `scratch` trains it from nothing; `baseline` gives every channel the weight 1,
 `random` does so on an untrained backbone, the control. The published `lin` weights come with the package lpips; the
-other two are what `harness train lpips` writes.
+other two are what `harness train lpips` writes. The package ships `scratch` on its own small backbone: `harness train
+lpips --variant scratch --net embedded --train 'severity-ladder[split=train,size=64,per_photograph=4]' --test
+'severity-ladder[size=64,per_photograph=3]' --epochs 4 --decay-epochs 4 --learning-rate 0.003`. On the ladder of the 24 Kodak
+photographs, 480 images of 64 px that it never saw, it has a Spearman correlation of 0.8458 with the severity, with all
+weights set to 1 0.8446, untrained 0.7046: the backbone is what is learnt.
 """
 
 import hashlib
+from importlib.resources import files
 from pathlib import Path
 
 import torch
@@ -27,6 +32,7 @@ from harness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, publi
 from harness_vision.weights import frozen, weights_in
 
 PUBLISHED = ("lin", "baseline")
+SHIPPED = files("harness_perceptual") / "weights" / "embedded-lpips.safetensors"
 
 
 class Lpips(FullReferenceMetric):
@@ -47,7 +53,9 @@ class Lpips(FullReferenceMetric):
     net: Net = Field(default="alex", description="Backbone.")
     variant: Variant = Field(default="lin", description="What was learnt of it.")
     weights: str = Field(
-        default="", description="File that `harness train lpips` wrote, for tune, scratch or your own lin."
+        default="",
+        description="File that `harness train lpips` wrote, for tune, scratch or your own lin; the package ships scratch "
+        "of embedded.",
     )
 
     @model_validator(mode="after")
@@ -67,16 +75,20 @@ class Lpips(FullReferenceMetric):
     def require(self) -> None:
         """Raise `Unavailable` unless the weights are here."""
         super().require()
-        if not self._published and self.variant != "random" and not Path(self.weights).is_file():
+        if not self._published and self.variant != "random" and not self._file.is_file():
             raise Unavailable(
                 f"weights of LPIPS, {self.variant} on {self.net}, are not on this machine",
                 f"harness train lpips --variant {self.variant} --net {self.net}",
             )
 
+    @property
+    def _file(self) -> Path:
+        shipped = not self.weights and self.net == "embedded" and self.variant == "scratch"
+        return Path(str(SHIPPED)) if shipped else Path(self.weights)
+
     def content(self) -> str:
-        """Return a digest of the weights that are named."""
-        file = Path(self.weights)
-        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+        """Return a digest of the weights, where they are no published ones."""
+        return hashlib.sha256(self._file.read_bytes()).hexdigest() if self._file.is_file() else ""
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric."""
@@ -92,7 +104,7 @@ class Lpips(FullReferenceMetric):
             return published(self.net, heads=self.variant == "lin")
         network = untrained(self.net)
         if self.variant != "random":
-            network.load_state_dict({name: t.float() for name, t in weights_in(Path(self.weights)).items()})
+            network.load_state_dict({name: t.float() for name, t in weights_in(self._file).items()})
         return network
 
 
@@ -104,4 +116,5 @@ def register_metrics() -> list[FullReferenceMetric]:
         Lpips(net="squeeze"),
         Lpips(net="squeeze", variant="baseline"),
         Lpips(net="squeeze", variant="random"),
+        Lpips(net="embedded", variant="scratch"),
     ]
