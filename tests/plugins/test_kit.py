@@ -13,7 +13,7 @@ from harness.testing import Trial, trials
 AT_BOUND_S, SLOW_S = 0.5, 8.0
 """What takes longer is skipped here; `harness plugins check` gives it more."""
 FEW = {
-    "queries": 200, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
+    "queries": 600, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
     "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
 }  # fmt: skip
 """Enough to see a method at work."""

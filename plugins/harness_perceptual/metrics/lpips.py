@@ -3,11 +3,13 @@
 Zhang et al., CVPR 2018, section 3: `lin` keeps an ImageNet backbone and learns the weights of its channels, `tune`
 goes on training the backbone too, `scratch` trains it from nothing; `baseline` gives every channel the weight 1,
 `random` does so on an untrained backbone, the control. The published `lin` weights come with the package lpips; the
-other two are what `harness train lpips` writes. The package ships `scratch` on its own small backbone: `harness train
-lpips --variant scratch --net embedded --train 'severity-ladder[split=train,size=64,per_photograph=4]' --test
-'severity-ladder[size=64,per_photograph=3]' --epochs 4 --decay-epochs 4 --learning-rate 0.003`. On the ladder of the 24 Kodak
-photographs, 480 images of 64 px that it never saw, it has a Spearman correlation of 0.8458 with the severity, with all
-weights set to 1 0.8446, untrained 0.7046: the backbone is what is learnt.
+other two are what `harness train lpips` writes. The package ships `scratch` on its own small backbone::
+
+    harness train lpips --variant scratch --net embedded --train 'severity-ladder[split=train,size=64,per_photograph=4]'
+        --test 'severity-ladder[size=64,per_photograph=3]' --epochs 4 --decay-epochs 4 --learning-rate 0.003
+
+On the ladder of the 24 Kodak photographs, 480 unseen images of 64 px, it has a Spearman correlation of 0.8458
+with the severity, with all weights set to 1 0.8446, untrained 0.7046: the backbone is what is learnt.
 """
 
 import hashlib
@@ -54,8 +56,7 @@ class Lpips(FullReferenceMetric):
     variant: Variant = Field(default="lin", description="What was learnt of it.")
     weights: str = Field(
         default="",
-        description="File that `harness train lpips` wrote, for tune, scratch or your own lin; the package ships scratch "
-        "of embedded.",
+        description="File that `harness train lpips` wrote: tune, scratch or your own lin; scratch of embedded ships.",
     )
 
     @model_validator(mode="after")
