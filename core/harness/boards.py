@@ -178,7 +178,7 @@ def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
 
 def _versioned(record: TaskRecord) -> list[tuple[tuple[str, str], str]]:
     parts = {(ref.kind, ref.id): ref.version for ref in record.spec.components.values()}
-    return [((f"step {record.spec.step}", ""), record.spec.version), *parts.items()]
+    return [((f"step {record.spec.step}", f"step {record.spec.step}"), record.spec.version), *parts.items()]
 
 
 def _versions(records: list[TaskRecord]) -> dict[str, str]:

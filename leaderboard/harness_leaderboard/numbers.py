@@ -85,7 +85,13 @@ def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
 def comparison_index(boards: Sequence[Board]) -> list[dict[str, str]]:
     """Return what the comparing page can choose from."""
     return [
-        {"track": b.title, "title": c.title, "file": data_file(b, c.id, "vectors.json"), "entry": c.entry}
+        {
+            "track": b.title,
+            "title": c.title,
+            "file": data_file(b, c.id, "vectors.json"),
+            "entry": c.entry,
+            "table": data_file(b, c.table or b.tables[0].id, "json") if b.tables else "",
+        }
         for b in boards
         for c in b.comparisons
     ]

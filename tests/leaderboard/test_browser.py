@@ -203,14 +203,21 @@ def test_rows_are_picked_and_compared(page: Page) -> None:
     page.locator("table[data-table=main]").get_by_role("checkbox", name="Compare acme/blur", exact=True).check()
     page.locator("table[data-table=main]").get_by_role("checkbox", name="Compare acme/none").check()
     page.get_by_role("link", name="Compare 2").click()
-    page.locator("#result table").wait_for()
-    assert json.loads(page.locator("#result tbody tr").get_attribute("data-pair")) == ["acme/blur", "acme/none"]
+    page.locator("#result table").first.wait_for()
+    assert list(raw(page)) == [("acme/blur", "acme/none")]
+    beside = page.locator("table.side")
+    assert beside.locator("thead").inner_text().split() == ["Measure", "acme/blur", "acme/none"]
+    assert beside.locator("tbody tr").first.inner_text().split("\t") == [
+        "D",
+        "1.250 (1.000 to 1.500)",
+        "3.250 (1.000 to 3.500)",
+    ]
 
 
 def raw(page: Page) -> dict[tuple[str, str], dict]:
-    page.locator("#result table").wait_for()
+    page.locator("#result table").first.wait_for()
     page.wait_for_load_state("networkidle")
-    rows = page.locator("#result tbody tr")
+    rows = page.locator("#result tr[data-pair]")
     return {
         tuple(json.loads(rows.nth(i).get_attribute("data-pair"))): json.loads(rows.nth(i).get_attribute("data-raw"))
         for i in range(rows.count())

@@ -4,7 +4,7 @@ import { headToHead, tieGroups } from "./statistics.js";
 const page = document.getElementById("compare");
 const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
 const state = new URLSearchParams(location.hash.slice(1));
-const vectors = new Map();
+const vectors = new Map(), tables = new Map();
 let choices = [], index = null, file = "", picked = new Set(), left = {}, turn = 0;
 
 function element(name, facts = {}, ...children) {
@@ -39,6 +39,28 @@ function check(text, checked, change) {
   const box = element("input", { type: "checkbox", checked });
   box.addEventListener("change", () => { change(box.checked); remember(); show(); });
   return element("label", {}, box, ` ${text}`);
+}
+
+async function sideBySide(labels) {
+  const choice = choices.find((own) => own.file === file);
+  if (!choice.table) return [];
+  if (!tables.has(choice.table)) tables.set(choice.table, json(choice.table));
+  const found = await tables.get(choice.table);
+  const rows = labels.map((label) => found.rows.find((row) => row.label === label));
+  if (rows.every((row) => !row)) return [];
+  const text = (value, decimals) => {
+    if (!value || value.value === null) return value?.missing || "–";
+    const around2 = value.low === null ? "" : ` (${value.low.toFixed(decimals)} to ${value.high.toFixed(decimals)})`;
+    return `${value.value.toFixed(decimals)}${around2}`;
+  };
+  const head = element("tr", {}, element("th", { scope: "col", textContent: "Measure" }), ...labels.map((label) => element("th", { scope: "col", textContent: brief(label) })));
+  const body = found.columns.map((column) => element("tr", {},
+    element("th", { scope: "row", textContent: column.label, title: column.description }),
+    ...rows.map((row) => element("td", { textContent: row ? text(row.values[column.key], column.decimals) : "–" }))));
+  const pane = element("div", { className: "scroll", tabIndex: 0 }, element("table", { className: "plain side" }, element("thead", {}, head), element("tbody", {}, ...body)));
+  pane.setAttribute("role", "region");
+  pane.setAttribute("aria-label", "Side by side");
+  return [element("h2", { textContent: "Side by side" }), element("p", { className: "small", textContent: `${found.title}, all conditions.` }), pane];
 }
 
 async function choose(name) {
@@ -76,7 +98,7 @@ async function show() {
     result.replaceChildren(element("p", { className: "note", textContent: labels.length < 2 ? "Pick at least two entries." : "Pick at least one condition." }));
     return;
   }
-  const scores = await Promise.all(labels.map(vector));
+  const [beside, ...scores] = await Promise.all([sideBySide(labels), ...labels.map(vector)]);
   if (mine !== turn) return;
   const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions) : null)));
   const mean = (own) => {
@@ -96,6 +118,7 @@ async function show() {
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
     element("p", { className: "small", textContent: `Pool ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. p over ${index.unit}s is multiplied by ${index.pairs} pairs, p of a condition by ${index.tests} tests, whatever is picked here.` }),
+    ...beside,
   );
 }
 

@@ -104,7 +104,8 @@ def _joined_sql(parts: Sequence[str]) -> str:
 
 _ROWS = """
 SELECT e.dataset, e.metric, e.defense, e.method, e.strength, e.adaptive, e.name, e.score, e.psnr, e.ssim, e.mse, e.linf,
-       c.score AS source, c.mos, c.lower, c.upper, d.score AS defended, a.access, a.norm
+       c.score AS source, c.mos, c.lower, c.upper, d.score AS defended, a.access, a.norm,
+       CASE WHEN c.proxy = '' THEN 'of people' ELSE 'proxy' END AS labels
 FROM evaluate e
 JOIN clean c USING (dataset, metric, name)
 JOIN defended d USING (dataset, metric, defense, name)
@@ -113,7 +114,8 @@ JOIN (SELECT method, any_value(access) AS access, any_value(norm) AS norm FROM a
 _EXTERNAL = """
 SELECT dataset, metric, defense, method, strength, adaptive, name, score, source, mos, lower, upper, defended,
        CAST('nan' AS DOUBLE) AS psnr, CAST('nan' AS DOUBLE) AS ssim, CAST('nan' AS DOUBLE) AS mse,
-       CAST('nan' AS DOUBLE) AS linf, 'external' AS access, '' AS norm
+       CAST('nan' AS DOUBLE) AS linf, 'external' AS access, '' AS norm,
+       'external' AS labels
 FROM external
 """
 _CLEAN = """

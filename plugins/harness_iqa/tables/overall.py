@@ -76,6 +76,8 @@ def comparisons(study: Study, types: np.ndarray) -> list[PairedScores]:
     found, shown = [], [*study.chosen(), *study.trained]
     facets = {**{name: study.rows[name] for name in ("dataset", "metric", "method", "strength")}, "type": types}
     facets["attack"] = facets.pop("method")
+    if "labels" in study.rows:
+        facets["labels"] = study.rows["labels"]
     for adaptive, kind in KINDS.items():
         mask = (study.rows["adaptive"] == adaptive) & np.isin(study.rows["defense"], shown)
         if len(np.unique(study.rows["defense"][mask])) > 1:

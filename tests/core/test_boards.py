@@ -1,0 +1,50 @@
+"""Numbers of two versions never share a table."""
+
+import pytest
+
+from harness.boards import best_row, newest_only
+from harness.identity import ComponentRef, digest
+from harness.results import ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+
+
+def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:
+    refs = {
+        kind: ComponentRef(kind=kind, id=f"acme/{kind}", version=version, label=f"acme/{kind}", parameters={})
+        for kind, version in (("metric", metric), ("defense", defense))
+    }
+    spec = TaskSpec(
+        track="t/t", step="evaluate", version=step, components=refs, options={}, limit=None, seed=0, needs={}
+    )
+    return TaskRecord(key=digest([metric, defense, step, started]), spec=spec, status="done", started=started, seconds=0.0,
+                      device="cpu", versions={})  # fmt: skip
+
+
+def test_records_of_one_version_all_stay() -> None:
+    records = [record("1", "1"), record("1", "1", started="2026-01-02")]
+    assert newest_only(records) == (records, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (record("1", "1"), record("2", "1", started="2026-02-01"), "1 cell of acme/metric"),
+        (record("1", "1"), record("1", "2", started="2026-02-01"), "1 cell of acme/defense"),
+        (record("1", "1", step="1"), record("1", "1", step="2", started="2026-02-01"), "1 cell of step evaluate"),
+    ],
+)
+def test_cells_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: TaskRecord, what: str) -> None:
+    kept, gaps = newest_only([old, new])
+    assert kept == [new]
+    (gap,) = gaps
+    assert gap.what == what
+    assert "older version" in gap.reason
+    assert gap.remedy == "harness run --all"
+
+
+def test_the_best_row_follows_the_direction() -> None:
+    rows = tuple(Row(label=label, values={"d": Value(value=v)}) for label, v in (("a", 2.0), ("b", 1.0)))
+    column = ColumnSpec(key="d", label="D", description="", better="lower")
+    table = Table(id="t", title="", caption="", entry="defense", columns=(column,), rows=rows)
+    assert best_row(table, "d") == "b"
+    assert best_row(table.model_copy(update={"columns": (column.model_copy(update={"better": "higher"}),)}), "d") == "a"
+    assert best_row(table, "other") == ""
