@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 import jinja2
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup, escape
 
 from harness.errors import StoreError
 from harness.results import Board, Table, Value
@@ -75,6 +77,7 @@ class _Build:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self.templates.filters["code"] = with_code
         self.templates.globals.update(
             {name: getattr(naming, name) for name in ("track_page", "table_page", "data_file", "entry_page", "brief",
              "shown", "spread", "why", "shade", "best", "facets_of", "column_named", "joined")},
@@ -213,6 +216,11 @@ def cell(table: Table, key: str, label: str, value: Value | None, top: float | N
     if top is not None and value.value == top:
         return "best"
     return "tied" if label in table.not_worse.get(key, ()) else ""
+
+
+def with_code(text: str) -> Markup:
+    """Return escaped text in which what stands between backquotes is code."""
+    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text)), flags=re.DOTALL))
 
 
 def _feed(found: Sequence[tuple[str, str, list[Change]]]) -> str:

@@ -15,8 +15,8 @@ def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-0
     spec = TaskSpec(
         track="t/t", step="evaluate", version=step, components=refs, options={}, limit=None, seed=0, needs={}
     )
-    return TaskRecord(key=digest([metric, defense, step, started]), spec=spec, status="done", started=started, seconds=0.0,
-                      device="cpu", versions={})  # fmt: skip
+    return TaskRecord(key=digest([metric, defense, step, started]), spec=spec, status="done", started=started,
+                      seconds=0.0, device="cpu", versions={})  # fmt: skip
 
 
 def test_records_of_one_version_all_stay() -> None:
