@@ -14,6 +14,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
+TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
+"""The package acme-median-smoothing: what `harness plugins new` writes."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -37,8 +39,9 @@ def assets_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def install(folder: Path, *names: str) -> Path:
     """Lay out packages of tests/packages in a folder as an installer would: module and metadata."""
     for name in names:
-        project = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())["project"]
-        for module in (PACKAGES / name).glob("*.py"):
+        source = TEMPLATE if name == "acme-median-smoothing" else PACKAGES / name
+        project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+        for module in source.glob("*.py"):
             shutil.copy(module, folder)
         facts = folder / f"{name.replace('-', '_')}-{project['version']}.dist-info"
         facts.mkdir(parents=True)

@@ -105,7 +105,7 @@ def test_a_failing_plugin_fails_its_own_cells_only(folder: Path, harness, how: s
 def test_a_third_party_defense_stands_in_the_table(folder: Path, harness) -> None:
     (folder / "small.toml").write_text(SMALL.replace('"random-noise"]', '"median-smoothing"]'))
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
-    result = harness(*words, cwd=folder, packages=("acme-smoothing",))
+    result = harness(*words, cwd=folder, packages=("acme-median-smoothing",))
     assert result.returncode == 0, result.stdout + result.stderr
     board = json.loads((folder / "store" / "boards" / "harness--iqa.json").read_text())
     labels = {row["label"] for row in board["tables"][0]["rows"]}

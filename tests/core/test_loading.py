@@ -23,7 +23,7 @@ def reasons(points: list[EntryPoint]) -> dict[str, str]:
     ],
 )
 def test_a_broken_package_is_named_and_the_good_one_stays(install_packages, package: str, part: str) -> None:
-    points = install_packages(package, "acme-smoothing")
+    points = install_packages(package, "acme-median-smoothing")
     registry = build_registry(load_plugins(points))
     assert [f.name for f in registry.failures] == [f"{package}:smoothing"]
     assert part in registry.failures[0].reason
@@ -34,15 +34,15 @@ def test_a_broken_package_is_named_and_the_good_one_stays(install_packages, pack
 
 
 def test_same_entry_point_name_in_two_packages_loads_both_and_a_second_label_is_refused(install_packages) -> None:
-    registry = build_registry(load_plugins(install_packages("acme-smoothing", "acme-twin")))
-    assert {f.name for f in registry.failures} == {"acme-twin:smoothing"}
-    assert "already registered by acme-smoothing:smoothing" in registry.failures[0].reason
+    registry = build_registry(load_plugins(install_packages("acme-median-smoothing", "acme-twin")))
+    assert {f.name for f in registry.failures} == {"acme-twin:median-smoothing"}
+    assert "already registered by acme-median-smoothing:median-smoothing" in registry.failures[0].reason
     assert len(registry.of_kind("defense")) == 2
 
 
 def test_an_entry_point_declared_twice_is_named(install_packages) -> None:
-    (point,) = install_packages("acme-smoothing")
-    other = EntryPoint("smoothing", "no_such_module", "harness")
+    (point,) = install_packages("acme-median-smoothing")
+    other = EntryPoint("median-smoothing", "no_such_module", "harness")
     vars(other)["dist"] = point.dist
     registry = build_registry(load_plugins([point, other]))
     assert ["declared twice" in f.reason for f in registry.failures] == [True]
@@ -60,15 +60,15 @@ def test_wrong_metadata_leaves_out_the_component_alone(install_packages) -> None
 
 
 def test_order_of_discovery_does_not_matter(install_packages) -> None:
-    points = install_packages("acme-smoothing", "acme-twin", "acme-broken")
+    points = install_packages("acme-median-smoothing", "acme-twin", "acme-broken")
     assert reasons(points) == reasons(points[::-1])
 
 
 def test_provenance_comes_from_the_package(install_packages) -> None:
-    registry = build_registry(load_plugins(install_packages("acme-smoothing")))
+    registry = build_registry(load_plugins(install_packages("acme-median-smoothing")))
     entry = registry.provenance(registry.one("defense", "acme/median-smoothing"))
     assert (entry.provenance.distribution, entry.provenance.author, entry.provenance.licence) == (
-        "acme-smoothing",
-        "Test Author",
+        "acme-median-smoothing",
+        "The image-privacy-harness authors",
         "MIT",
     )

@@ -9,7 +9,7 @@ from harness.registry import Registry, build_registry, installed
 
 @pytest.fixture
 def registry(install_packages) -> Registry:
-    return build_registry(load_plugins(install_packages("acme-smoothing")))
+    return build_registry(load_plugins(install_packages("acme-median-smoothing")))
 
 
 def test_an_id_means_all_its_labels_and_one_means_the_plain(registry: Registry) -> None:

@@ -1,6 +1,6 @@
-"""A second package that registers the labels of acme-smoothing."""
+"""A second package that registers the labels of acme-median-smoothing."""
 
-from acme_smoothing import MedianSmoothing
+from acme_median_smoothing import MedianSmoothing
 
 from harness.api import Purification, hookimpl
 
