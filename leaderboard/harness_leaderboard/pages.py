@@ -169,15 +169,10 @@ class _Build:
 
 
 def _about(pictures: Sequence[Picture], board: Board, table: Table) -> list[Picture]:
-    """Return the pictures that are drawn from a table."""
-    ids = {chart.id for chart in board.charts if chart.table == table.id}
-    ids |= {f"{comparison.id}-{form}" for comparison in board.comparisons for form in ("ranks", "spread")
-            if comparison.id == table.id}  # fmt: skip
-    return [p for p in pictures if p.name.rpartition("/")[2] in {*map(naming.slug, ids)} or _own(p, table)]
-
-
-def _own(picture: Picture, table: Table) -> bool:
-    return picture.name.rpartition("/")[2] in {f"{naming.slug(table.id)}-ranks", f"{naming.slug(table.id)}-spread"}
+    """Return the pictures that are drawn from a table, or from the scores behind it."""
+    names = {naming.slug(chart.id) for chart in board.charts if chart.table == table.id}
+    names |= {f"{naming.slug(table.id)}-{form}" for form in ("ranks", "spread")}
+    return [picture for picture in pictures if picture.name.rpartition("/")[2] in names]
 
 
 def comparison_of(board: Board, table: Table) -> str:

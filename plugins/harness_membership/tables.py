@@ -6,14 +6,12 @@ from typing import Literal
 import numpy as np
 
 from harness.api import (
-    Chart,
     ColumnSpec,
     NotTestable,
     PairedScores,
     Query,
     Report,
     Row,
-    Series,
     Table,
     Value,
     auc,
@@ -25,12 +23,11 @@ from harness.api import (
     tpr_at_fpr,
     wilcoxon_greater,
 )
+from harness_membership.pictures import charts, where
 from harness_membership.risk import calibration_rmse, precision_and_recall
 
 Columns = Mapping[str, np.ndarray]
 CELL = ("dataset", "model", "defense", "evaluator", "adaptive", "split")
-UNDEFENDED = "harness/plain-training"
-POINTS = 200
 THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 FIGURES = {
     "accuracy": ("Attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
@@ -56,7 +53,7 @@ def report(query: Query) -> Report:
         *_classes(rows),
         *_sensitivity(query, rows),
     ]
-    return Report(tables=tables, comparisons=[_comparison(rows)], charts=_charts(rows))
+    return Report(tables=tables, comparisons=[_comparison(rows)], charts=charts(rows))
 
 
 def _labelled(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -65,10 +62,6 @@ def _labelled(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return rows
     shown = [d if not m else f"{d}, as accurate as {m}" for d, m in zip(rows["defense"], rows["matched"], strict=True)]
     return {**rows, "defense": np.array(shown, dtype=str)}
-
-
-def _where(rows: Columns, mask: np.ndarray) -> dict[str, np.ndarray]:
-    return {name: values[mask] for name, values in rows.items()}
 
 
 def _figures(rows: Columns) -> dict[str, np.ndarray]:
@@ -144,7 +137,7 @@ def _by_evaluator(figures: Columns, trained: Columns) -> Table:
     names = np.unique(figures["evaluator"]).tolist()
     rows = []
     for defense in np.unique(figures["defense"]):
-        own = _where(figures, (figures["defense"] == defense) & figures["adaptive"])
+        own = where(figures, (figures["defense"] == defense) & figures["adaptive"])
         values = {f"e{i}": mean_value(own["accuracy"][own["evaluator"] == name]) for i, name in enumerate(names)}
         rows.append(Row(label=str(defense), values={**values, **_accuracies(trained, defense)}))
     columns = [
@@ -192,7 +185,7 @@ def _evaluators(figures: Columns) -> Table:
 
 def _thresholds(figures: Columns) -> list[Table]:
     """Return table 3: thresholds of their own for each class against one for all."""
-    own = _where(figures, figures["adaptive"])
+    own = where(figures, figures["adaptive"])
     conditions = _joined(own, ("dataset", "model", "defense", "split"))
     rows = []
     for name in sorted({e.partition("[")[0] for e in own["evaluator"] if "[per_class=False]" in e}):
@@ -236,7 +229,7 @@ def _risk(rows: Columns) -> list[Table]:
         return []
     table_rows = []
     for defense in np.unique(own["defense"]):
-        part = _where(own, own["defense"] == defense)
+        part = where(own, own["defense"] == defense)
         score, member = part["score"] + 0.5, part["member"].astype(bool)
         precision, recall = precision_and_recall(score, member, np.array(THRESHOLDS))
         values: dict[str, Value] = {}
@@ -276,7 +269,7 @@ def _classes(rows: Columns) -> list[Table]:
     own = _risk_rows(rows)
     table_rows = []
     for defense in np.unique(own["defense"]):
-        part = _where(own, own["defense"] == defense)
+        part = where(own, own["defense"] == defense)
         risk, error = _per_class(part)
         values = {"low": Value(value=float(risk.min())), "high": Value(value=float(risk.max()))}
         values["correlation"] = _correlation(risk, error, "pearson")
@@ -321,7 +314,7 @@ def _sensitivity(query: Query, rows: Columns) -> list[Table]:
     table_rows = []
     for name in ("harness/privacy-risk", "harness/confidence", "harness/lira"):
         mask = (rows["evaluator"] == name) & (rows["split"] == 0) & rows["adaptive"].astype(bool)
-        own = _where(rows, mask & (rows["defense"] == moved["defense"][0]))
+        own = where(rows, mask & (rows["defense"] == moved["defense"][0]))
         scores = dict(zip(zip(own["dataset"], own["model"], own["row"], strict=True), own["score"], strict=True))
         keys = list(zip(moved["dataset"], moved["model"], moved["row"], strict=True))
         pairs = np.array([(scores[k], m) for k, m in zip(keys, moved["sensitivity"], strict=True) if k in scores])
@@ -354,7 +347,7 @@ def _correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spear
 
 def _risk_rows(rows: Columns) -> dict[str, np.ndarray]:
     named = np.char.startswith(rows["evaluator"].astype(str), "harness/privacy-risk")
-    return _where(rows, named & rows["adaptive"].astype(bool))
+    return where(rows, named & rows["adaptive"].astype(bool))
 
 
 def _comparison(rows: Columns) -> PairedScores:
@@ -379,36 +372,6 @@ def _comparison(rows: Columns) -> PairedScores:
         table="defenses",
         column="accuracy_adaptive",
     )
-
-
-def _charts(rows: Columns) -> list[Chart]:
-    """Draw what evaluators find out about the undefended model, and what defenses cost."""
-    undefended = _where(rows, (rows["defense"] == UNDEFENDED) & (rows["split"] == 0) & ~rows["adaptive"].astype(bool))
-    first = _where(undefended, undefended["model"] == min(undefended["model"], default=""))
-    lines = [_curve(str(name), _where(first, first["evaluator"] == name)) for name in np.unique(first["evaluator"])]
-    roc = Chart(
-        id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=tuple(lines),
-        x_label="false-positive rate", y_label="true-positive rate",
-        caption="Share of members found against share of non-members accused, both on log axes: what matters to a "
-        "person accused is the left edge. First split, first model.",
-    )  # fmt: skip
-    front = Chart(
-        id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="test", y="accuracy_adaptive",
-        front=True,
-        caption="Test accuracy of the defended model against the strongest adaptive attack. The line joins the "
-        "defenses that no other beats in both.",
-    )  # fmt: skip
-    return [roc, front] if lines else [front]
-
-
-def _curve(label: str, rows: Columns) -> Series:
-    """Return an ROC curve thinned to the points where it turns, at most `POINTS`."""
-    member = rows["member"].astype(bool)
-    order = np.argsort(-rows["score"], kind="stable")
-    ends = np.append(np.diff(rows["score"][order]) != 0, True)
-    fpr, tpr = (np.cumsum(mask[order])[ends] / max(int(mask.sum()), 1) for mask in (~member, member))
-    kept = np.unique(np.linspace(0, len(fpr) - 1, POINTS).round().astype(int))
-    return Series(label=label, x=tuple(fpr[kept].tolist()), y=tuple(tpr[kept].tolist()))
 
 
 def _joined(rows: Columns, names: Sequence[str]) -> np.ndarray:
