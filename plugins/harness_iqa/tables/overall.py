@@ -96,7 +96,7 @@ def comparisons(study: Study, types: np.ndarray) -> list[PairedScores]:
                     description=MEASURES[score].text,
                     better="lower" if MEASURES[score].better == "lower" else "higher",
                     decimals=MEASURES[score].decimals,
-                    families=study.groups,
+                    families={**dict.fromkeys(study.trained, "training"), **study.groups},
                     table="defenses",
                     column=f"{kind}_{score}",
                 )
