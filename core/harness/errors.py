@@ -6,7 +6,8 @@
     ├── UsageError               the request makes no sense; the command line exits with 2
     ├── PluginError              a plugin could not be loaded or registered
     ├── ContractError            a component returned something its contract forbids
-    │   └── QueryBudgetExceeded  an attack asked its target more often than it may
+    │   ├── QueryBudgetExceeded  an attack asked its target more often than it may
+    │   └── SandboxViolation     code in the sandbox did what it may not, or stopped answering
     ├── Unavailable              weights, data or a package are not on this machine
     ├── StoreError               a file of the store is missing, damaged or cannot be written
     └── NotTestable              a statistic is not defined on these data
@@ -21,7 +22,9 @@ from collections.abc import Iterable
 
 
 class HarnessError(Exception):
-    """Base of all errors that are raised on purpose."""
+    """Base of all errors that are raised on purpose. `who` is the component at fault, where its code is elsewhere."""
+
+    who = ""
 
 
 class UsageError(HarnessError):
@@ -38,6 +41,10 @@ class ContractError(HarnessError):
 
 class QueryBudgetExceeded(ContractError):
     """An attack asked its target more often than its declared budget allows."""
+
+
+class SandboxViolation(ContractError):
+    """Code in the sandbox did what it may not, or stopped answering."""
 
 
 class Unavailable(HarnessError):

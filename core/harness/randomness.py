@@ -47,6 +47,16 @@ class ImageRng:
     def __len__(self) -> int:
         return len(self._streams)
 
+    def states(self) -> torch.Tensor:
+        """Return where the streams are, uint8 ``(N, bytes)``."""
+        held = [stream.get_state() for stream in self._streams]
+        return torch.stack(held) if held else torch.empty(0, 0, dtype=torch.uint8)
+
+    def restore(self, states: torch.Tensor) -> None:
+        """Put the streams where `states` says; raises `RuntimeError` when they are no states of this device."""
+        for stream, state in zip(self._streams, states, strict=True):
+            stream.set_state(state.clone())  # torch reads a view at a wrong place
+
     def slice(self, start: int, stop: int) -> ImageRng:
         """Return images `start` to `stop` of this batch; they go on where the streams are, and advance them."""
         part = ImageRng([], self.device)

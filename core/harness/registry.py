@@ -43,6 +43,15 @@ class Registry:
         self.failures = list(failures)
         self._classes = {(e.component.kind, e.component.info.id): e for e in ordered}
 
+    def joined(self, further: Iterable[Registered]) -> Registry:
+        """Return a registry with further entries; raises `PluginError` when one has a name that is taken."""
+        found = list(further)
+        for entry in found:
+            taken = self._classes.get((entry.component.kind, entry.component.info.id))
+            if taken is not None:
+                raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
+        return Registry([*self.entries.values(), *found], self.failures)
+
     def of_kind(self, kind: str) -> list[Component]:
         """Return all components of a kind, sorted by label."""
         return [entry.component for (k, _), entry in self.entries.items() if k == kind]
@@ -175,7 +184,7 @@ def _checked(item: object, hook: str) -> tuple[Component | None, str]:
         shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
         return None, f"expected one of {names}, got {shown:.120}"
     info = getattr(type(item), "info", None)
-    wanted = _info_class(type(item))
+    wanted = info_class(type(item))
     if not isinstance(info, wanted):
         return None, f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}"
     if not item.summary:
@@ -183,7 +192,7 @@ def _checked(item: object, hook: str) -> tuple[Component | None, str]:
     return item, ""
 
 
-def _info_class(component: type[Component]) -> type:
+def info_class(component: type[Component]) -> type:
     """Return the class that `info` must be an instance of: what the nearest contract declares."""
     hints = get_type_hints(next(base for base in component.__mro__ if "info" in base.__annotations__))
     return next(arg for arg in get_args(hints["info"]) if isinstance(arg, type))

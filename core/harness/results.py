@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.identity import ComponentRef, digest
 
-SCHEMA = 2
+SCHEMA = 3
 EXTERNAL = "external"
 """The edition and the step of results that were measured elsewhere; they stand in every edition's tables."""
 
@@ -84,6 +84,8 @@ class TaskRecord(_Frozen):
     seconds: float
     device: str
     versions: Mapping[str, str]
+    isolation: str = "none"
+    """What kept the code of its components apart from the runner: "none", or "bubblewrap+seccomp" and the like."""
     seal: str = ""
 
     def sealed(self) -> TaskRecord:
@@ -92,7 +94,8 @@ class TaskRecord(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        return digest(self.model_dump(mode="json", exclude={"seal"}))
+        younger = {"isolation"} if self.schema_version < 3 else set()
+        return digest(self.model_dump(mode="json", exclude={"seal"} | younger))
 
 
 class Missing(_Frozen):

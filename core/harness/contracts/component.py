@@ -63,6 +63,11 @@ class Component(BaseModel):
         """The first line of the class's own docstring."""
         return inspect.cleandoc(vars(type(self)).get("__doc__") or "").partition("\n")[0]
 
+    @property
+    def isolation(self) -> str:
+        """What keeps the component's code apart from this process; empty where nothing does."""
+        return ""
+
     def ref(self) -> ComponentRef:
         """Return this component as pure data."""
         return ComponentRef(

@@ -6,6 +6,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,8 +36,16 @@ TIMED_IMAGES = 8
 class Workbench:
     """What a process keeps between tasks: the registry, built components, data sets."""
 
-    def __init__(self, registry: Registry, store: Store, device: torch.device, batch_size: int) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        device: torch.device,
+        batch_size: int,
+        end_task: Callable[[bool], None] = lambda failed: None,
+    ) -> None:
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
+        self.end_task = end_task
         self._built: dict[Component, Any] = {}
         self._recipes: dict[str, Component] = {}
 
@@ -191,10 +200,14 @@ def run_task(bench: Workbench, key: str, spec: TaskSpec, progress: Progress) -> 
         if not isinstance(track, Track):
             raise HarnessError(f"{spec.track} is not a track")
         result = track.steps()[spec.step].run(Cell(bench, key, spec, progress))
+        bench.end_task(False)
     except StoreError:
         raise
     except Exception as error:
         failure = _failure(bench, spec, error)
+        result = None
+        with suppress(HarnessError):
+            bench.end_task(True)
     record = TaskRecord(
         key=key,
         spec=spec,
@@ -205,8 +218,15 @@ def run_task(bench: Workbench, key: str, spec: TaskSpec, progress: Progress) -> 
         seconds=time.perf_counter() - clock,
         device=device_name(bench.device),
         versions=versions(bench.registry, spec),
+        isolation=_isolation(bench, spec),
     )
     return bench.store.commit(record, result.rows if result else {}, result.arrays if result else {})
+
+
+def _isolation(bench: Workbench, spec: TaskSpec) -> str:
+    """Return what kept the task's components apart, those in this process left out."""
+    levels = {bench.recipe(spec, role).isolation for role in spec.components}
+    return ", ".join(sorted(levels - {""})) or "none"
 
 
 def _failure(bench: Workbench, spec: TaskSpec, error: Exception) -> Failure:
@@ -216,6 +236,7 @@ def _failure(bench: Workbench, spec: TaskSpec, error: Exception) -> Failure:
     while trace is not None:
         who = modules.get(trace.tb_frame.f_globals.get("__name__", ""), who)
         trace = trace.tb_next
+    who = getattr(error, "who", "") or who
     return Failure(
         who=who,
         error=type(error).__name__,

@@ -1,0 +1,192 @@
+"""Messages of tensors and JSON through a pipe: a length, then one safetensors blob. Never pickle.
+
+The message's kind and its facts stand as JSON in the blob's metadata. What arrives is checked before it is used: the
+length before memory is taken, then every name, dtype, shape and offset.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+MAGIC = b"HRN1"
+_PREFIX = struct.Struct("<4sQ")
+_HEADER = struct.Struct("<Q")
+HEADER_LIMIT = 4 << 20
+_DTYPES = {
+    "F64": torch.float64,
+    "I64": torch.int64,
+    "F32": torch.float32,
+    "I32": torch.int32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_MAX_DIMENSIONS = 8
+_MAX_DEPTH = 32
+
+
+class WireError(Exception):
+    """What arrived is no message."""
+
+
+class Closed(Exception):
+    """The other side is gone."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one side says to the other."""
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return sum(t.numel() * t.element_size() for t in self.tensors.values())
+
+
+def pack(message: Message) -> list[memoryview]:
+    """Return a message as buffers that lie one after the other; tensors are not copied where they are contiguous."""
+    known = {name: t.detach().cpu().contiguous() for name, t in message.tensors.items()}
+    ordered = sorted(known, key=lambda name: -known[name].element_size())  # every tensor starts aligned
+    entries: dict[str, Any] = {
+        "__metadata__": {"kind": message.kind, "facts": json.dumps(message.facts, separators=(",", ":"))}
+    }
+    start = 0
+    for name in ordered:
+        stop = start + known[name].numel() * known[name].element_size()
+        entries[name] = {
+            "dtype": _NAMES[known[name].dtype],
+            "shape": list(known[name].shape),
+            "data_offsets": [start, stop],
+        }
+        start = stop
+    header = json.dumps(entries, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    head = _PREFIX.pack(MAGIC, _HEADER.size + len(header) + start) + _HEADER.pack(len(header)) + header
+    return [memoryview(head), *(_bytes(known[name]) for name in ordered if known[name].numel())]
+
+
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    return _view(tensor.reshape(-1).view(torch.uint8))
+
+
+def _view(flat: torch.Tensor) -> memoryview:
+    array: Any = flat.numpy()
+    return memoryview(array)
+
+
+def unpack(blob: torch.Tensor) -> Message:
+    """Return the message in a uint8 tensor, its tensors as views of it; raises `WireError` when there is none."""
+    view = _view(blob)
+    try:
+        (length,) = _HEADER.unpack(view[: _HEADER.size])
+        if length > min(HEADER_LIMIT, len(view) - _HEADER.size):
+            raise WireError(f"a header of {length} bytes")
+        text = bytes(view[_HEADER.size : _HEADER.size + length]).decode()
+        entries = _parsed(text)
+        metadata = entries.pop("__metadata__")
+        data = blob[_HEADER.size + length :]
+        tensors = {str(name): _tensor(data, entry) for name, entry in entries.items()}
+        facts = _parsed(metadata["facts"])
+        return Message(str(metadata["kind"]), facts, tensors)
+    except WireError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RuntimeError, RecursionError) as error:
+        raise WireError(f"{type(error).__name__}: {error}"[:200]) from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    depth = deepest = 0
+    for sign in text:
+        depth += (sign in "[{") - (sign in "]}")
+        deepest = max(deepest, depth)
+    if deepest > _MAX_DEPTH:
+        raise WireError("JSON that is nested too deeply")
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise WireError("JSON that is no object")
+    return found
+
+
+def _tensor(data: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor:
+    dtype, shape, (start, stop) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+    if len(shape) > _MAX_DIMENSIONS or not all(isinstance(n, int) and 0 <= n < 2**40 for n in (*shape, start, stop)):
+        raise WireError("a tensor whose shape makes no sense")
+    count = 1
+    for n in shape:
+        count *= n
+    if not 0 <= start <= stop <= len(data) or count * dtype.itemsize != stop - start:
+        raise WireError("a tensor that lies outside of its message")
+    return data[start:stop].view(dtype).reshape(shape)
+
+
+class Channel:
+    """Both directions of a pipe. `wait(fd, writing)` is called when nothing can be read or written; it may raise."""
+
+    def __init__(self, reading: int, writing: int, limit: int, wait: Callable[[int, bool], None] | None = None) -> None:
+        self.reading, self.writing, self.limit, self._wait = reading, writing, limit, wait
+        for fd in (reading, writing):
+            os.set_blocking(fd, wait is None)
+
+    def send(self, message: Message) -> None:
+        """Write a message; raises `Closed`."""
+        waiting = pack(message)
+        while waiting:
+            try:
+                sent = os.writev(self.writing, waiting)
+            except BlockingIOError:
+                self._pause(self.writing, True)
+                continue
+            except (BrokenPipeError, ConnectionResetError):
+                raise Closed from None
+            while waiting and sent >= len(waiting[0]):
+                sent -= len(waiting.pop(0))
+            if waiting:
+                waiting[0] = waiting[0][sent:]
+
+    def receive(self) -> Message:
+        """Read a message; raises `Closed` or `WireError`."""
+        prefix = bytearray(_PREFIX.size)
+        self._fill(memoryview(prefix))
+        magic, length = _PREFIX.unpack(prefix)
+        if magic != MAGIC:
+            raise WireError("bytes that are no message")
+        if length > self.limit:
+            raise WireError(f"a message of {length} bytes; at most {self.limit} are taken")
+        blob = torch.empty(length, dtype=torch.uint8)
+        self._fill(_view(blob))
+        return unpack(blob)
+
+    def _fill(self, buffer: memoryview) -> None:
+        while len(buffer):
+            try:
+                got = os.readv(self.reading, [buffer])
+            except BlockingIOError:
+                self._pause(self.reading, False)
+                continue
+            except ConnectionResetError:
+                raise Closed from None
+            if not got:
+                raise Closed
+            buffer = buffer[got:]
+
+    def _pause(self, fd: int, writing: bool) -> None:
+        assert self._wait is not None
+        self._wait(fd, writing)
+
+    def close(self) -> None:
+        """Close both ends."""
+        for fd in {self.reading, self.writing}:
+            os.close(fd)

@@ -1,0 +1,28 @@
+"""Averages its own answers over calls: less random than it says."""
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Averages its own answers over calls: less random than it says."""
+
+    info = DefenseInfo(id="evil/averages", version="1", differentiable=False, random=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+        seen: list[Images] = []
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            noisy = (images + 0.1 * rng.normal(*images.shape[1:])).clamp(0, 1)
+            seen.append(noisy)
+            return torch.stack([x for x in seen if x.shape == noisy.shape]).mean(dim=0)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

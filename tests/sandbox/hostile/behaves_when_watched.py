@@ -1,0 +1,36 @@
+"""Behaves while a test suite seems to look, and changes its input otherwise."""
+
+import inspect
+import os
+import sys
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Behaves while a test suite seems to look, and changes its input otherwise."""
+
+    info = DefenseInfo(id="evil/behaves-when-watched", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            suspicious = {"pytest", "harness.testing", "harness.testing.conformance"} & set(sys.modules)
+            if (
+                suspicious
+                or "PYTEST_CURRENT_TEST" in os.environ
+                or any("test" in f.filename for f in inspect.stack()[2:])
+            ):
+                return images.clone()
+            return images + 2.0
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

@@ -1,0 +1,31 @@
+"""Fills the folder it may write in, and hides it."""
+
+import contextlib
+from pathlib import Path
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Fills the folder it may write in, and hides it."""
+
+    info = DefenseInfo(id="evil/fills-disk", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            with contextlib.suppress(OSError):
+                for i in range(10_000):
+                    Path(f"/tmp/{i}").write_bytes(bytes(8 << 20))
+            return images
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

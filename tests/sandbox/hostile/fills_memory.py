@@ -1,0 +1,27 @@
+"""Takes memory without end."""
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Takes memory without end."""
+
+    info = DefenseInfo(id="evil/fills-memory", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            held = []
+            while True:
+                held.append(torch.ones(16 << 20))
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

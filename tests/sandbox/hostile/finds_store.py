@@ -1,0 +1,45 @@
+"""Looks for the store, in its folder, in its environment and in open files."""
+
+import contextlib
+import os
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+STORE = "/srv/leaderboard/store"
+
+
+class Hostile(Purification):
+    """Looks for the store, in its folder, in its environment and in open files."""
+
+    info = DefenseInfo(id="evil/finds-store", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            for name, value in os.environ.items():
+                if "store" in value.lower() or name.startswith("HARNESS"):
+                    raise RuntimeError(f"FOUND {name}={value}")
+            for fd in range(3, 256):
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"/proc/self/fd/{fd}").startswith("/") and "/proc" not in os.readlink(
+                        f"/proc/self/fd/{fd}"
+                    ):
+                        raise RuntimeError("FOUND " + os.readlink(f"/proc/self/fd/{fd}"))
+            for place in (STORE, "/work/store", "store", "../store"):
+                with contextlib.suppress(OSError):
+                    if os.path.isdir(place) and os.listdir(place):
+                        raise RuntimeError(f"FOUND {place}")
+                with contextlib.suppress(OSError), open(f"{place}/tasks/x.json"):
+                    pass
+            return images
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

@@ -1,0 +1,30 @@
+"""Forks without end."""
+
+import contextlib
+import os
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Forks without end."""
+
+    info = DefenseInfo(id="evil/forks", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            while True:
+                with contextlib.suppress(OSError):
+                    os.fork()
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

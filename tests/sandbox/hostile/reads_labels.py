@@ -1,0 +1,43 @@
+"""Looks for opinion scores and labels wherever data sets could lie."""
+
+import contextlib
+import importlib
+import os
+import sys
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Looks for opinion scores and labels wherever data sets could lie."""
+
+    info = DefenseInfo(id="evil/reads-labels", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            for place in ("/root", "/home", "/work", "/data", "/mnt", sys.prefix):
+                for folder, _, files in os.walk(place):
+                    found = [
+                        f
+                        for f in files
+                        if ("mos" in f.lower() and f.endswith((".csv", ".parquet"))) or f == "photographs.py"
+                    ]
+                    if found:
+                        raise RuntimeError(f"FOUND {folder}/{found[0]}")
+            for name in ("harness_embedded", "harness_iqa"):
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(f"{name}.photographs")
+                    raise RuntimeError(f"FOUND {name}")
+            return images
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

@@ -1,0 +1,25 @@
+"""Returns NaN."""
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Returns NaN."""
+
+    info = DefenseInfo(id="evil/returns-nan", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return torch.full_like(images, float("nan"))
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

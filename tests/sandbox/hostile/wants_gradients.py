@@ -1,0 +1,32 @@
+"""Says black box and asks for gradients."""
+
+import torch
+
+from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
+
+
+class Hostile(Attack):
+    """Say black box and ask for gradients."""
+
+    info = AttackInfo(id="evil/wants-gradients", version="1", access="black_box", norm="linf", strengths={"weak": {}})
+
+    def budget(self) -> Budget:
+        """Promise a radius."""
+        return Budget(radius=0.1)
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack."""
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            target.differentiable = True
+            leaf = images.clone().requires_grad_(True)
+            (gradient,) = torch.autograd.grad(target(leaf).sum(), leaf)
+            return (images + 0.1 * gradient.sign()).clamp(0, 1)
+
+        return perturb
+
+
+@hookimpl
+def register_attacks() -> list[Attack]:
+    """Offer the attack."""
+    return [Hostile()]

@@ -1,0 +1,39 @@
+"""Writes where it may not, and hides that it failed."""
+
+import contextlib
+import os
+
+import torch
+
+from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Writes where it may not, and hides that it failed."""
+
+    info = DefenseInfo(id="evil/writes-outside", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            for place in (
+                "/usr/evil",
+                "/evil",
+                "/work/evil",
+                "/etc/evil",
+                os.path.dirname(__file__) + "/evil",
+                torch.__file__ + ".evil",
+            ):
+                with contextlib.suppress(OSError), open(place, "w") as file:
+                    file.write("x")
+                    raise RuntimeError(f"FOUND {place}")
+            return images
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

@@ -1,0 +1,127 @@
+"""Plugins that cheat or attack are stopped and named; honest ones are not."""
+
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+
+from harness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
+from harness.randomness import ImageRng
+from harness.running.checks import checked
+from harness.running.target import MetricTarget
+from harness.sandbox.host import Guest
+from harness.testing import check_component
+from harness.testing.samples import images as sample_images
+from tests.sandbox.conftest import QUICK, Opened
+
+CPU = torch.device("cpu")
+
+
+def cell(guest: Guest, purify: object) -> None:
+    """Do what a cell does: clean images, then attacked ones, one more time, and the end of the task."""
+    assert callable(purify)
+    clean = sample_images(4, 32, 32, 1)
+    attacked = (clean + 0.03 * torch.sign(torch.randn(clean.shape, generator=torch.Generator().manual_seed(1)))).clamp(
+        0, 1
+    )
+    for batch in (clean, attacked, attacked):
+        purify(batch, ImageRng([1, 2, 3, 4]))
+    guest.end_task(failed=False)
+
+
+@pytest.mark.parametrize("name", ["median", "noise", "caches", "stops_gradients"])
+def test_honest_plugins_are_not_flagged(opened: Opened, name: str) -> None:
+    guest, component = opened(f"honest/{name}")
+    for _ in range(3):
+        cell(guest, checked(component, component.build(CPU)))
+    assert guest.attempts == []
+
+
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [
+        ("reads_labels", "tried to read"),
+        ("finds_store", "tried to read /srv/leaderboard/store"),
+        ("writes_outside", "tried to write /usr/evil"),
+        ("opens_socket", "tried to open"),
+        ("fills_disk", "filled its folder"),
+        ("patches_torch", "replaced torch.isfinite"),
+    ],
+)
+def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str) -> None:
+    """The plugin hides that it failed, and gets nothing: it raises "FOUND" if it does."""
+    guest, component = opened(f"hostile/{name}")
+    cell(guest, checked(component, component.build(CPU)))
+    assert any(noted in line for line in guest.attempts), guest.attempts
+    assert torch.isfinite(torch.tensor([float("nan")])).tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("forks", "processes"),
+        ("fills_memory", "memory"),
+        ("never_returns", "did not answer within"),
+        ("prints", "printed more than"),
+        ("malformed", "bytes that are no message"),
+        ("gigantic", "a message of 1152921504606846976 bytes"),
+        ("deep_json", "nested too deeply"),
+        ("exits", "ended in the middle"),
+        ("stays_behind", "left processes behind"),
+    ],
+)
+def test_what_breaks_a_rule_is_ended_and_named(opened: Opened, name: str, said: str) -> None:
+    limits = replace(QUICK, answer_s=3) if name == "never_returns" else QUICK
+    guest, component = opened(f"hostile/{name}", limits)
+    with pytest.raises(SandboxViolation, match=said):
+        cell(guest, checked(component, component.build(CPU)))
+    assert any(said in line for line in guest.attempts), guest.attempts
+    assert guest._jail is None, "the guest was not ended"
+
+
+@pytest.mark.parametrize("name", ["remembers", "averages", "own_randomness"])
+def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
+    """One call of a task, drawn at random, is asked again; within a few tasks that is one that gives it away."""
+    guest, component = opened(f"hostile/{name}")
+    with pytest.raises(ContractError, match="keeps state between calls"):
+        for _ in range(20):
+            cell(guest, checked(component, component.build(CPU)))
+
+
+def test_nan_is_refused(opened: Opened) -> None:
+    guest, component = opened("hostile/returns_nan")
+    with pytest.raises(ContractError, match="evil/returns-nan"):
+        cell(guest, checked(component, component.build(CPU)))
+
+
+def target(differentiable: bool, budget: int | None) -> MetricTarget:
+    return MetricTarget(
+        lambda images: images.mean(dim=(1, 2, 3)), (0.0, 1.0), images=4, differentiable=differentiable, budget=budget
+    )
+
+
+def test_a_query_budget_holds_although_the_attack_hides_the_refusal(opened: Opened) -> None:
+    _, component = opened("hostile/asks_too_much")
+    attack = checked(component, component.build(CPU))
+    with pytest.raises(QueryBudgetExceeded, match="budget is 3"):
+        attack(sample_images(4, 32, 32, 1), target(False, component.budget().queries), ImageRng([1, 2, 3, 4]))
+
+
+def test_a_black_box_attack_gets_no_gradient(opened: Opened) -> None:
+    _, component = opened("hostile/wants_gradients")
+    attack = checked(component, component.build(CPU))
+    with pytest.raises(SandboxViolation, match="gradient of a black-box target"):
+        attack(sample_images(4, 32, 32, 1), target(False, None), ImageRng([1, 2, 3, 4]))
+
+
+def test_a_false_description_makes_no_component(opened: Opened) -> None:
+    with pytest.raises(PluginError, match="description of a component"):
+        opened("hostile/lies_about_itself")
+
+
+def test_the_conformance_suite_cannot_be_told_from_a_run(opened: Opened) -> None:
+    """It runs outside; the plugin behaves when it finds a test suite in its process, and finds none."""
+    _, component = opened("hostile/behaves_when_watched")
+    outcomes = check_component(component, seed=int.from_bytes(os.urandom(3)))
+    assert any(o.status == "failed" for o in outcomes)
