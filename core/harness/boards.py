@@ -13,9 +13,10 @@ from harness.contracts.track import Report, Track
 from harness.entries import entries_of
 from harness.errors import HarnessError, StoreError
 from harness.freshness import sources_of, version_of
+from harness.ledger import Ledger
 from harness.pairing import by_condition, not_worse
 from harness.reading import ResultQuery
-from harness.registry import installed
+from harness.registry import Registry, installed
 from harness.results import EXTERNAL, Board, Comparison, Missing, Sweep, Table, TaskRecord
 from harness.store import Store
 
@@ -64,7 +65,9 @@ def save_sweep(
 
 def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
     """Compute the tables of an edition and keep them, with the scores behind them."""
-    records, outdated = newest_only(records_of(store, sweep))
+    ledger = Ledger(store.root)
+    standing, withdrawn = _standing(records_of(store, sweep), ledger)
+    records, outdated = newest_only(standing)
     try:
         report = track.report(ResultQuery(store, records)) if records else Report()
     except HarnessError:
@@ -74,7 +77,7 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
     stored = [paired.stored() for paired in report.comparisons]
     wins = [paired.wins() for paired in report.comparisons]
     tables = [*report.tables, *wins, *by_condition(report.comparisons)]
-    gaps = (*sweep.missing, *outdated)
+    gaps = (*sweep.missing, *outdated, *withdrawn)
     board = Board(
         track=sweep.track,
         title=sweep.title,
@@ -91,7 +94,7 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
         missing=gaps,
         failed=sweep.failed,
         versions=_versions(records),
-        entries=entries_of(records, installed()),
+        entries=entries_of(records, _registry(store), ledger),
         comparisons=tuple(comparison for comparison, _ in stored),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
@@ -100,6 +103,33 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
         scored_by=_scorers(track),
     )
     return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
+
+
+def refresh_standing(store: Store, board: Board) -> Board:
+    """Write the ledger's decisions into tables that need no other change."""
+    ledger = Ledger(store.root)
+    entries = tuple(e.model_copy(update={"standing": ledger.standing(e.id)}) for e in board.entries)
+    return store.save_board(board.model_copy(update={"entries": entries}))
+
+
+def _registry(store: Store) -> Registry:
+    """Return what is installed, and what was submitted to this store: to be shown, not to be built."""
+    if not any(store.submissions()):
+        return installed()
+    from harness.sandbox.kept import with_submissions
+
+    return with_submissions(installed(), store)
+
+
+def _standing(records: list[TaskRecord], ledger: Ledger) -> tuple[list[TaskRecord], list[Missing]]:
+    """Leave out what was withdrawn."""
+    gone = ledger.withdrawn()
+    if not gone:
+        return records, []
+    kept = [r for r in records if not any(ref.id in gone for ref in r.spec.components.values())]
+    used = {ref.id for r in records for ref in r.spec.components.values()}
+    gaps = [Missing(what=id, reason=f"withdrawn: {why}", remedy="") for id, why in sorted(gone.items()) if id in used]
+    return kept, gaps
 
 
 def rescore(store: Store, track: str) -> Board:

@@ -9,6 +9,7 @@ from typing import Any
 from harness.contracts.component import Component, Info
 from harness.errors import HarnessError
 from harness.identity import ComponentRef
+from harness.ledger import Ledger
 from harness.registry import Registry
 from harness.results import Entry, Parameter, TaskRecord
 
@@ -20,15 +21,28 @@ _BOUNDS = {
 }
 
 
-def entries_of(records: Iterable[TaskRecord], registry: Registry) -> tuple[Entry, ...]:
+def entries_of(records: Iterable[TaskRecord], registry: Registry, ledger: Ledger) -> tuple[Entry, ...]:
     """Return every component that took part, sorted by kind and label, with its number of cells and their seconds."""
+    decided = {id for line in ledger.lines() for id in line.ids}
+    isolation: dict[tuple[str, str], set[str]] = {}
     found: dict[tuple[str, str], ComponentRef] = {}
     cells: dict[tuple[str, str], list[float]] = {}
     for record in records:
         for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
             found[place] = ref
             cells.setdefault(place, []).append(record.seconds)
-    return tuple(_entry(found[place], cells[place], registry) for place in sorted(found))
+            isolation.setdefault(place, set()).add(record.isolation)
+    entries = [_entry(found[place], cells[place], registry) for place in sorted(found)]
+    return tuple(
+        entry.model_copy(update={"standing": ledger.standing(entry.id), "isolation": _levels(isolation[place])})
+        if entry.id in decided
+        else entry
+        for place, entry in zip(sorted(found), entries, strict=True)
+    )
+
+
+def _levels(found: set[str]) -> str:
+    return ", ".join(sorted(found))
 
 
 def _entry(ref: ComponentRef, seconds: list[float], registry: Registry) -> Entry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -53,6 +53,18 @@ class Graph:
         for task in self.tasks.values():
             counts[task.spec.step] = counts.get(task.spec.step, 0) + 1
         return counts
+
+
+def only_with(graph: Graph, ids: Collection[str]) -> Graph:
+    """Return the tasks in which one of these components takes part, and all that they need."""
+    wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
+    waiting = list(wanted)
+    while waiting:
+        needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
+        wanted |= needs
+        waiting += needs
+    named = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
+    return Graph(graph.track, graph.edition, {key: t for key, t in graph.tasks.items() if key in wanted}, named)
 
 
 class ChosenComponents:
@@ -141,12 +153,14 @@ def plan_track(
     registry: Registry,
     *,
     only: Mapping[str, Sequence[str]] | None = None,
+    further: Mapping[str, Sequence[str]] | None = None,
     seed: int = 0,
     limit: int | None = None,
 ) -> Graph:
     """Return the graph of one track.
 
-    `only` narrows the profile's selection: kind -> names. A kind that the track does not use is no error.
+    `only` narrows the profile's selection: kind -> names. `further` adds to it. A kind that the track does not use is
+    no error.
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
@@ -154,7 +168,7 @@ def plan_track(
     graph = Graph(track, edition)
     planner = GraphPlanner(graph, registry, seed, limit)
     try:
-        track.plan(planner, ChosenComponents(_selection(registry, part, only or {})))
+        track.plan(planner, ChosenComponents(_selection(registry, part, only or {}, further or {})))
     except HarnessError:
         raise
     except Exception as error:
@@ -172,13 +186,15 @@ def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Trac
         raise UsageError(f"options of track {name}: {explain(error)}") from None
 
 
-def _selection(registry: Registry, part: TrackProfile, only: Mapping[str, Sequence[str]]) -> list[Component]:
-    for kind in [*part.select, *only]:
+def _selection(
+    registry: Registry, part: TrackProfile, only: Mapping[str, Sequence[str]], further: Mapping[str, Sequence[str]]
+) -> list[Component]:
+    for kind in [*part.select, *only, *further]:
         if kind not in KINDS:
             raise UsageError(f"{kind!r} is no kind of component; kinds: {', '.join(SELECTABLE)}.")
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in part.select.items():
-        for component in _named(registry, kind, only.get(kind) or names):
+        for component in _named(registry, kind, [*(only.get(kind) or names), *further.get(kind, ())]):
             fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
             chosen[kind, fitted.label] = fitted
     return list(chosen.values())

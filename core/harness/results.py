@@ -269,6 +269,15 @@ class Parameter(_Frozen):
     description: str
 
 
+class Standing(_Frozen):
+    """A decision about an entry: when, what, why, and the submission it came with."""
+
+    date: str
+    decision: str
+    reason: str
+    submission: str = ""
+
+
 class Entry(_Frozen):
     """Everything readers want to know of a component that took part."""
 
@@ -289,6 +298,9 @@ class Entry(_Frozen):
     parameters: tuple[Parameter, ...] = ()
     cells: int = 0
     seconds: float = 0.0
+    isolation: str = ""
+    """What kept its code apart while it was measured."""
+    standing: tuple[Standing, ...] = ()
 
 
 class Board(_Frozen):

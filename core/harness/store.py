@@ -8,6 +8,8 @@
     store/sweeps/<track>/<edition>.json    what was planned
     store/boards/<track>.json              the tables
     store/boards/<track>.safetensors       the scores that are compared pairwise
+    store/submissions/<name>.json          manifest, offer and report of a submission
+    store/ledger.jsonl                     what was decided about entries
 """
 
 from __future__ import annotations
@@ -114,9 +116,27 @@ class Store:
             except StoreError as error:
                 yield str(error)
 
+    def adopt(self, other: Store, key: str) -> None:
+        """Copy a finished task of another store, verified."""
+        record = other.record(key)
+        if record is None:
+            raise StoreError(f"store {other.root} has no task {key[:12]}")
+        for file in (record.rows, record.arrays):
+            if file is not None:
+                self._put(self.root / file.file, other._get(file))
+        self._put(self._place("tasks", key, "json"), record.model_dump_json(indent=1).encode())
+
     def forget(self, key: str) -> None:
         """Remove the record of a task; its files are overwritten when it is computed again."""
         self._place("tasks", key, "json").unlink(missing_ok=True)
+
+    def save_submission(self, name: str, content: BaseModel) -> None:
+        """Keep a submission: its manifest, what its package offers, and the report of its run."""
+        self._put(self.root / "submissions" / f"{name}.json", content.model_dump_json(indent=1).encode())
+
+    def submissions(self) -> Iterator[Path]:
+        """Yield the files of all submissions, sorted."""
+        yield from sorted((self.root / "submissions").glob("*.json"))
 
     def save_sweep(self, sweep: Sweep) -> None:
         """Write what was planned for a track."""

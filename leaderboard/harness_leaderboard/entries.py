@@ -36,6 +36,17 @@ class EntryView:
     appearances: list[Appearance] = field(default_factory=list)
 
 
+def standing_word(entry: Entry | None) -> str:
+    """Return how a submitted entry stands, in a word or two; empty for one that came with the harness."""
+    word = ""
+    for decided in entry.standing if entry is not None else ():
+        if decided.decision in ("added", "re-scored"):
+            word = "submitted"
+        elif word != "flagged" or decided.decision == "withdrawn":
+            word = decided.decision
+    return word
+
+
 def entry_views(boards: Sequence[Board], gallery: dict[str, list[Shown]]) -> dict[tuple[str, str], EntryView]:
     """Return the entries of all boards by kind and label."""
     views: dict[tuple[str, str], EntryView] = {}

@@ -23,7 +23,7 @@ from harness_leaderboard import naming
 from harness_leaderboard.changes import FILE, Change, Release, changes, releases_json, summary
 from harness_leaderboard.charts import THEMES, Picture, pictures_of
 from harness_leaderboard.current import current_boards
-from harness_leaderboard.entries import EntryView, entry_views
+from harness_leaderboard.entries import EntryView, entry_views, standing_word
 from harness_leaderboard.folder import SiteFolder
 from harness_leaderboard.gallery import Shown, write_gallery
 from harness_leaderboard.methods import methods
@@ -82,7 +82,7 @@ class _Build:
             {name: getattr(naming, name) for name in ("track_page", "table_page", "data_file", "entry_page", "brief",
              "shown", "spread", "why", "shade", "best", "facets_of", "column_named", "joined")},
             boards=boards, themes=list(THEMES), link_of=self._link, headline=headline, cell=cell, release=release,
-            comparison_of=comparison_of,
+            comparison_of=comparison_of, standing_of=self._standing, standing_word=standing_word,
         )  # fmt: skip
 
     def everything(self) -> None:
@@ -160,6 +160,11 @@ class _Build:
         root = "../" * name.count("/")
         text = self.templates.get_template(template).render(root=root, title=title, here=here, page=name, **facts)
         self.site.write(name, text)
+
+    def _standing(self, label: str) -> str:
+        """Return how the entry of a row stands, or an empty string."""
+        found = (view.facts for (_, known), view in self.views.items() if known == label)
+        return standing_word(next(found, None))
 
     def _link(self, label: str, kind: str = "") -> str:
         """Return the address of the page of a label, or an empty string."""

@@ -108,8 +108,10 @@ def evaluate(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
-        cleaned = _purified(context, images, positions, attacked)
-        shown, shown_clean = (_as_large(x, batch) for x in (cleaned, _purified(context, images, positions, batch)))
+        # one call for both: a defense is not told which images are clean
+        both = _purified(context, images, [*positions, *positions], torch.cat([attacked, batch]))
+        cleaned, clean = both.split(len(batch))
+        shown, shown_clean = _as_large(cleaned, batch), _as_large(clean, batch)
         return {
             "score": score(cleaned),
             **_distances(context, "", shown, batch),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.sandbox.conftest import QUICK, Opened
 
 from harness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
 from harness.randomness import ImageRng
@@ -13,7 +14,6 @@ from harness.running.target import MetricTarget
 from harness.sandbox.host import Guest
 from harness.testing import check_component
 from harness.testing.samples import images as sample_images
-from tests.sandbox.conftest import QUICK, Opened
 
 CPU = torch.device("cpu")
 
@@ -84,9 +84,14 @@ def test_what_breaks_a_rule_is_ended_and_named(opened: Opened, name: str, said: 
 def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
     """One call of a task, drawn at random, is asked again; within a few tasks that is one that gives it away."""
     guest, component = opened(f"hostile/{name}")
-    with pytest.raises(ContractError, match="keeps state between calls"):
+    purify = checked(component, component.build(CPU))
+
+    def cells() -> None:
         for _ in range(20):
-            cell(guest, checked(component, component.build(CPU)))
+            cell(guest, purify)
+
+    with pytest.raises(ContractError, match="keeps state between calls"):
+        cells()
 
 
 def test_nan_is_refused(opened: Opened) -> None:

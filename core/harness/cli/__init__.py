@@ -16,6 +16,8 @@ COMMANDS = {
     "plugins": "harness.cli.plugins:plugins",
     "results": "harness.cli.results:results",
     "assets": "harness.cli.assets:assets",
+    "reproduce": "harness.cli.reproduce:reproduce",
+    "submissions": "harness.cli.submissions:submissions",
     "train": "harness.cli.train:train",
     "doctor": "harness.cli.doctor:doctor",
 }

@@ -138,7 +138,10 @@ class Remote:
         if int(torch.randint(self._calls, (1,), generator=self._draw)) == 0:
             held = {name: t.detach().cpu().clone() for name, t in request.tensors.items()}
             facts = {name: value for name, value in request.facts.items() if name != "grad"}
-            self._kept = Message("call", facts, held), Message("result", {}, dict(found.tensors))
+            self._kept = (
+                Message("call", facts, held),
+                Message("result", {}, {n: t.detach() for n, t in found.tensors.items()}),
+            )
 
     def order(self, n: int) -> torch.Tensor:
         """Return a random order of n rows."""

@@ -146,10 +146,10 @@ class Session:
     """One process of a guest, and the pipe to it. Every rule that is broken ends the whole guest."""
 
     def __init__(self, guest: Guest, jail: Jail, reading: int, writing: int) -> None:
+        self.closed = False
         self._guest, self._jail = guest, jail
         self._channel = Channel(reading, writing, guest.spec.limits.message_mib << 20, self._wait)
         self._deadline = 0.0
-        self.closed = False
         self.dropped: list[int] = []
         """Handles of graphs that nobody can ask for any more."""
 
@@ -211,6 +211,9 @@ class Session:
         if not self.closed:
             self.closed = True
             self._channel.close()
+
+    def __del__(self) -> None:
+        self.close()
 
     @contextlib.contextmanager
     def _watched(self) -> Any:

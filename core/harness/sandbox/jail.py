@@ -90,18 +90,11 @@ def roots() -> tuple[Path, ...]:
 
 
 def arguments(spec: GuestSpec, filter_fd: int | None) -> list[str]:
-    """Return the command line of bubblewrap: a read-only file system with nothing of the user's in it."""
-    size = str(spec.limits.folder_mib << 20)
-    line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
-    line += ["--uid", "65534", "--gid", "65534", "--hostname", "guest", "--size", size, "--tmpfs", "/tmp"]
-    for path in _SYSTEM:
-        line += ["--ro-bind-try", path, path]
-    for folder in roots():
-        line += ["--ro-bind", str(folder), str(folder)]
+    """Return the command line of bubblewrap around a guest."""
+    line = _closed(spec)
     for folder in spec.masked:
         if any(folder.is_relative_to(root) for root in roots()):
             line += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
-    line += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     if spec.gpu:
         devices = [*_GPU, *map(str, Path("/dev").glob("nvidia[0-9]*"))]
         line += [part for path in devices if os.path.exists(path) for part in ("--dev-bind", path, path)]
@@ -111,6 +104,27 @@ def arguments(spec: GuestSpec, filter_fd: int | None) -> list[str]:
     if filter_fd is not None:
         line += ["--seccomp", str(filter_fd)]
     return [*line, "--chdir", "/tmp", "--", *command(spec)]
+
+
+def build_arguments(spec: GuestSpec, source: Path, out: Path, code: str) -> list[str]:
+    """Return the command line that runs Python `code` in a copy of `source`; it may write below ``/out`` only."""
+    line = [*_closed(spec), "--ro-bind", str(spec.folder.resolve()), PLUGIN, "--bind", str(out.resolve()), "/out"]
+    line += ["--bind", str(source.resolve()), "/source", "--remount-ro", "/dev", "--remount-ro", "/"]
+    for name, value in environment(spec).items():
+        line += ["--setenv", name, value]
+    return [*line, "--chdir", "/source", "--", sys.executable, "-s", "-c", code]
+
+
+def _closed(spec: GuestSpec) -> list[str]:
+    """Return what holds for everything that runs inside: a read-only file system with nothing of the user's in it."""
+    size = str(spec.limits.folder_mib << 20)
+    line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    line += ["--uid", "65534", "--gid", "65534", "--hostname", "guest", "--size", size, "--tmpfs", "/tmp"]
+    for path in _SYSTEM:
+        line += ["--ro-bind-try", path, path]
+    for folder in roots():
+        line += ["--ro-bind", str(folder), str(folder)]
+    return [*line, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
 
 
 def environment(spec: GuestSpec) -> dict[str, str]:

@@ -17,9 +17,14 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import StoreError
 from harness.results import TaskSpec
+
+if TYPE_CHECKING:
+    from harness.sandbox.jail import GuestSpec
+    from harness.sandbox.proxies import Offer
 
 Report = tuple[str, str, str]
 """(key, status, one line): status is done, failed, died, or store."""
@@ -37,6 +42,8 @@ class Bench:
     device: str
     threads: int
     batch_size: int
+    submissions: tuple[tuple[GuestSpec, Offer], ...] = ()
+    """Packages that run in the sandbox, with what they offer."""
 
 
 @dataclass
@@ -153,12 +160,22 @@ def open_bench(bench: Bench) -> Callable[[str, TaskSpec], Report]:
 
     from harness.registry import installed
     from harness.running.cell import Workbench, run_task
+    from harness.sandbox.host import Guest
     from harness.store import Store
 
     if bench.threads:
         torch.set_num_threads(bench.threads)
         os.environ["OPENCV_FOR_THREADS_NUM"] = str(bench.threads)
-    workbench = Workbench(installed(), Store(bench.store), torch.device(bench.device), bench.batch_size)
+    registry, guests = installed(), []
+    for spec, offer in bench.submissions:
+        guests.append(Guest(spec))
+        registry = registry.joined(offer.entries(guests[-1]))
+
+    def end_task(failed: bool) -> None:
+        for guest in guests:
+            guest.end_task(failed)
+
+    workbench = Workbench(registry, Store(bench.store), torch.device(bench.device), bench.batch_size, end_task)
 
     def run(key: str, spec: TaskSpec) -> Report:
         try:

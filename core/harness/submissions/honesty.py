@@ -1,0 +1,191 @@
+"""Are the gradients of a submitted defense its own? Attacks that do without them tell.
+
+A defense whose gradients mislead (Athalye et al., "Obfuscated gradients give a false sense of security", 2018) looks
+strong against an attack that follows them. So it is attacked through its own gradient, with the identity in the
+backward pass (BPDA, section 4.1 there), by queries alone, and with images made against the bare metric. What moves the
+score furthest is the worst case; where it is another way than its own gradient, the gradient was of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+
+from harness.contracts.attack import Attack
+from harness.contracts.component import Component
+from harness.contracts.dataset import ImageDataset
+from harness.contracts.defense import Purification
+from harness.contracts.metric import NoReferenceMetric
+from harness.errors import HarnessError, Unavailable
+from harness.profile import Profile
+from harness.randomness import ImageRng, derive_seed
+from harness.registry import Registry
+from harness.running.checks import checked
+from harness.running.target import MetricTarget
+from harness.sandbox.proxies import Sandboxed
+from harness.stats.paired import wilcoxon_greater
+from harness.submissions.report import Gain, Honesty
+
+IMAGES = 12
+MARGIN = 0.05
+"""Least difference of gains, in shares of the metric's range, that counts."""
+LEVEL = 0.05
+OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
+Purify = Callable[[torch.Tensor, ImageRng], torch.Tensor]
+
+
+class Opponents:
+    """What a defense is tried with: a metric, attacks and photographs of a profile, the first of each."""
+
+    def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
+        chosen = list(_chosen(registry, profile))
+        self.device = device
+        self.metric = _first(chosen, NoReferenceMetric, lambda m: m.info.differentiable and m.info.bounds is not None)
+        attacks = [
+            c for c in chosen if isinstance(c, Attack) and c.info.norm == "linf" and "medium" in c.info.strengths
+        ]
+        self.white = [a.at("medium") for a in attacks if a.info.access == "white_box"][:2]
+        self.black = [a.at("medium") for a in attacks if a.info.access == "black_box"][:2]
+        data = _first(chosen, ImageDataset, lambda d: True).build(device)
+        positions = next(data.batches(IMAGES))
+        self.images = data.load(positions).to(device)
+        self.names = [data.names[p] for p in positions]
+        self.score = checked(self.metric, self.metric.build(device))
+        self.raw = self.metric.build(device)
+
+
+def _chosen(registry: Registry, profile: Profile) -> Iterator[Component]:
+    """Yield the components of a profile that are on this machine; those of submissions are left out."""
+    for part in profile.tracks.values():
+        for kind, names in part.select.items():
+            for name in names:
+                if name.startswith("!"):
+                    continue
+                found = registry.of_kind(kind) if name.startswith("*") else registry.find(kind, name)
+                for component in found:
+                    changes = part.parameters.get(component.info.id, {})
+                    fitted = component.with_parameters(**changes) if changes else component
+                    if not isinstance(component, Sandboxed) and _is_here(fitted):
+                        yield fitted
+
+
+def _is_here(component: Component) -> bool:
+    try:
+        component.require()
+    except Unavailable:
+        return False
+    return True
+
+
+def _first(components: Sequence[Component], contract: type, fits: Callable[..., bool]):  # type: ignore[no-untyped-def]
+    for component in components:
+        if isinstance(component, contract) and fits(component):
+            return component
+    raise HarnessError(f"the profile has no {contract.__name__} to try a defense with")
+
+
+def examine(defense: Purification, opponents: Opponents, seed: int) -> Honesty:
+    """Attack a defense in every way; compare and flag."""
+    purify: Purify = checked(defense, defense.build(opponents.device))
+    bare: Purify = defense.build(opponents.device)
+    gains: list[tuple[str, str, npt.NDArray[np.float64]]] = []
+    for way, attack, through in _ways(defense, opponents, bare):
+        target = _target(opponents, attack, through, seed)
+        perturb = checked(attack, attack.build(opponents.device))
+        attacked = perturb(opponents.images, target, _streams(opponents, seed, "attack"))
+        gains.append((way, attack.label, _gain(opponents, purify, attacked, seed)))
+    own = [gain for way, _, gain in gains if way == OWN]
+    best = max(own, key=lambda gain: float(gain.mean())) if own else None
+    shown = tuple(
+        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != OWN and _more(gain, best))
+        for way, label, gain in gains
+    )
+    return Honesty(
+        component=defense.label,
+        metric=opponents.metric.label,
+        images=len(opponents.names),
+        gains=shown,
+        flags=(*_masked(defense, shown), *_randomness(defense, opponents, purify, seed)),
+    )
+
+
+def _ways(defense: Purification, opponents: Opponents, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
+    for attack in opponents.white:
+        if defense.info.differentiable:
+            yield OWN, attack, bare
+        yield BPDA, attack, _identity_backward(bare)
+        yield TRANSFER, attack, None
+    for attack in opponents.black:
+        yield QUERIES, attack, bare
+
+
+def _identity_backward(bare: Purify) -> Purify:
+    """Return the defense with the gradient of the identity, or of resizing where it changes the size."""
+
+    def purify(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+        with torch.no_grad():
+            cleaned = bare(images.detach(), rng)
+        if cleaned.shape == images.shape:
+            smooth = images
+        else:
+            smooth = F.interpolate(images, cleaned.shape[2:], mode="bilinear", align_corners=False)
+        return smooth + (cleaned - smooth).detach()
+
+    return purify
+
+
+def _target(opponents: Opponents, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
+    return MetricTarget(
+        opponents.raw,
+        opponents.metric.bounds,
+        images=len(opponents.names),
+        differentiable=attack.info.access == "white_box",
+        sign=opponents.metric.closeness,
+        purify=through,
+        rng=_streams(opponents, seed, "target") if through is not None else None,
+        budget=attack.budget().queries,
+    )
+
+
+def _streams(opponents: Opponents, seed: int, purpose: str) -> ImageRng:
+    return ImageRng([derive_seed(seed, "honesty", purpose, name) for name in opponents.names], opponents.device)
+
+
+def _gain(opponents: Opponents, purify: Purify, attacked: torch.Tensor, seed: int) -> npt.NDArray[np.float64]:
+    """Return f(D(x')) - f(D(x)) of each image, in shares of the metric's range."""
+    lower, upper = opponents.metric.bounds
+    scores = [
+        opponents.score(purify(batch, _streams(opponents, seed, "shown"))) for batch in (attacked, opponents.images)
+    ]
+    change = opponents.metric.closeness * (scores[0] - scores[1]) / (upper - lower)
+    return change.double().cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _more(gain: npt.NDArray[np.float64], own: npt.NDArray[np.float64] | None) -> bool:
+    if own is None or float(gain.mean() - own.mean()) < MARGIN:
+        return False
+    return bool(wilcoxon_greater(gain - own)[0] < LEVEL)
+
+
+def _masked(defense: Purification, gains: Sequence[Gain]) -> Iterator[str]:
+    worse = [g for g in gains if g.higher]
+    if worse:
+        most = max(worse, key=lambda g: g.gain)
+        own = max(g.gain for g in gains if g.way == OWN)
+        yield (
+            f"masked or dishonest gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
+            f"range, its own gradient by {own:.3f}"
+        )
+
+
+def _randomness(defense: Purification, opponents: Opponents, purify: Purify, seed: int) -> Iterator[str]:
+    first, second = (purify(opponents.images, _streams(opponents, s, "draws")) for s in (seed, seed + 1))
+    varies = first.shape != second.shape or not torch.equal(first, second)
+    if defense.info.random and not varies:
+        yield "says that it is random, and gives the same whatever is drawn"
+    if varies and not defense.info.random:
+        yield "says that it is not random, and gives something else for other draws"
