@@ -15,6 +15,7 @@ from benchmarks import (
     perceptual,
     reconstruction,
     runner,
+    sandbox,
     site,
     smoothing,
     wilcoxon,
@@ -26,6 +27,7 @@ def main() -> None:
     """Run all benchmarks."""
     parts = (
         wilcoxon, full_reference, jpeg, attacks, smoothing, membership, frechet, perceptual, reconstruction, runner,
+        sandbox,
         site,
     )  # fmt: skip
     lines = [line for part in parts for line in part.lines()]

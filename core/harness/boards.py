@@ -16,8 +16,8 @@ from harness.freshness import sources_of, version_of
 from harness.ledger import Ledger
 from harness.pairing import by_condition, not_worse
 from harness.reading import ResultQuery
-from harness.registry import Registry, installed
-from harness.results import EXTERNAL, Board, Comparison, Missing, Sweep, Table, TaskRecord
+from harness.registry import installed
+from harness.results import EXTERNAL, Board, Comparison, Entry, Missing, Sweep, Table, TaskRecord
 from harness.store import Store
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
         missing=gaps,
         failed=sweep.failed,
         versions=_versions(records),
-        entries=entries_of(records, _registry(store), ledger),
+        entries=_entries(store, records, ledger),
         comparisons=tuple(comparison for comparison, _ in stored),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
@@ -112,13 +112,14 @@ def refresh_standing(store: Store, board: Board) -> Board:
     return store.save_board(board.model_copy(update={"entries": entries}))
 
 
-def _registry(store: Store) -> Registry:
-    """Return what is installed, and what was submitted to this store: to be shown, not to be built."""
-    if not any(store.submissions()):
-        return installed()
-    from harness.sandbox.kept import with_submissions
+def _entries(store: Store, records: list[TaskRecord], ledger: Ledger) -> tuple[Entry, ...]:
+    """Return the entries, with what was submitted to this store: it is shown, not built."""
+    registry, own = installed(), installed().ids()
+    if any(store.submissions()):
+        from harness.sandbox.kept import with_submissions
 
-    return with_submissions(installed(), store)
+        registry = with_submissions(registry, store)
+    return entries_of(records, registry, ledger, registry.ids() - own)
 
 
 def _standing(records: list[TaskRecord], ledger: Ledger) -> tuple[list[TaskRecord], list[Missing]]:

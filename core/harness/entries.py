@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from harness.contracts.component import Component, Info
@@ -21,28 +21,32 @@ _BOUNDS = {
 }
 
 
-def entries_of(records: Iterable[TaskRecord], registry: Registry, ledger: Ledger) -> tuple[Entry, ...]:
-    """Return every component that took part, sorted by kind and label, with its number of cells and their seconds."""
-    decided = {id for line in ledger.lines() for id in line.ids}
-    isolation: dict[tuple[str, str], set[str]] = {}
+def entries_of(
+    records: Iterable[TaskRecord], registry: Registry, ledger: Ledger, submitted: Collection[str]
+) -> tuple[Entry, ...]:
+    """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
+
+    Of those that were submitted, by id, also what kept them apart; of all, what the ledger says.
+    """
     found: dict[tuple[str, str], ComponentRef] = {}
     cells: dict[tuple[str, str], list[float]] = {}
+    levels: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
             found[place] = ref
             cells.setdefault(place, []).append(record.seconds)
-            isolation.setdefault(place, set()).add(record.isolation)
-    entries = [_entry(found[place], cells[place], registry) for place in sorted(found)]
+            if ref.id in submitted:
+                levels.setdefault(place, set()).add(record.isolation)
+    decided = {id for line in ledger.lines() for id in line.ids}
     return tuple(
-        entry.model_copy(update={"standing": ledger.standing(entry.id), "isolation": _levels(isolation[place])})
-        if entry.id in decided
-        else entry
-        for place, entry in zip(sorted(found), entries, strict=True)
+        _entry(found[place], cells[place], registry).model_copy(
+            update={
+                "isolation": ", ".join(sorted(levels.get(place, ()))),
+                "standing": ledger.standing(found[place].id) if found[place].id in decided else (),
+            }
+        )
+        for place in sorted(found)
     )
-
-
-def _levels(found: set[str]) -> str:
-    return ", ".join(sorted(found))
 
 
 def _entry(ref: ComponentRef, seconds: list[float], registry: Registry) -> Entry:

@@ -56,8 +56,19 @@ class Graph:
 
 
 def only_with(graph: Graph, ids: Collection[str]) -> Graph:
-    """Return the tasks in which one of these components takes part, and all that they need."""
+    """Return the tasks in which one of these components takes part, and all that tables of them need.
+
+    That is what they depend on, and the tasks of the same other components in which nothing of its kind takes part:
+    the clean scores and undefended attacks that a defense is compared with.
+    """
     wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
+    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
+    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
+    for key, task in graph.tasks.items():
+        named = {role: ref for role, ref in task.spec.components.items() if "." not in role}
+        alike = any(ref.kind in kinds for ref in named.values())
+        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
+            wanted.add(key)
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted

@@ -52,6 +52,10 @@ class Registry:
                 raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
         return Registry([*self.entries.values(), *found], self.failures)
 
+    def ids(self) -> set[str]:
+        """Return the ids of all components."""
+        return {component_id for _, component_id in self._classes}
+
     def of_kind(self, kind: str) -> list[Component]:
         """Return all components of a kind, sorted by label."""
         return [entry.component for (k, _), entry in self.entries.items() if k == kind]

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from harness.errors import UsageError
-from harness.plan import Graph, plan_track
+from harness.plan import Graph, only_with, plan_track
 from harness.profile import Profile
 from harness.registry import installed
 
@@ -91,3 +91,14 @@ def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp
     assert len(graph.tasks) == 1
     (gap,) = graph.missing.values()
     assert (gap.what, gap.remedy) == ("harness/lpips[net=squeeze]", "harness assets get squeezenet1-1-features")
+
+
+def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_rivals() -> None:
+    graph = plan()
+    part = only_with(graph, {"harness/jpeg"})
+    defenses = {r.id for t in part.tasks.values() for role, r in t.spec.components.items() if role == "defense"}
+    assert defenses == {"harness/jpeg"}
+    assert part.edition == graph.edition
+    assert {"clean", "attack"} <= set(part.by_step()), "what it is compared with"
+    assert all(need in part.tasks for t in part.tasks.values() for need in t.spec.needs.values())
+    assert only_with(graph, {"nobody/nothing"}).tasks == {}

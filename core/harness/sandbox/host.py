@@ -57,6 +57,7 @@ class Guest:
         self.spec = spec
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
 
     @property
@@ -73,7 +74,9 @@ class Guest:
         socket.send_fds(jail.control, [b"open"], [there_in, there_out])
         os.close(there_in)
         os.close(there_out)
-        return Session(self, jail, here_in, here_out)
+        session = Session(self, jail, here_in, here_out)
+        self._sessions.add(session)
+        return session
 
     def note(self, attempts: object) -> None:
         """Keep what the inside says that the plugin tried."""
@@ -92,6 +95,8 @@ class Guest:
             remote.end()
             if failed:
                 remote.forget()
+        for session in list(self._sessions):  # of functions that nobody holds any more
+            session.close()
         if self._jail is not None and self._stays():
             self.note(["left processes behind"])
             self.kill()
@@ -163,15 +168,12 @@ class Session:
             known["dropped"], self.dropped = self.dropped, []
         with self._watched():
             self._send(Message(kind, known, tensors or {}))
-            while True:
-                message = self._receive()
-                if message.kind in ("score", "progress"):
-                    self._send(self._served(answer, message))
-                    continue
-                self._guest.note(message.facts.get("attempts"))
-                if message.kind == "error" or self._refused is not None:
-                    self._raise(message)
-                return message
+            while (message := self._receive()).kind in ("score", "progress"):
+                self._send(self._served(answer, message))
+        self._guest.note(message.facts.get("attempts"))
+        if message.kind == "error" or self._refused is not None:
+            self._raise(message)
+        return message
 
     def _served(self, answer: Answer, message: Message) -> Message:
         """Serve a question; an error of ours is refused inside and raised here, whatever the plugin makes of it."""
@@ -230,6 +232,10 @@ class Session:
             self._guest.note([line])
             self._guest.kill()
             raise SandboxViolation(f"{line}; it was ended") from None
+        except BaseException:  # interrupted between question and answer: what comes next would be the wrong answer
+            self.close()
+            self._guest.kill()
+            raise
 
     def _named(self, error: Exception) -> str:
         if isinstance(error, WireError):

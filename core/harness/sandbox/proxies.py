@@ -293,7 +293,8 @@ class Offer(BaseModel):
     def entries(self, guest: Guest | None = None) -> list[Registered]:
         """Return the components as proxies, which can be built if a guest is given."""
         origin = Provenance(self.distribution, self.version, self.author, self.licence, self.home)
-        return [Registered(proxy(facts, guest), self.distribution, origin) for facts in self.components]
+        able = [facts for facts in self.components if facts.get("contract") in _PROXIES]
+        return [Registered(proxy(facts, guest), self.distribution, origin) for facts in able]
 
 
 def offer_of(guest: Guest) -> Offer:
@@ -309,13 +310,19 @@ def offer_of(guest: Guest) -> Offer:
     finally:
         session.close()
     try:
+        unable = [
+            (str(c["info"]["id"])[:100], f"a {c['contract']!s:.40} cannot run in the sandbox")
+            for c in facts["components"]
+            if c["contract"] not in _PROXIES
+        ]
         offer = Offer(
             distribution=origin.distribution, version=origin.version, author=origin.author, licence=origin.licence,
-            home=origin.home, components=facts["components"], left_out=facts["failures"], import_s=facts["import_s"],
+            home=origin.home, components=facts["components"], left_out=[*facts["failures"], *unable],
+            import_s=facts["import_s"],
         )  # fmt: skip
-    except (ValidationError, KeyError) as error:
+    except (ValidationError, KeyError, TypeError) as error:
         raise PluginError(f"{spec.distribution}: what it says of itself cannot be read: {error}"[:400]) from None
-    if not offer.components:
+    if not offer.entries():
         reasons = "; ".join(f"{name}: {reason}" for name, reason in offer.left_out)
         raise PluginError(f"{spec.distribution} registers no component. {reasons}"[:600])
     return offer

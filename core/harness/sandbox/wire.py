@@ -79,7 +79,8 @@ def pack(message: Message) -> list[memoryview]:
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
-    return _view(tensor.reshape(-1).view(torch.uint8))
+    flat = tensor.as_strided((tensor.numel(),), (1,))  # contiguous, whatever strides its dimensions of size 1 have
+    return _view(flat.view(torch.uint8))
 
 
 def _view(flat: torch.Tensor) -> memoryview:

@@ -1,0 +1,87 @@
+"""The embedded iqa defenses inside the sandbox against the same ones in this process, a batch of 16."""
+
+import importlib.metadata
+import importlib.util
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.timing import Line, best_of
+from harness.contracts.component import Component
+from harness.contracts.defense import Purification
+from harness.errors import Unavailable
+from harness.profile import load_profile
+from harness.randomness import ImageRng, generator
+from harness.registry import installed
+from harness.sandbox.host import Guest
+from harness.sandbox.jail import GuestSpec, require_sandbox
+from harness.sandbox.proxies import offer_of
+
+SIZE, IMAGES, GOAL = 112, 16, 1.5
+DISTRIBUTION = "image-privacy-harness"
+
+
+def lines() -> list[Line]:
+    """Compare the time of all defenses, and of each."""
+    what = (
+        f"{{}} embedded iqa defenses in the sandbox, {IMAGES} images of {SIZE}x{SIZE}: times the time in this process"
+    )
+    try:
+        require_sandbox()
+    except Unavailable as error:
+        return [Line(what.format("the"), f"unavailable: {error}", f"<= {GOAL:g}x", True)]
+    with tempfile.TemporaryDirectory() as folder:
+        guest = Guest(GuestSpec(DISTRIBUTION, _laid_out(Path(folder)), threads=torch.get_num_threads()))
+        try:
+            pairs = [(_time(here), _time(there)) for here, there in _pairs(guest)]
+        finally:
+            guest.kill()
+    total = sum(there for _, there in pairs) / sum(here for here, _ in pairs)
+    each = [there / here for here, there in pairs]
+    added = statistics.median(there - here for here, there in pairs)
+    shown = f"{total:.2f}x (median of each {statistics.median(each):.2f}x, adds {1000 * added:.1f} ms)"
+    return [Line(what.format(len(pairs)), shown, f"<= {GOAL:g}x", total <= GOAL)]
+
+
+def _laid_out(folder: Path) -> Path:
+    """Copy the packages of the first-party plugins into a folder, as an installer would."""
+    for name in ("harness_iqa", "harness_vision", "harness_embedded", "harness_perceptual"):
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        for place in spec.submodule_search_locations or ():
+            shutil.copytree(place, folder / name)
+    own = importlib.metadata.distribution(DISTRIBUTION)
+    facts = folder / "image_privacy_harness-0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: {own.version}\n")
+    points = [p for p in own.entry_points if p.group == "harness" and ".defenses." in p.value]
+    (facts / "entry_points.txt").write_text("[harness]\n" + "".join(f"{p.name} = {p.value}\n" for p in points))
+    return folder
+
+
+def _pairs(guest: Guest) -> Iterator[tuple[Component, Component]]:
+    """Yield every purification that can be built here, and its counterpart in the sandbox, as the profile has them."""
+    parameters = load_profile("embedded").tracks["harness/iqa"].parameters
+    for entry in offer_of(guest).entries(guest):
+        there = entry.component
+        here = installed().find("defense", there.label)[0]
+        if not isinstance(here, Purification):
+            continue
+        changes = parameters.get(here.info.id, {})
+        here, there = (type(c).model_validate({**c.model_dump(), **changes}) for c in (here, there))
+        try:
+            here.require()
+        except Unavailable:
+            continue
+        yield here, there
+
+
+def _time(defense: Component) -> float:
+    images = torch.rand(IMAGES, 3, SIZE, SIZE, generator=generator(0))
+    purify = defense.build(torch.device("cpu"))
+    with torch.no_grad():
+        return best_of(3, lambda: purify(images, ImageRng(range(IMAGES))))

@@ -1,0 +1,121 @@
+"""In the sandbox every contract gives what it gives in this process: the packages that `harness plugins new` writes."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from tests.sandbox.conftest import QUICK
+
+from harness.contracts.component import Component
+from harness.randomness import ImageRng, generator
+from harness.running.target import MetricTarget
+from harness.sandbox.host import Guest
+from harness.sandbox.jail import GuestSpec
+from harness.sandbox.proxies import offer_of
+from harness.scaffold import write_package
+from harness.testing.conformance import components_of
+from harness.testing.probes import probe_of
+from harness.testing.samples import Quality
+from harness.testing.samples import images as sample_images
+
+CPU = torch.device("cpu")
+KINDS = (
+    "attack", "fitted-attack", "defense", "certification", "metric", "full-reference-metric", "distribution-metric",
+    "gradient-defense", "image-protection", "evaluator", "membership-release",
+)  # fmt: skip
+Pair = tuple[Component, Component]
+
+
+@pytest.fixture(scope="module")
+def guest_and_pairs(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guest, dict[str, Pair]]]:
+    """One package with a component of every kind, in this process and in the sandbox."""
+    folder, sources = tmp_path_factory.mktemp("package"), tmp_path_factory.mktemp("sources")
+    real: dict[str, Component] = {}
+    points = []
+    for kind in KINDS:
+        made = write_package(kind, f"many/{kind}", sources, "A stranger")
+        (module,) = (path for path in made.glob("*.py"))
+        (folder / module.name).write_text(module.read_text())
+        points.append(f"{kind} = {module.stem}")
+        spec = importlib.util.spec_from_file_location(module.stem, module)
+        assert spec is not None
+        assert spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules[module.stem] = loaded
+        spec.loader.exec_module(loaded)
+        real[kind] = components_of(loaded)[0]
+    facts = folder / "many-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.4\nName: many\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[harness]\n" + "\n".join(points) + "\n")
+    guest = Guest(GuestSpec("many", folder, threads=torch.get_num_threads(), limits=replace(QUICK, answer_s=60)))
+    offered = {entry.component.label: entry.component for entry in offer_of(guest).entries(guest)}
+    yield guest, {kind: (component, offered[component.label]) for kind, component in real.items()}
+    guest.kill()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_back_is_the_same(guest_and_pairs: tuple[Guest, dict[str, Pair]], kind: str) -> None:
+    guest, pairs = guest_and_pairs
+    here, there = pairs[kind]
+    results = []
+    for component in (here, there):
+        probe = probe_of(component, 3)
+        assert probe is not None
+        size = probe.sizes()[0]
+        results.append(probe.call(probe.build(component), probe.inputs(*size), probe.seeds(size[0])))
+        probe.check(results[-1], size[0])
+    assert results[0].shape == results[1].shape
+    assert results[0].numel() > 0
+    assert torch.allclose(results[0], results[1], rtol=0, atol=1e-6)
+    assert (here.label, here.ref()) == (there.label, there.ref()), "other cells"
+    guest.end_task(failed=False)
+    assert guest.attempts == []
+
+
+@pytest.mark.parametrize("kind", ["defense", "metric", "full-reference-metric"])
+def test_gradients_are_the_same(guest_and_pairs: tuple[Guest, dict[str, Pair]], kind: str) -> None:
+    guest, pairs = guest_and_pairs
+    found = []
+    for component in pairs[kind]:
+        built: Any = component.build(CPU)  # type: ignore[attr-defined]
+        leaf = sample_images(3, 40, 40, 5).requires_grad_(True)
+        other = {"defense": [ImageRng([1, 2, 3])], "full-reference-metric": [sample_images(3, 40, 40, 6)]}.get(kind, [])
+        result = built(leaf, *other)
+        weights = torch.rand(result.shape, generator=generator(1))
+        found.append(torch.autograd.grad((result * weights).sum(), leaf)[0])
+    assert found[0].abs().sum() > 0
+    assert torch.allclose(*found, rtol=0, atol=1e-6)
+    guest.end_task(failed=False)
+
+
+def test_an_adaptive_attack_goes_through_a_sandboxed_defense(guest_and_pairs: tuple[Guest, dict[str, Pair]]) -> None:
+    """Attack outside, defense inside, metric outside; then the attack inside, too."""
+    _, pairs = guest_and_pairs
+    score = Quality(2)
+    images = sample_images(3, 40, 40, 5)
+    found = []
+    for attack in pairs["attack"]:
+        for defense in pairs["defense"]:
+            purify: Any = defense.build(CPU)  # type: ignore[attr-defined]
+            target = MetricTarget(
+                score, (0.0, 1.0), images=3, differentiable=True, purify=purify, rng=ImageRng([7, 8, 9])
+            )
+            perturb: Any = attack.build(CPU)  # type: ignore[attr-defined]
+            found.append(perturb(images, target, ImageRng([1, 2, 3])))
+            assert int(target.queries.max()) > 0
+    assert not torch.equal(found[0], images)
+    assert all(torch.allclose(found[0], other, rtol=0, atol=1e-6) for other in found[1:])
+
+
+def test_a_graph_that_nobody_needs_is_dropped_inside(guest_and_pairs: tuple[Guest, dict[str, Pair]]) -> None:
+    _, pairs = guest_and_pairs
+    purify: Any = pairs["defense"][1].build(CPU)  # type: ignore[attr-defined]
+    for _ in range(3):
+        leaf = sample_images(1, 40, 40, 5).requires_grad_(True)
+        purify(leaf, ImageRng([1]))
+    assert purify.remote._session.dropped == [0], "each call frees the handle of the one before it"

@@ -1,0 +1,95 @@
+"""Messages arrive as they were sent; what is no message is refused before it costs anything."""
+
+import json
+import os
+import struct
+
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.sandbox.wire import MAGIC, Channel, Closed, Message, WireError, pack, unpack
+
+DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.bfloat16]
+FACTS = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text())
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> torch.Tensor:
+    shape = draw(st.lists(st.integers(0, 4), max_size=4))
+    found = torch.randn(shape).to(draw(st.sampled_from(DTYPES)))
+    return found.transpose(0, -1) if len(shape) > 1 and draw(st.booleans()) else found
+
+
+def blob(message: Message) -> torch.Tensor:
+    joined = b"".join(pack(message))
+    return torch.frombuffer(bytearray(joined[12:]), dtype=torch.uint8)
+
+
+@given(st.text(max_size=10), FACTS, st.dictionaries(st.text(min_size=1, max_size=6), tensors(), max_size=4))
+def test_a_message_arrives_as_it_was_sent(kind: str, facts: dict, held: dict) -> None:
+    held.pop("__metadata__", None)
+    got = unpack(blob(Message(kind, facts, held)))
+    assert (got.kind, got.facts) == (kind, facts)
+    assert {n: t.dtype for n, t in got.tensors.items()} == {n: t.dtype for n, t in held.items()}
+    assert all(torch.equal(got.tensors[n].nan_to_num(), held[n].nan_to_num()) for n in held)
+
+
+def test_the_format_is_safetensors() -> None:
+    held = {"a": torch.randn(3, 1, 5)[:, :, ::2], "b": torch.tensor(True), "c": torch.arange(3)}
+    found = safetensors.torch.load(bytes(blob(Message("call", {"x": 1}, held)).numpy()))
+    assert all(torch.equal(found[name], held[name]) for name in held)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_refused(content: bytes) -> None:
+    try:
+        unpack(torch.frombuffer(bytearray(content or b"0"), dtype=torch.uint8))
+    except WireError:
+        return
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 8000]},
+        {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [1] * 9, "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [2**39, 2**39], "data_offsets": [0, 4]},
+        {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": "x", "data_offsets": [0, 4]},
+        "nothing",
+    ],
+)
+def test_a_tensor_outside_of_its_message_is_refused(entry: object) -> None:
+    header = json.dumps({"__metadata__": {"kind": "x", "facts": "{}"}, "t": entry}).encode()
+    content = struct.pack("<Q", len(header)) + header + bytes(8)
+    with pytest.raises(WireError):
+        unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+
+
+def pipe(limit: int) -> tuple[int, Channel]:
+    reading, writing = os.pipe()
+    return writing, Channel(reading, os.dup(writing), limit)
+
+
+def test_a_length_is_checked_before_memory_is_taken() -> None:
+    writing, channel = pipe(1000)
+    os.write(writing, struct.pack("<4sQ", MAGIC, 1001))
+    with pytest.raises(WireError, match="a message of 1001 bytes; at most 1000"):
+        channel.receive()
+    os.close(writing)
+    channel.close()
+
+
+def test_the_end_of_the_other_side_is_noticed() -> None:
+    reading, writing = os.pipe()
+    channel = Channel(reading, os.dup(reading), 1000)
+    os.write(writing, struct.pack("<4sQ", MAGIC, 100))
+    os.close(writing)
+    with pytest.raises(Closed):
+        channel.receive()
+    channel.close()

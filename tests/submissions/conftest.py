@@ -1,0 +1,84 @@
+"""Wheels of strangers, and a profile small enough to run them in a test."""
+
+import hashlib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import Unavailable
+from harness.sandbox.jail import require_sandbox
+from harness.submissions.environment import uv
+
+HOSTILE = Path(__file__).parents[1] / "sandbox"
+PROFILE = """
+name = "tiny"
+description = "One metric, one attack, a few photographs."
+[tracks."harness/iqa"]
+select.dataset = ["harness/severity-ladder[severities=[2,4],size=96]"]
+select.metric = ["embedded-cnn"]
+select.attack = ["ifgsm", "square"]
+select.defense = ["none"]
+options = { strengths = ["medium"], samples = 2, shown = [] }
+parameters."harness/square" = { queries = 20 }
+"""
+METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: 1.0\nAuthor: A stranger\n"
+MakeSubmission = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Skip where bubblewrap or uv is missing; keep unpacked packages out of the user's cache."""
+    try:
+        require_sandbox()
+        uv()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    """Return the file of a tiny profile."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(PROFILE)
+    return path
+
+
+def wheel_of(module: Path, folder: Path) -> Path:
+    """Pack a module of tests/sandbox as a wheel."""
+    name = module.stem
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    facts = f"{name}-1.0.dist-info"
+    contents = {
+        module.name: module.read_text(),
+        f"{facts}/METADATA": METADATA.format(name.replace("_", "-")),
+        f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{facts}/entry_points.txt": f"[harness]\n{name} = {name}\n",
+    }
+    with zipfile.ZipFile(path, "w") as file:
+        for inside, text in contents.items():
+            file.writestr(inside, text)
+        file.writestr(f"{facts}/RECORD", "".join(f"{inside},,\n" for inside in contents))
+    return path
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> MakeSubmission:
+    """Return a function: module of tests/sandbox -> a submission's folder with a wheel of it."""
+
+    def make(module: str, entries: str, *, claims: str = "", sha256: str = "") -> Path:
+        wheel = wheel_of(HOSTILE / f"{module}.py", tmp_path)
+        name = Path(module).stem.replace("_", "-")
+        folder = tmp_path / "submissions" / name
+        folder.mkdir(parents=True)
+        digest = sha256 or hashlib.sha256(wheel.read_bytes()).hexdigest()
+        (folder / "submission.toml").write_text(
+            f'format = 1\nsummary = "A defense for tests."\nauthors = ["A stranger"]\ncontact = "a@b.example"\n'
+            f'licence = "MIT"\nextra_training_data = "none"\n[package]\nname = "{name}"\nversion = "1.0"\n'
+            f'sha256 = "{digest}"\nfile = "../../{wheel.name}"\n[hardware]\nmemory_gib = 3\n{entries}\n{claims}\n'
+        )
+        return folder
+
+    return make

@@ -1,0 +1,109 @@
+"""A manifest says everything, and one line says what is wrong with it."""
+
+from pathlib import Path
+
+import pytest
+from tests.submissions.conftest import MakeSubmission
+
+from harness.errors import HarnessError, UsageError
+from harness.submissions.environment import environment_of
+from harness.submissions.manifest import read_lock, read_manifest
+from harness.submissions.opening import open_submission
+
+ENTRY = '[[entries]]\nkind = "defense"\nid = "good/median"\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("format = 1", "format = 2", "format"),
+        ('contact = "a@b.example"', 'contact = "nobody"', "contact"),
+        ('licence = "MIT"', "", "licence"),
+        ('sha256 = "', 'sha256 = "x', "sha256"),
+        ("[hardware]", 'repository = "https://x.example/y"\n[hardware]', "repository needs the commit"),
+        (
+            "[hardware]",
+            'repository = "https://x.example/y"\ncommit = "' + "0" * 40 + '"\n[hardware]',
+            "pin the package",
+        ),
+        (ENTRY, ENTRY + ENTRY, "stands there twice"),
+        (ENTRY, ENTRY.replace("defense", "track"), "kind"),
+        ("memory_gib = 3", "memory_gib = 900", "memory_gib"),
+        ("memory_gib = 3", "memory = 3", "memory"),
+        ("format = 1", "format = ", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_said(submission: MakeSubmission, old: str, new: str, said: str) -> None:
+    folder = submission("honest/median", ENTRY)
+    path = folder / "submission.toml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=said) as caught:
+        read_manifest(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_requirements_without_a_hash_are_refused(submission: MakeSubmission) -> None:
+    folder = submission("honest/median", ENTRY)
+    digest = "a" * 64
+    (folder / "requirements.txt").write_text(f"# made by uv\none==1.0 \\\n    --hash=sha256:{digest}\n")
+    assert read_lock(folder) == [f"one==1.0 --hash=sha256:{digest}"]
+    for line in ("one==1.0", "one>=1 --hash=sha256:" + digest, "--index-url https://evil.example", "-e ."):
+        (folder / "requirements.txt").write_text(line + "\n")
+        with pytest.raises(UsageError, match="is not pinned as"):
+            read_lock(folder)
+
+
+def test_a_wheel_with_another_hash_is_refused(submission: MakeSubmission) -> None:
+    folder = submission("honest/median", ENTRY, sha256="0" * 64)
+    with pytest.raises(UsageError, match="has the sha256"):
+        environment_of(folder, read_manifest(folder).package)
+
+
+def test_a_package_of_another_name_is_refused(submission: MakeSubmission) -> None:
+    folder = submission("honest/median", ENTRY)
+    path = folder / "submission.toml"
+    path.write_text(path.read_text().replace('version = "1.0"', 'version = "2.0"'))
+    with pytest.raises(HarnessError, match=r"the manifest says median 2\.0, the package holds median 1\.0"):
+        environment_of(folder, read_manifest(folder).package)
+
+
+def test_entries_must_be_in_the_package(submission: MakeSubmission) -> None:
+    folder = submission("honest/median", ENTRY.replace("good/median", "good/mean"))
+    with pytest.raises(UsageError, match="registers only good/median"):
+        open_submission(folder, read_manifest(folder))
+
+
+def test_parameters_must_be_what_the_class_takes(submission: MakeSubmission) -> None:
+    folder = submission("honest/median", ENTRY + "parameters = { radius = 3 }\n")
+    with pytest.raises(UsageError, match="radius"):
+        open_submission(folder, read_manifest(folder))
+
+
+def test_strengths_must_agree(submission: MakeSubmission) -> None:
+    text = '[[entries]]\nkind = "attack"\nid = "evil/asks-too-much"\nstrengths = { weak = { radius = 1 } }\n'
+    folder = submission("hostile/asks_too_much", text)
+    with pytest.raises(UsageError, match="they must agree"):
+        open_submission(folder, read_manifest(folder))
+
+
+def test_nothing_of_a_package_runs_here_when_it_is_unpacked(submission: MakeSubmission, tmp_path: Path) -> None:
+    """Not its import, not a .pth file."""
+    import zipfile
+
+    mark = tmp_path / "it-ran"
+    folder = submission("honest/median", ENTRY, sha256="")
+    wheel = tmp_path / "median-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "a") as file:
+        file.writestr("evil.pth", f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n")
+        file.writestr("sitecustomize.py", f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n")
+    text = (folder / "submission.toml").read_text()
+    import hashlib
+    import re
+
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (folder / "submission.toml").write_text(re.sub(r'sha256 = "\w+"', f'sha256 = "{digest}"', text))
+    opened = open_submission(folder, read_manifest(folder))
+    opened.guest.kill()
+    assert [c.label for c in opened.components] == ["good/median"]
+    assert not mark.exists()

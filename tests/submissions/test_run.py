@@ -1,0 +1,141 @@
+"""From a manifest to the site: a run, its report, the ledger, and the same again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.submissions.conftest import MakeSubmission
+
+from harness.errors import StoreError
+from harness.ledger import Ledger
+from harness.profile import load_profile
+from harness.sandbox.kept import kept
+from harness.store import Store
+from harness.submissions.report import SubmissionReport, markdown
+from harness.submissions.reproducing import reproduce
+from harness.submissions.running import Run, run_submission
+
+
+def silent(title: str):
+    return lambda done, total: None
+
+
+def entry(id: str, kind: str = "defense") -> str:
+    return f'[[entries]]\nkind = "{kind}"\nid = "{id}"\n'
+
+
+def run(folder: Path, root: Path, profile: Path, limit: int = 12) -> SubmissionReport:
+    return run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=limit), silent)
+
+
+def test_an_honest_defense_is_measured_ranked_and_reproduced(
+    submission: MakeSubmission, tmp_path: Path, profile: Path
+) -> None:
+    claims = (
+        '[[claims]]\ntrack = "harness/iqa"\ntable = "{table}"\nrow = "good/median"\ncolumn = "{column}"\n'
+        "value = {value}\ntolerance = 0.001\n"
+    )
+    root = tmp_path / "store"
+    report = run(submission("honest/median", entry("good/median")), root, profile)
+    assert report.flags() == (), report.flags()
+    assert report.isolation.startswith("bubblewrap")
+    assert report.cells
+    assert not report.failed
+    (honesty,) = report.honesty
+    assert {"its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"} == {
+        gain.way for gain in honesty.gains
+    }
+    board = Store(root).board("harness/iqa")
+    assert board is not None
+    own = next(e for e in board.entries if e.id == "good/median")
+    assert (own.summary, own.author, own.isolation) == (
+        "Takes the median of each pixel's neighbourhood.", "A stranger", report.isolation,
+    )  # fmt: skip
+    assert [s.decision for s in own.standing] == ["added"]
+    table = board.tables[0]
+    row = next(r for r in table.rows if r.label == "good/median")
+    column = next(c.key for c in table.columns if row.values[c.key].value is not None)
+    records = [Store(root).record(cell.key) for cell in report.cells]
+    assert {r.isolation for r in records if r is not None} == {report.isolation}
+
+    text = claims.format(table=table.id, column=column, value=row.values[column].value)
+    wrong = claims.format(table=table.id, column=column, value=(row.values[column].value or 0) + 1)
+    again = tmp_path / "submissions" / "median" / "submission.toml"
+    again.write_text(again.read_text() + text + wrong)
+    second = run(again.parent, root, profile)
+    assert [c.holds for c in second.claims] == [True, False]
+    assert any("claimed" in flag for flag in second.flags())
+    assert [line.decision for line in Ledger(root).lines()] == ["added", "re-scored", "flagged"]
+
+    found = reproduce(
+        "median", Store(root), sample=3, tolerance=1e-4, seed=0, device="cpu", trusted=False,
+        advance=lambda done, total: None,
+    )  # fmt: skip
+    assert len(found) == 3
+    assert all(one.holds for one in found)
+    board = Store(root).board("harness/iqa")
+    assert board is not None
+    own = next(e for e in board.entries if e.id == "good/median")
+    assert own.standing[-1].decision == "reproduced"
+
+
+def test_gradients_that_lie_are_flagged(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
+    report = run(submission("hostile/wrong_gradient", entry("evil/wrong-gradient")), tmp_path / "store", profile)
+    flags = " ".join(report.flags())
+    assert "masked or dishonest gradients" in flags
+    assert "not the function's own misleads attacks" in flags, "finite differences say so, too"
+    (honesty,) = report.honesty
+    own = max(g.gain for g in honesty.gains if g.way == "its own gradient")
+    assert honesty.worst.gain > own + 0.05
+
+
+def test_what_a_package_tried_stands_in_the_report(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
+    root = tmp_path / "store"
+    report = run(submission("hostile/writes_outside", entry("evil/writes-outside")), root, profile)
+    assert any("tried to write /usr/evil" in line for line in report.attempts)
+    assert Ledger(root).lines()[-1].decision == "flagged"
+
+
+def test_a_defense_that_remembers_loses_its_cells(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
+    """Each cell asks one call again; a defense that answers from memory fails some of them, and is named.
+
+    In a cell of one batch it has nothing to remember: clean and attacked images come in one call, in random order.
+    """
+    report = run(submission("hostile/remembers", entry("evil/remembers")), tmp_path / "store", profile, limit=40)
+    assert any("keeps state between calls" in flag for flag in report.flags())
+
+
+def test_an_edited_report_or_ledger_is_noticed(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
+    root = tmp_path / "store"
+    report = run(submission("honest/stops_gradients", entry("good/stops-gradients")), root, profile)
+    assert report.seal == report.expected_seal()
+    text = markdown(report)
+    assert "nothing to object" in text
+    assert report.seal[:16] in text
+
+    path = root / "submissions" / "stops-gradients.json"
+    path.write_text(path.read_text().replace('"seconds": ', '"seconds": 1'))
+    changed = SubmissionReport.model_validate(kept(path).report)
+    assert changed.seal != changed.expected_seal()
+
+    ledger = Ledger(root)
+    ledger.append("stops-gradients", ("good/stops-gradients",), "flagged", "for a test")
+    lines = ledger.path.read_text().splitlines()
+    for damaged in (
+        lines[1:],
+        [lines[0].replace('"added"', '"withdrawn"'), *lines[1:]],
+        [json.dumps({**json.loads(lines[0]), "seal": "0" * 64}), *lines[1:]],
+        ["{", *lines[1:]],
+    ):
+        ledger.path.write_text("\n".join(damaged) + "\n")
+        with pytest.raises(StoreError):
+            ledger.lines()
+
+
+def test_text_of_a_stranger_cannot_leave_its_place() -> None:
+    from harness.submissions.report import _cell
+
+    shown = _cell("<script>`|[x](javascript:1)\n@everyone")
+    assert not {"<", "`", "\n"} & set(shown)
+    assert "\\|" in shown
+    assert "@everyone" not in shown
