@@ -74,8 +74,8 @@ def only_with(graph: Graph, ids: Collection[str]) -> Graph:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
         wanted |= needs
         waiting += needs
-    named = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
-    return Graph(graph.track, graph.edition, {key: t for key, t in graph.tasks.items() if key in wanted}, named)
+    gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
+    return Graph(graph.track, graph.edition, {key: t for key, t in graph.tasks.items() if key in wanted}, gaps)
 
 
 class ChosenComponents:

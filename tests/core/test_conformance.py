@@ -24,6 +24,7 @@ from harness.api import (
     Purification,
 )
 from harness.testing import check_component
+from harness.testing.importing import check_import
 from harness.testing.report import junit_xml
 
 Purify = Callable[[Images, ImageRng], Images]
@@ -199,3 +200,20 @@ def test_reports_say_what_failed(tmp_path: Path, harness) -> None:
     missing = harness("plugins", "check", "acme/nothing", cwd=tmp_path)
     assert missing.returncode == 2
     assert "no component" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import torch\ntorch.manual_seed(1)\n", "global random state"),
+        ("import subprocess\nsubprocess.run(['true'])\n", "subprocess.Popen"),
+        ("import time\nstart = time.process_time()\nwhile time.process_time() - start < 6:\n    pass\n", "took"),
+        ("raise RuntimeError('no')\n", "cannot be imported: RuntimeError: no"),
+        ("x = 1\n", ""),
+    ],
+)
+def test_work_at_import_is_found(tmp_path, code: str, said: str) -> None:
+    (tmp_path / "a_plugin.py").write_text(code)
+    outcome = check_import("a_plugin", [tmp_path])
+    assert outcome.status == ("failed" if said else "passed"), outcome.message
+    assert said in outcome.message

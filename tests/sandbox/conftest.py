@@ -1,8 +1,7 @@
 """Submitted packages for tests: a module as an installer would lay it out, and a guest that runs it."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,20 @@ from harness.sandbox.jail import GuestSpec, Limits, require_sandbox
 from harness.sandbox.proxies import Sandboxed, offer_of
 
 HERE = Path(__file__).parent
-QUICK = Limits(answer_s=20, memory_mib=1500, folder_mib=32)
+QUICK = Limits(answer_s=10, memory_mib=1500, folder_mib=32)
 Opened = Callable[..., tuple[Guest, Any]]
 
 
-def laid_out(module: Path, folder: Path) -> Path:
-    """Return a folder with the module as a distribution of its name."""
-    name = module.stem.replace("_", "-")
-    shutil.copy(module, folder)
-    facts = folder / f"{module.stem}-1.0.dist-info"
+def laid_out(modules: Iterable[Path], folder: Path) -> Path:
+    """Return a folder with modules as one distribution, "strangers"."""
+    facts = folder / "strangers-1.0.dist-info"
     facts.mkdir()
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\nAuthor: A stranger\n")
-    (facts / "entry_points.txt").write_text(f"[harness]\n{name} = {module.stem}\n")
+    (facts / "METADATA").write_text("Metadata-Version: 2.4\nName: strangers\nVersion: 1.0\nAuthor: A stranger\n")
+    points = []
+    for module in modules:
+        shutil.copy(module, folder)
+        points.append(f"{module.stem} = {module.stem}")
+    (facts / "entry_points.txt").write_text("[harness]\n" + "\n".join(points) + "\n")
     return folder
 
 
@@ -38,21 +39,27 @@ def sandbox() -> None:
         pytest.skip(str(error))
 
 
-@pytest.fixture
-def opened(sandbox: None, tmp_path: Path) -> Iterator[Opened]:
-    """Return a function: path of a module -> (guest, its first component)."""
-    guests: list[Guest] = []
+@pytest.fixture(scope="session")
+def crowd(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """All modules but one in one package: each call is a session of its own anyway."""
+    modules = sorted([*(HERE / "hostile").glob("*.py"), *(HERE / "honest").glob("*.py")])
+    folder = laid_out((m for m in modules if m.stem != "lies_about_itself"), tmp_path_factory.mktemp("crowd"))
+    guest = Guest(GuestSpec("strangers", folder, limits=QUICK))
+    yield guest
+    guest.kill()
 
-    def start(module: str, limits: Limits = QUICK, **changes: Any) -> tuple[Guest, Sandboxed]:
-        folder = tmp_path / module.replace("/", "-")
-        folder.mkdir()
-        laid_out(HERE / f"{module}.py", folder)
-        spec = GuestSpec(Path(module).name.replace("_", "-"), folder, limits=limits)
-        guests.append(Guest(replace(spec, **changes)))
-        found = offer_of(guests[-1]).entries(guests[-1])[0].component
+
+@pytest.fixture
+def opened(crowd: Guest) -> Iterator[Opened]:
+    """Return a function: path of a module -> (guest, its component)."""
+
+    def start(module: str) -> tuple[Guest, Sandboxed]:
+        owner, _, stem = module.partition("/")
+        wanted = {"honest": "good", "hostile": "evil"}[owner] + "/" + stem.replace("_", "-")
+        found = next(e.component for e in offer_of(crowd).entries(crowd) if e.component.info.id == wanted)
         assert isinstance(found, Sandboxed)
-        return guests[-1], found
+        crowd.attempts.clear()
+        return crowd, found
 
     yield start
-    for guest in guests:
-        guest.kill()
+    crowd.end_all()

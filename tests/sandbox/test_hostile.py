@@ -1,17 +1,19 @@
 """Plugins that cheat or attack are stopped and named; honest ones are not."""
 
 import os
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from tests.sandbox.conftest import QUICK, Opened
+from tests.sandbox.conftest import HERE, Opened, laid_out
 
 from harness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
 from harness.randomness import ImageRng
 from harness.running.checks import checked
 from harness.running.target import MetricTarget
 from harness.sandbox.host import Guest
+from harness.sandbox.jail import GuestSpec
+from harness.sandbox.proxies import offer_of
 from harness.testing import check_component
 from harness.testing.samples import images as sample_images
 
@@ -72,8 +74,7 @@ def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str
     ],
 )
 def test_what_breaks_a_rule_is_ended_and_named(opened: Opened, name: str, said: str) -> None:
-    limits = replace(QUICK, answer_s=3) if name == "never_returns" else QUICK
-    guest, component = opened(f"hostile/{name}", limits)
+    guest, component = opened(f"hostile/{name}")
     with pytest.raises(SandboxViolation, match=said):
         cell(guest, checked(component, component.build(CPU)))
     assert any(said in line for line in guest.attempts), guest.attempts
@@ -120,9 +121,11 @@ def test_a_black_box_attack_gets_no_gradient(opened: Opened) -> None:
         attack(sample_images(4, 32, 32, 1), target(False, None), ImageRng([1, 2, 3, 4]))
 
 
-def test_a_false_description_makes_no_component(opened: Opened) -> None:
+def test_a_false_description_makes_no_component(sandbox: None, tmp_path: Path) -> None:
+    guest = Guest(GuestSpec("strangers", laid_out([HERE / "hostile" / "lies_about_itself.py"], tmp_path)))
     with pytest.raises(PluginError, match="description of a component"):
-        opened("hostile/lies_about_itself")
+        offer_of(guest)
+    guest.kill()
 
 
 def test_the_conformance_suite_cannot_be_told_from_a_run(opened: Opened) -> None:

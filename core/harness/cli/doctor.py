@@ -38,6 +38,7 @@ def doctor(as_json: bool) -> None:
         "free disk": f"{shutil.disk_usage('.').free / 1e9:.1f} GB",
         "components": len(registry.entries),
     }
+    facts["sandbox"] = _sandbox()
     if as_json:
         left_out = {f.name: f.reason for f in registry.failures}
         console.emit(facts | {"left_out": left_out, "missing_assets": missing})
@@ -47,3 +48,17 @@ def doctor(as_json: bool) -> None:
         console.table("Plugins left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
     if missing:
         console.table("Assets missing", ["asset", "what to do"], list(missing.items()))
+
+
+def _sandbox() -> str:
+    """Try the sandbox; return what holds it, or what is wrong."""
+    from harness.sandbox.seccomp import program
+    from harness.sandbox.selftest import selftest
+
+    try:
+        open_doors = [what for what, able in selftest().items() if able]
+    except Unavailable as error:
+        return f"none: {error}"
+    if open_doors:
+        return f"does not hold: code inside {'; '.join(open_doors)}"
+    return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"

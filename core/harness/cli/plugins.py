@@ -118,11 +118,14 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path |
     import secrets
 
     from harness.testing import check_component
+    from harness.testing.importing import check_import
 
     drawn = secrets.randbelow(2**31) if seed is None else seed
     found = [part for name in names for part in _named(name)]
-    outcomes: list[Outcome] = []
+    modules = sorted({type(component).__module__ for component in found})
+    roots = [path for name in names for path in _roots(name)]
     with console.progress("checking", shown=not as_json) as advance:
+        outcomes: list[Outcome] = [check_import(module, roots) for module in modules]
         for number, component in enumerate(found):
             outcomes += check_component(component, drawn)
             advance(number + 1, len(found))
@@ -134,14 +137,20 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path |
     if as_json:
         console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
     else:
-        for component in found:
-            rows = [(o.check, o.status, o.message) for o in outcomes if o.component == component.label]
-            console.table(component.label, ["check", "", "what was found"], rows)
+        for label in [*modules, *(component.label for component in found)]:
+            rows = [(o.check, o.status, o.message) for o in outcomes if o.component == label]
+            console.table(label, ["check", "", "what was found"], rows)
         counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "failed", "skipped")}
         console.say(
             ", ".join(f"{n} {status}" for status, n in counts.items()) + f"; --seed {drawn} draws the same inputs"
         )
     sys.exit(1 if failed else 0)
+
+
+def _roots(name: str) -> list[Path]:
+    """Return where the modules of a package's folder lie."""
+    folder = Path(name).resolve()
+    return [path for path in (folder, folder / "src") if path.is_dir()] if (folder / "pyproject.toml").is_file() else []
 
 
 def _named(name: str) -> list[Component]:

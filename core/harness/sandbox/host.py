@@ -95,14 +95,18 @@ class Guest:
             remote.end()
             if failed:
                 remote.forget()
-        for session in list(self._sessions):  # of functions that nobody holds any more
-            session.close()
+        self.end_all()
         if self._jail is not None and self._stays():
             self.note(["left processes behind"])
             self.kill()
             raise SandboxViolation(f"{self.spec.distribution}: left processes behind; they were ended")
         for remote in remotes:
             remote.check_again()
+
+    def end_all(self) -> None:
+        """Close every session, those of functions that nobody holds any more, too."""
+        for session in list(self._sessions):
+            session.close()
 
     def _stays(self) -> bool:
         """Say whether processes of ended sessions still run after a while."""

@@ -89,8 +89,8 @@ def roots() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(path for path in folders if path.is_dir()))
 
 
-def arguments(spec: GuestSpec, filter_fd: int | None) -> list[str]:
-    """Return the command line of bubblewrap around a guest."""
+def arguments(spec: GuestSpec, filter_fd: int | None, inside: Sequence[str] = ()) -> list[str]:
+    """Return the command line of bubblewrap around a guest, or around another command."""
     line = _closed(spec)
     for folder in spec.masked:
         if any(folder.is_relative_to(root) for root in roots()):
@@ -103,7 +103,7 @@ def arguments(spec: GuestSpec, filter_fd: int | None) -> list[str]:
         line += ["--setenv", name, value]
     if filter_fd is not None:
         line += ["--seccomp", str(filter_fd)]
-    return [*line, "--chdir", "/tmp", "--", *command(spec)]
+    return [*line, "--chdir", "/tmp", "--", *(inside or command(spec))]
 
 
 def build_arguments(spec: GuestSpec, source: Path, out: Path, code: str) -> list[str]:
@@ -112,7 +112,7 @@ def build_arguments(spec: GuestSpec, source: Path, out: Path, code: str) -> list
     line += ["--bind", str(source.resolve()), "/source", "--remount-ro", "/dev", "--remount-ro", "/"]
     for name, value in environment(spec).items():
         line += ["--setenv", name, value]
-    return [*line, "--chdir", "/source", "--", sys.executable, "-s", "-c", code]
+    return [*line, "--chdir", "/source", "--", *interpreter(), "-c", code]
 
 
 def _closed(spec: GuestSpec) -> list[str]:
@@ -149,7 +149,12 @@ def command(spec: GuestSpec) -> list[str]:
     place = str(spec.folder.resolve()) if spec.trusted else PLUGIN
     limits = asdict(spec.limits)
     facts = {"distribution": spec.distribution, "folder": place, "threads": spec.threads, "limits": limits}
-    return [sys.executable, "-s", "-m", GUEST, canonical_json(facts)]
+    return [*interpreter(), "-m", GUEST, canonical_json(facts)]
+
+
+def interpreter() -> list[str]:
+    """Return how Python is started inside."""
+    return [sys.executable, "-s"]
 
 
 class Jail:
@@ -163,7 +168,7 @@ class Jail:
         errors, self._errors_in = os.pipe()
         self.errors = errors
         os.set_blocking(errors, False)
-        with _filter(spec) as filter_fd:
+        with filter_file(spec) as filter_fd:
             line = command(spec) if spec.trusted else arguments(spec, filter_fd)
             self.process = subprocess.Popen(
                 line,
@@ -232,7 +237,7 @@ class Jail:
 
 
 @contextlib.contextmanager
-def _filter(spec: GuestSpec) -> Iterator[int | None]:
+def filter_file(spec: GuestSpec) -> Iterator[int | None]:
     """Yield a file descriptor with the seccomp program, or None where there is none."""
     code = b"" if spec.trusted else seccomp.program()
     if not code:

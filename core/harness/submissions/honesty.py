@@ -9,6 +9,7 @@ score furthest is the worst case; where it is another way than its own gradient,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from harness.contracts.dataset import ImageDataset
 from harness.contracts.defense import Purification
 from harness.contracts.metric import NoReferenceMetric
 from harness.errors import HarnessError, Unavailable
-from harness.profile import Profile
+from harness.profile import Profile, TrackProfile
 from harness.randomness import ImageRng, derive_seed
 from harness.registry import Registry
 from harness.running.checks import checked
@@ -42,15 +43,17 @@ class Opponents:
     """What a defense is tried with: a metric, attacks and photographs of a profile, the first of each."""
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
-        chosen = list(_chosen(registry, profile))
+        chosen = next((found for part in profile.tracks.values() if _complete(found := _chosen(registry, part))), None)
+        if chosen is None:
+            raise HarnessError(f"profile {profile.name} has no track with attacks on a differentiable metric")
         self.device = device
-        self.metric = _first(chosen, NoReferenceMetric, lambda m: m.info.differentiable and m.info.bounds is not None)
+        self.metric = next(c for c in chosen if _attackable(c))
         attacks = [
             c for c in chosen if isinstance(c, Attack) and c.info.norm == "linf" and "medium" in c.info.strengths
         ]
         self.white = [a.at("medium") for a in attacks if a.info.access == "white_box"][:2]
         self.black = [a.at("medium") for a in attacks if a.info.access == "black_box"][:2]
-        data = _first(chosen, ImageDataset, lambda d: True).build(device)
+        data = next(c for c in chosen if isinstance(c, ImageDataset)).build(device)
         positions = next(data.batches(IMAGES))
         self.images = data.load(positions).to(device)
         self.names = [data.names[p] for p in positions]
@@ -58,19 +61,31 @@ class Opponents:
         self.raw = self.metric.build(device)
 
 
-def _chosen(registry: Registry, profile: Profile) -> Iterator[Component]:
-    """Yield the components of a profile that are on this machine; those of submissions are left out."""
-    for part in profile.tracks.values():
-        for kind, names in part.select.items():
-            for name in names:
-                if name.startswith("!"):
-                    continue
-                found = registry.of_kind(kind) if name.startswith("*") else registry.find(kind, name)
-                for component in found:
-                    changes = part.parameters.get(component.info.id, {})
-                    fitted = component.with_parameters(**changes) if changes else component
-                    if not isinstance(component, Sandboxed) and _is_here(fitted):
-                        yield fitted
+def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
+    """Return the components of a track's profile that are on this machine; those of submissions are left out."""
+    found: dict[str, Component] = {}
+    for kind, names in part.select.items():
+        for name in names:
+            if name.startswith("!"):
+                continue
+            for component in registry.of_kind(kind) if name.startswith("*") else registry.find(kind, name):
+                changes = part.parameters.get(component.info.id, {})
+                fitted = component.with_parameters(**changes) if changes else component
+                if not isinstance(component, Sandboxed) and _is_here(fitted):
+                    found[fitted.label] = fitted
+    return list(found.values())
+
+
+def _attackable(component: Component) -> TypeGuard[NoReferenceMetric]:
+    return (
+        isinstance(component, NoReferenceMetric) and component.info.differentiable and component.info.bounds is not None
+    )
+
+
+def _complete(chosen: Sequence[Component]) -> bool:
+    """Say whether a defense of a metric's input can be tried with these."""
+    needed = (Attack, ImageDataset, Purification)
+    return any(map(_attackable, chosen)) and all(any(isinstance(c, n) for c in chosen) for n in needed)
 
 
 def _is_here(component: Component) -> bool:
@@ -79,13 +94,6 @@ def _is_here(component: Component) -> bool:
     except Unavailable:
         return False
     return True
-
-
-def _first(components: Sequence[Component], contract: type, fits: Callable[..., bool]):  # type: ignore[no-untyped-def]
-    for component in components:
-        if isinstance(component, contract) and fits(component):
-            return component
-    raise HarnessError(f"the profile has no {contract.__name__} to try a defense with")
 
 
 def examine(defense: Purification, opponents: Opponents, seed: int) -> Honesty:
