@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.submissions.conftest import MakeSubmission
 
+from harness.commands import build_site
 from harness.errors import StoreError
 from harness.ledger import Ledger
 from harness.profile import load_profile
@@ -52,6 +53,10 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
         "Takes the median of each pixel's neighbourhood.", "A stranger", report.isolation,
     )  # fmt: skip
     assert [s.decision for s in own.standing] == ["added"]
+    build_site(root, tmp_path / "site")
+    (page,) = (tmp_path / "site" / "entries").glob("*median*")
+    assert "How it stands" in page.read_text()
+    assert '<span class="standing submitted">submitted</span>' in (tmp_path / "site" / "iqa.html").read_text()
     table = board.tables[0]
     row = next(r for r in table.rows if r.label == "good/median")
     column = next(c.key for c in table.columns if row.values[c.key].value is not None)

@@ -226,6 +226,9 @@ def _decide(run: Run, report: SubmissionReport) -> None:
     if run.submission.package.file:
         manifest["package"]["file"] = str((run.folder / run.submission.package.file).resolve())
     text = f"{len(report.cells)} cells, isolation {report.isolation}"
+    if report.honesty:
+        worst = max((honesty.worst for honesty in report.honesty), key=lambda gain: gain.gain)
+        text += f"; worst trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
     ledger.append(
         run.name, run.opened.ids, "re-scored" if again else "added", text, report=report.seal, manifest=manifest,
         lock=run.lock,
