@@ -21,7 +21,7 @@ from harness.assets import add_folder
 from harness.boards import make_board, records_of
 from harness.contracts.component import Component
 from harness.contracts.track import Option, Output, Progress, Query, StepContext, Track
-from harness.errors import HarnessError, StoreError, Unavailable, UsageError
+from harness.errors import HarnessError, StoreError, UsageError
 from harness.identity import digest
 from harness.reading import ResultQuery
 from harness.registry import installed
@@ -55,15 +55,7 @@ def place(device: str) -> torch.device:
 
 def every(kind: str) -> list[Component]:
     """Return all installed components of a kind that can be built here, sorted by label."""
-    return [c for c in installed().of_kind(kind) if _is_here(c)]
-
-
-def _is_here(component: Component) -> bool:
-    try:
-        component.require()
-    except Unavailable:
-        return False
-    return True
+    return [c for c in installed().of_kind(kind) if c.is_here()]
 
 
 def query(store_dir: Path, track: str) -> Query:

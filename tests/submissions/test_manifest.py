@@ -3,13 +3,22 @@
 from pathlib import Path
 
 import pytest
-from tests.submissions.conftest import MakeSubmission
+from tests.submissions.conftest import HOSTILE, MakeSubmission, wheel_of
 
 from harness.errors import HarnessError, UsageError
+from harness.ledger import Ledger
 from harness.submissions.environment import environment_of
 from harness.submissions.manifest import read_lock, read_manifest
 from harness.submissions.opening import open_submission
+from harness.submissions.starting import start_submission, written
 
+CLAIM = """[[claims]]
+track = "harness/iqa"
+table = "defenses"
+row = "good/median"
+column = "d_fixed"
+value = 3.5
+tolerance = 0.1"""
 ENTRY = '[[entries]]\nkind = "defense"\nid = "good/median"\n'
 
 
@@ -107,3 +116,27 @@ def test_nothing_of_a_package_runs_here_when_it_is_unpacked(submission: MakeSubm
     opened.guest.kill()
     assert [c.label for c in opened.components] == ["good/median"]
     assert not mark.exists()
+
+
+def test_a_first_manifest_is_written_from_what_the_package_says(tmp_path: Path) -> None:
+    wheel = wheel_of(HOSTILE / "hostile" / "asks_too_much.py", tmp_path)
+    folder = start_submission("asks-too-much", wheel, tmp_path / "submissions", trusted=False)
+    submission = read_manifest(folder)
+    (entry,) = submission.entries
+    assert (entry.kind, entry.id, dict(entry.strengths)) == ("attack", "evil/asks-too-much", {"weak": {}})
+    assert submission.authors == ("A stranger",)
+    opened = open_submission(folder, submission)
+    opened.guest.kill()
+    assert [c.label for c in opened.components] == ["evil/asks-too-much"]
+    with pytest.raises(UsageError, match="exists; choose another name"):
+        start_submission("asks-too-much", wheel, tmp_path / "submissions", trusted=False)
+
+
+def test_the_ledger_alone_gives_the_manifest_back(submission: MakeSubmission, tmp_path: Path) -> None:
+    manifest = read_manifest(submission("honest/median", ENTRY, claims=CLAIM))
+    line = Ledger(tmp_path / "store").append(
+        "median", ("good/median",), "added", "x", manifest=manifest.model_dump(mode="json"), lock=()
+    )
+    again = tmp_path / "again"
+    again.mkdir()
+    assert read_manifest(written(line, again)) == manifest

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
 
+from harness.cli.submissions import decide
 from harness.commands import build_site
 from harness.errors import StoreError
 from harness.ledger import Ledger
@@ -82,6 +84,15 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert board is not None
     own = next(e for e in board.entries if e.id == "good/median")
     assert own.standing[-1].decision == "reproduced"
+
+    withdraw = ["median", "withdrawn", "--reason", "a test", "--store", str(root), "--site", str(tmp_path / "site")]
+    done = CliRunner().invoke(decide, withdraw)
+    assert done.exit_code == 0, done.output
+    board = Store(root).board("harness/iqa")
+    assert board is not None
+    assert all(row.label != "good/median" for table in board.tables for row in table.rows)
+    assert ("good/median", "withdrawn: a test") in {(gap.what, gap.reason) for gap in board.missing}
+    assert Ledger(root).active() == []
 
 
 def test_gradients_that_lie_are_flagged(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:

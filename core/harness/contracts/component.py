@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.assets import Asset
+from harness.errors import Unavailable
 from harness.identity import ComponentRef, label_of
 
 ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*$"
@@ -95,6 +96,14 @@ class Component(BaseModel):
         """Raise `Unavailable` unless everything `build` needs is on this machine."""
         for asset in self.assets():
             asset.path()
+
+    def is_here(self) -> bool:
+        """Say whether everything `build` needs is on this machine."""
+        try:
+            self.require()
+        except Unavailable:
+            return False
+        return True
 
     def with_parameters(self, **changes: Any) -> Self:
         """Return a copy with other hyper-parameters, validated."""

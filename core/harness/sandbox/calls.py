@@ -12,7 +12,7 @@ from harness.identity import ComponentRef
 from harness.randomness import ImageRng
 from harness.sandbox.host import Answer, Guest, Session
 from harness.sandbox.speech import GENERATOR, RNG, Tensors
-from harness.sandbox.wire import Message
+from harness.sandbox.wire import Message, WireError
 
 STATE = (
     "answers otherwise when it is asked again in a fresh process: it keeps state between calls, or draws from other "
@@ -75,7 +75,7 @@ class Remote:
 
     def _built_in(self, session: Session) -> int:
         facts = {"ref": self._ref.model_dump(mode="json"), "device": str(self.device), **self._extra}
-        return int(session.request("build", facts, self._fitted).facts.get("handle", 0))
+        return session.request("build", facts, self._fitted).whole("handle")
 
     def _open(self) -> Session:
         if self._session is None or self._session.closed:
@@ -124,7 +124,7 @@ class Remote:
             session = self._open()
             own = {**request.facts, "built": self._handle}
             found = session.request("call", own, tensors, *([] if answer is None else [answer]))
-        except SandboxViolation as error:
+        except (SandboxViolation, WireError) as error:
             raise self._blamed(SandboxViolation(f"{self.label}: {error}")) from None
         except HarnessError as error:
             raise self._blamed(error) from None
@@ -261,9 +261,9 @@ class _Differentiable(torch.autograd.Function):
         remote.restore(rng, found.tensors.get(RNG))
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
         ctx.shapes = [t.shape for t in given]
-        ctx.graph = _Graph(remote, int(found.facts.get("handle", 0)))
+        ctx.graph = _Graph(remote, found.whole("handle"))
         tensor = found.tensors.get(result, torch.empty(0)).to(remote.device)
-        if result not in found.facts.get("moving", []):
+        if result not in found.names("moving"):
             ctx.mark_non_differentiable(tensor)
         return tensor
 
@@ -286,7 +286,7 @@ def ask_target(target: Any, device: torch.device, progress: Any) -> Answer:
     def answer(message: Message) -> Message:
         if message.kind == "progress":
             if progress is not None:
-                progress(int(message.facts.get("done", 0)), int(message.facts.get("total", 1)))
+                progress(message.whole("done"), message.whole("total", 1))
             return Message("seen")
         images = _images(message, device)
         if not message.facts.get("gradient"):

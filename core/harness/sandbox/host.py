@@ -8,7 +8,7 @@ import select
 import socket
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -78,10 +78,10 @@ class Guest:
         self._sessions.add(session)
         return session
 
-    def note(self, attempts: object) -> None:
+    def note(self, attempts: Iterable[str]) -> None:
         """Keep what the inside says that the plugin tried."""
-        for text in attempts if isinstance(attempts, list) else []:
-            line = " ".join(str(text).split())[:300]
+        for text in attempts:
+            line = " ".join(text.split())[:300]
             if line not in self.attempts and len(self.attempts) < 100:
                 self.attempts.append(line)
 
@@ -174,7 +174,7 @@ class Session:
             self._send(Message(kind, known, tensors or {}))
             while (message := self._receive()).kind in ("score", "progress"):
                 self._send(self._served(answer, message))
-        self._guest.note(message.facts.get("attempts"))
+        self._guest.note(message.names("attempts"))
         if message.kind == "error" or self._refused is not None:
             self._raise(message)
         return message
@@ -204,11 +204,10 @@ class Session:
         """Ask what changed inside, note it, and close."""
         if not self.closed:
             with contextlib.suppress(HarnessError):
-                facts = self.request("done").facts
-                names = facts.get("changed")
-                if isinstance(names, list) and names:
-                    self._guest.note([f"replaced {', '.join(str(name) for name in names[:5])}"])
-                if facts.get("full"):
+                told = self.request("done")
+                if names := told.names("changed"):
+                    self._guest.note([f"replaced {', '.join(names[:5])}"])
+                if told.facts.get("full"):
                     self._guest.note(["filled its folder"])
         self.close()
 

@@ -55,6 +55,18 @@ class Message:
         """Bytes of all tensors."""
         return sum(t.numel() * t.element_size() for t in self.tensors.values())
 
+    def whole(self, name: str, default: int = 0) -> int:
+        """Return a fact that is a whole number; raises `WireError` when it is something else."""
+        value = self.facts.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
+            raise WireError(f"{value!r:.40} where a number belongs")
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """Return a fact that is a list of words; anything else is none."""
+        value = self.facts.get(name)
+        return [str(item)[:300] for item in value[:100]] if isinstance(value, list) else []
+
 
 def pack(message: Message) -> list[memoryview]:
     """Return a message as buffers that lie one after the other; tensors are not copied where they are contiguous."""

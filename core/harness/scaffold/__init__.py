@@ -69,7 +69,8 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         "author": author,
         "try_it": Template(_TRY[kind]).substitute(id=id),
     }
-    if not words["class_name"].isidentifier():
+    taken = set(re.findall(r"\w+", (files(__package__) / f"kinds/{kind}.txt").read_text()))
+    if not words["class_name"].isidentifier() or words["class_name"] in taken:
         words["class_name"] = f"The{words['class_name']}"
     folder = parent / words["distribution"]
     if folder.exists():

@@ -21,7 +21,7 @@ from harness.contracts.component import Component
 from harness.contracts.dataset import ImageDataset
 from harness.contracts.defense import Purification
 from harness.contracts.metric import NoReferenceMetric
-from harness.errors import HarnessError, Unavailable
+from harness.errors import HarnessError
 from harness.profile import Profile, TrackProfile
 from harness.randomness import ImageRng, derive_seed
 from harness.registry import Registry
@@ -71,7 +71,7 @@ def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
             for component in registry.of_kind(kind) if name.startswith("*") else registry.find(kind, name):
                 changes = part.parameters.get(component.info.id, {})
                 fitted = component.with_parameters(**changes) if changes else component
-                if not isinstance(component, Sandboxed) and _is_here(fitted):
+                if not isinstance(component, Sandboxed) and fitted.is_here():
                     found[fitted.label] = fitted
     return list(found.values())
 
@@ -86,14 +86,6 @@ def _complete(chosen: Sequence[Component]) -> bool:
     """Say whether a defense of a metric's input can be tried with these."""
     needed = (Attack, ImageDataset, Purification)
     return any(map(_attackable, chosen)) and all(any(isinstance(c, n) for c in chosen) for n in needed)
-
-
-def _is_here(component: Component) -> bool:
-    try:
-        component.require()
-    except Unavailable:
-        return False
-    return True
 
 
 def examine(defense: Purification, opponents: Opponents, seed: int) -> Honesty:

@@ -78,7 +78,7 @@ class Claim(_Strict):
 class Hardware(_Strict):
     """What the package wishes for."""
 
-    gpu: bool = False
+    gpu: bool = Field(default=False, description="Without it the whole submission is measured on the CPU.")
     memory_gib: float = Field(default=6, gt=0, le=64)
     answer_s: float = Field(default=600, gt=0, le=7200, description="Longest time of one call, s.")
 

@@ -73,6 +73,7 @@ def reproduce(
         submitted = kept(found[name])
         opened = _open(submitted, trusted)
         ids, registry, end_task = opened.ids, opened.registry, opened.guest.end_task
+        device = device if opened.submission.hardware.gpu else "cpu"
     else:
         ids, registry, end_task = (_installed_id(name),), installed(), lambda failed: None
         opened = None

@@ -44,9 +44,10 @@ class Run:
         limit: int | None = None, trusted: bool = False, command: str = "",
     ) -> None:  # fmt: skip
         self.folder, self.store, self.profile, self.command = folder, store, profile, command
-        self.device, self.workers, self.seed, self.limit = device, workers, seed, limit
+        self.workers, self.seed, self.limit = workers, seed, limit
         self.name = folder.resolve().name
         self.submission = read_manifest(folder)
+        self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
         self.opened: Opened = open_submission(folder, self.submission, trusted=trusted)
 
