@@ -11,6 +11,7 @@ from harness.errors import Unavailable
 from harness.sandbox.host import Guest
 from harness.sandbox.jail import GuestSpec, Limits, require_sandbox
 from harness.sandbox.proxies import Sandboxed, offer_of
+from harness.submissions.opening import data_packages
 
 HERE = Path(__file__).parent
 QUICK = Limits(answer_s=10, memory_mib=1500, folder_mib=32)
@@ -44,7 +45,7 @@ def crowd(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
     """All modules but one in one package: each call is a session of its own anyway."""
     modules = sorted([*(HERE / "hostile").glob("*.py"), *(HERE / "honest").glob("*.py")])
     folder = laid_out((m for m in modules if m.stem != "lies_about_itself"), tmp_path_factory.mktemp("crowd"))
-    guest = Guest(GuestSpec("strangers", folder, limits=QUICK))
+    guest = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=QUICK))
     yield guest
     guest.kill()
 

@@ -48,11 +48,11 @@ def spec_for(
     """Return how a package is run: what its manifest wishes for, and no data set in sight."""
     limits = Limits(memory_mib=int(hardware.memory_gib * 1024), answer_s=hardware.answer_s)
     return GuestSpec(
-        distribution, environment, tuple(_holds_data()), threads, gpu=hardware.gpu, trusted=trusted, limits=limits
+        distribution, environment, tuple(data_packages()), threads, gpu=hardware.gpu, trusted=trusted, limits=limits
     )
 
 
-def _holds_data() -> Iterable[Path]:
+def data_packages() -> Iterable[Path]:
     """Yield the folders of installed packages that register data sets."""
     registry = installed()
     modules = {type(c).__module__.partition(".")[0] for c in registry.of_kind("dataset")} - {"harness"}
