@@ -232,7 +232,10 @@ def ledger(store_dir: Path, as_json: bool) -> None:
 @click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: int | None) -> None:
-    """Run every submission that stands in a ledger, FILE, again into another store: the board from the ledger alone."""
+    """Run every submission that stands in a ledger, FILE, again into another store: the board from the ledger alone.
+
+    Exit 1 when one could not be run; the others are.
+    """
     from harness.commands import build_site
     from harness.ledger import Ledger
     from harness.profile import load_profile
@@ -244,10 +247,16 @@ def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: in
         raise UsageError("the ledger of this very store: choose another --store.")
     store = Store(store_dir)
     store.prepare()
+    lost = 0
     for line in Ledger(file.parent, file.name).active():
-        with TemporaryDirectory() as work:
-            folder = written(line, Path(work))
-            with _stages(shown=True) as watch:
+        try:
+            with TemporaryDirectory() as work, _stages(shown=True) as watch:
+                folder = written(line, Path(work))
                 found = run_submission(Run(folder, store, load_profile(profile), workers=1, limit=limit), watch)
+        except HarnessError as error:
+            console.warn(f"{line.name}: {error}")
+            lost += 1
+            continue
         console.say(f"{line.name}: {len(found.cells)} cells, {len(found.flags())} flags")
     build_site(store.root, site_dir)
+    sys.exit(1 if lost else 0)
