@@ -28,7 +28,7 @@ class Hostile(Purification):
                         f"/proc/self/fd/{fd}"
                     ):
                         raise RuntimeError("FOUND " + os.readlink(f"/proc/self/fd/{fd}"))
-            for place in (STORE, "/work/store", "store", "../store"):
+            for place in (STORE, "/data/store", "store", "../store"):
                 with contextlib.suppress(OSError):
                     if os.path.isdir(place) and os.listdir(place):
                         raise RuntimeError(f"FOUND {place}")

@@ -19,7 +19,7 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            for place in ("/root", "/home", "/work", "/data", "/mnt", sys.prefix):
+            for place in ("/root", "/home", "/data", "/srv", "/mnt", sys.prefix):
                 for folder, _, files in os.walk(place):
                     found = [
                         f

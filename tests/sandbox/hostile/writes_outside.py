@@ -20,7 +20,7 @@ class Hostile(Purification):
             for place in (
                 "/usr/evil",
                 "/evil",
-                "/work/evil",
+                "/data/evil",
                 "/etc/evil",
                 os.path.dirname(__file__) + "/evil",
                 torch.__file__ + ".evil",
