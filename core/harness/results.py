@@ -86,6 +86,8 @@ class TaskRecord(_Frozen):
     versions: Mapping[str, str]
     isolation: str = "none"
     """What kept the code of its components apart from the runner: "none", or "bubblewrap+seccomp" and the like."""
+    notes: tuple[str, ...] = ()
+    """What code that is kept apart tried and may not."""
     seal: str = ""
 
     def sealed(self) -> TaskRecord:
@@ -94,7 +96,7 @@ class TaskRecord(_Frozen):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        younger = {"isolation"} if self.schema_version < 3 else set()
+        younger = {"isolation", "notes"} if self.schema_version < 3 else set()
         return digest(self.model_dump(mode="json", exclude={"seal"} | younger))
 
 

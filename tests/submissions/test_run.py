@@ -109,6 +109,8 @@ def test_what_a_package_tried_stands_in_the_report(submission: MakeSubmission, t
     root = tmp_path / "store"
     report = run(submission("hostile/writes_outside", entry("evil/writes-outside")), root, profile)
     assert any("tried to write /usr/evil" in line for line in report.attempts)
+    records = [Store(root).record(cell.key) for cell in report.cells]
+    assert any("tried to write /usr/evil" in note for record in records if record is not None for note in record.notes)
     assert Ledger(root).lines()[-1].decision == "flagged"
 
 

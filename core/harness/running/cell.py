@@ -42,7 +42,7 @@ class Workbench:
         store: Store,
         device: torch.device,
         batch_size: int,
-        end_task: Callable[[bool], None] = lambda failed: None,
+        end_task: Callable[[bool], Sequence[str]] = lambda failed: (),
     ) -> None:
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
         self.end_task = end_task
@@ -195,19 +195,20 @@ def run_task(bench: Workbench, key: str, spec: TaskSpec, progress: Progress) -> 
     """Compute a task and store its record, done or failed. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     failure, result = None, None
+    notes: Sequence[str] = ()
     try:
         track = bench.registry.one("track", spec.track)
         if not isinstance(track, Track):
             raise HarnessError(f"{spec.track} is not a track")
         result = track.steps()[spec.step].run(Cell(bench, key, spec, progress))
-        bench.end_task(False)
+        notes = bench.end_task(False)
     except StoreError:
         raise
     except Exception as error:
         failure = _failure(bench, spec, error)
         result = None
         with suppress(HarnessError):
-            bench.end_task(True)
+            notes = bench.end_task(True)
     record = TaskRecord(
         key=key,
         spec=spec,
@@ -219,6 +220,7 @@ def run_task(bench: Workbench, key: str, spec: TaskSpec, progress: Progress) -> 
         device=device_name(bench.device),
         versions=versions(bench.registry, spec),
         isolation=_isolation(bench, spec),
+        notes=tuple(notes),
     )
     return bench.store.commit(record, result.rows if result else {}, result.arrays if result else {})
 

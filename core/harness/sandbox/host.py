@@ -57,13 +57,10 @@ class Guest:
         self.spec = spec
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
+        self.level = ""
+        """What holds the guest, for records; empty before it was started."""
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
-
-    @property
-    def level(self) -> str:
-        """What holds the guest, for records."""
-        return self._running().level
 
     def open(self) -> Session:
         """Return a new session: a process in which nothing of earlier ones is left."""
@@ -96,12 +93,21 @@ class Guest:
             if failed:
                 remote.forget()
         self.end_all()
-        if self._jail is not None and self._stays():
-            self.note(["left processes behind"])
-            self.kill()
-            raise SandboxViolation(f"{self.spec.distribution}: left processes behind; they were ended")
-        for remote in remotes:
-            remote.check_again()
+        try:
+            if self._jail is not None and self._stays():
+                self.note(["left processes behind"])
+                self.kill()
+                raise SandboxViolation(f"{self.spec.distribution}: left processes behind; they were ended")
+            for remote in remotes:
+                remote.check_again()
+        finally:
+            for remote in remotes:
+                remote.forget()
+
+    def taken(self) -> list[str]:
+        """Return what was noted, and forget it."""
+        found, self.attempts = self.attempts, []
+        return found
 
     def end_all(self) -> None:
         """Close every session, those of functions that nobody holds any more, too."""
@@ -130,6 +136,7 @@ class Guest:
             self.kill()
         if self._jail is None:
             self._jail = jail = Jail(self.spec)
+            self.level = jail.level
             weakref.finalize(self, jail.kill)
             jail.control.settimeout(self.spec.limits.start_s)
             try:

@@ -25,6 +25,7 @@ from harness.registry import Registry, installed
 from harness.results import TaskRecord
 from harness.running.cell import Workbench, run_task
 from harness.running.device import device_name
+from harness.sandbox.host import Guest
 from harness.sandbox.kept import Kept, kept
 from harness.store import Store
 from harness.submissions.environment import tree_digest
@@ -72,20 +73,19 @@ def reproduce(
     if name in found:
         submitted = kept(found[name])
         opened = _open(submitted, trusted)
-        ids, registry, end_task = opened.ids, opened.registry, opened.guest.end_task
+        ids, registry, guest = opened.ids, opened.registry, opened.guest
         device = device if opened.submission.hardware.gpu else "cpu"
     else:
-        ids, registry, end_task = (_installed_id(name),), installed(), lambda failed: None
-        opened = None
+        ids, registry, guest = (_installed_id(name),), installed(), None
     try:
         records = _records(store, set(ids))
         if not records:
             raise UsageError(f"store {store.root} has no finished cell of {name}.")
         chosen = random.Random(seed).sample(records, min(sample, len(records)))
-        results = _again(chosen, store, registry, end_task, tolerance, device, advance)
+        results = _again(chosen, store, registry, guest, tolerance, device, advance)
     finally:
-        if opened is not None:
-            opened.guest.kill()
+        if guest is not None:
+            guest.kill()
     held = sum(result.holds for result in results)
     worst = max((r.difference for r in results if r.difference is not None), default=float("nan"))
     reason = f"{held} of {len(results)} cells within {tolerance:g}, largest difference {worst:.2g}, "
@@ -130,13 +130,13 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
 
 
 def _again(
-    records: Sequence[TaskRecord], store: Store, registry: Registry, end_task: Callable[[bool], None],
+    records: Sequence[TaskRecord], store: Store, registry: Registry, guest: Guest | None,
     tolerance: float, device: str, advance: Progress,
 ) -> list[Again]:  # fmt: skip
     found = []
     with tempfile.TemporaryDirectory() as work:
         fresh = Store(Path(work))
-        bench = Workbench(registry, fresh, torch.device(device), BATCH, end_task)
+        bench = Workbench(registry, fresh, torch.device(device), BATCH, _ender(guest))
         for number, record in enumerate(records):
             for need in record.spec.needs.values():
                 fresh.adopt(store, need)
@@ -144,6 +144,16 @@ def _again(
             found.append(_compared(record, store, made, fresh, tolerance))
             advance(number + 1, len(records))
     return found
+
+
+def _ender(guest: Guest | None) -> Callable[[bool], list[str]]:
+    def end_task(failed: bool) -> list[str]:
+        if guest is None:
+            return []
+        guest.end_task(failed)
+        return guest.taken()
+
+    return end_task
 
 
 def _compared(record: TaskRecord, store: Store, made: TaskRecord, fresh: Store, tolerance: float) -> Again:

@@ -145,12 +145,19 @@ class Run:
             import_s=origin.import_s,
             conformance=tuple(found.conformance),
             honesty=tuple(found.honesty),
-            attempts=tuple(self.opened.guest.attempts),
+            attempts=tuple(dict.fromkeys([*self.opened.guest.attempts, *self._noted(found)])),
             cells=tuple(self._cells(found.graphs, found.outcome)),
             failed=_failed(found),
             unavailable=tuple(sorted({f"{m.what}: {m.reason}" for g in found.graphs for m in g.missing.values()})),
             claims=tuple(measured(claim, boards) for claim in self.submission.claims),
         ).sealed()
+
+    def _noted(self, found: Findings) -> Iterator[str]:
+        """Yield what the package tried while cells were computed."""
+        for graph in found.graphs:
+            for key in sorted(graph.tasks.keys() & (found.outcome.done | found.outcome.failed.keys())):
+                record = self.store.record(key)
+                yield from record.notes if record is not None else ()
 
     def _cells(self, graphs: Sequence[Graph], outcome: Outcome) -> Iterator[Cell]:
         ids = set(self.opened.ids)

@@ -171,9 +171,10 @@ def open_bench(bench: Bench) -> Callable[[str, TaskSpec], Report]:
         guests.append(Guest(spec))
         registry = registry.joined(offer.entries(guests[-1]))
 
-    def end_task(failed: bool) -> None:
+    def end_task(failed: bool) -> list[str]:
         for guest in guests:
             guest.end_task(failed)
+        return [line for guest in guests for line in guest.taken()]
 
     workbench = Workbench(registry, Store(bench.store), torch.device(bench.device), bench.batch_size, end_task)
 
