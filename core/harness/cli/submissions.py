@@ -118,14 +118,21 @@ def run(
         summary.write_text(markdown(report), encoding="utf-8")
     build_site(store.root, site_dir)
     _show(report, as_json)
+    if not as_json:
+        console.say(f"{site_dir / 'index.html'}")
     sys.exit(1 if report.flags() else 0)
 
 
 @contextmanager
 def _stages(*, shown: bool) -> Iterator[Callable[[str], Progress]]:
-    """Yield a function: title -> a bar of its own for that stage."""
+    """Yield a function: title -> a bar for that stage, which ends the one before it."""
     with ExitStack() as stack:
-        yield lambda title: stack.enter_context(console.progress(title, shown=shown))
+
+        def start(title: str) -> Progress:
+            stack.close()
+            return stack.enter_context(console.progress(title, shown=shown))
+
+        yield start
 
 
 def _show(report: SubmissionReport, as_json: bool) -> None:
@@ -138,7 +145,7 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
         ("entries", ", ".join(report.entries)),
         ("isolation", report.isolation),
         ("cells", f"{len(report.cells)} done, {len(report.failed)} failed, {len(report.unavailable)} unavailable"),
-        ("conformance", f"{sum(c.status == 'passed' for c in report.conformance)} of {len(report.conformance)} passed"),
+        ("conformance", report.suite()),
         ("report", report.seal),
     ]
     console.table(report.name, ["", ""], facts)

@@ -101,6 +101,11 @@ class SubmissionReport(_Frozen):
         """Return the digest that `seal` must equal."""
         return digest(self.model_dump(mode="json", exclude={"seal"}))
 
+    def suite(self) -> str:
+        """Return how the conformance suite went, in numbers."""
+        counts = {s: sum(c.status == s for c in self.conformance) for s in ("passed", "failed", "skipped")}
+        return ", ".join(f"{n} {status}" for status, n in counts.items())
+
     def flags(self) -> tuple[str, ...]:
         """Return every reason to flag the entries, in words."""
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
@@ -129,8 +134,7 @@ def markdown(report: SubmissionReport) -> str:
     ]
     if flags:
         lines += ["**Flags**", "", *(f"- {_cell(flag)}" for flag in flags), ""]
-    counts = {s: sum(c.status == s for c in report.conformance) for s in ("passed", "failed", "skipped")}
-    lines += ["Conformance: " + ", ".join(f"{n} {s}" for s, n in counts.items()) + ".", ""]
+    lines += [f"Conformance: {report.suite()}.", ""]
     for honesty in report.honesty:
         worst = honesty.worst
         lines += [
