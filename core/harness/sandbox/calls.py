@@ -63,13 +63,14 @@ class Remote:
             other = after.tensors.get(name)
             if other is None or other.shape != tensor.shape or not _close(tensor, other):
                 self._guest.note([STATE])
-                raise self._blamed(ContractError(f"{self.label}: {STATE}"))
+                raise self.blamed(ContractError(f"{self.label}: {STATE}"))
 
     def forget(self) -> None:
         """Drop what was kept for a check: the task failed."""
         self._kept, self._calls = None, 0
 
-    def _blamed(self, error: HarnessError) -> HarnessError:
+    def blamed(self, error: HarnessError) -> HarnessError:
+        """Return an error that names this component."""
         error.who = self.label
         return error
 
@@ -102,7 +103,7 @@ class Remote:
         found = dict(self.ask(what, given, answer, **facts).tensors)
         self.restore(rng, found.pop(RNG, None))
         self.restore(generator, found.pop(GENERATOR, None))
-        return {name: t.to(self.device) for name, t in found.items()}
+        return _Answered(self, {name: t.to(self.device) for name, t in found.items()})
 
     def restore(self, rng: ImageRng | torch.Generator | None, states: torch.Tensor | None) -> None:
         """Let randomness go on where the sandbox left it."""
@@ -112,7 +113,7 @@ class Remote:
             rng.restore(states) if isinstance(rng, ImageRng) else rng.set_state(states.clone())
         except (RuntimeError, ValueError, TypeError):
             text = f"{self.label}: sent back random states that are none"
-            raise self._blamed(SandboxViolation(text)) from None
+            raise self.blamed(SandboxViolation(text)) from None
 
     def ask(
         self, what: str, tensors: Mapping[str, torch.Tensor], answer: Answer | None = None, **facts: Any
@@ -125,9 +126,9 @@ class Remote:
             own = {**request.facts, "built": self._handle}
             found = session.request("call", own, tensors, *([] if answer is None else [answer]))
         except (SandboxViolation, WireError) as error:
-            raise self._blamed(SandboxViolation(f"{self.label}: {error}")) from None
+            raise self.blamed(SandboxViolation(f"{self.label}: {error}")) from None
         except HarnessError as error:
-            raise self._blamed(error) from None
+            raise self.blamed(error) from None
         if answer is None:
             self._keep(request, found)
         return found
@@ -204,6 +205,17 @@ class Remote:
         facts = {"differentiable": target.differentiable, "lower": target.lower, "upper": target.upper}
         answer = ask_target(target, images.device, progress)
         return self.call(what, {"images": images}, answer=answer, target=facts, **randomness)
+
+
+class _Answered(dict[str, torch.Tensor]):
+    """Results by name; one that is missing is the component's fault."""
+
+    def __init__(self, remote: Remote, tensors: Tensors) -> None:
+        super().__init__(tensors)
+        self._remote = remote
+
+    def __missing__(self, name: str) -> torch.Tensor:
+        raise self._remote.blamed(SandboxViolation(f"{self._remote.label}: answered without {name}"))
 
 
 def _close(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -34,12 +34,17 @@ class Sandboxed(Component):
     """What all proxies share. Without a guest it can be planned with and shown, not built."""
 
     guest: ClassVar[Guest | None] = None
+    environment: ClassVar[str] = ""
     _facts: ClassVar[dict[str, Mapping[str, Any]]]
 
     def require(self) -> None:
         """Raise `Unavailable` where the submission is not running."""
         if self.guest is None:
             raise Unavailable(f"{self.info.id} is a submission that runs in the sandbox", "harness submissions run")
+
+    def content(self) -> str:
+        """Return the digest of the package: another package gives other cells, whatever version it states."""
+        return self.environment
 
     @property
     def isolation(self) -> str:
@@ -226,7 +231,7 @@ _TYPES: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "str
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,60}$")
 
 
-def proxy(facts: Described, guest: Guest | None) -> Sandboxed:
+def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandboxed:
     """Return the proxy of a described component; raises `PluginError` when the description makes none."""
     contract = str(facts.get("contract"))
     if contract not in _PROXIES:
@@ -241,7 +246,7 @@ def proxy(facts: Described, guest: Guest | None) -> Sandboxed:
         made: Any = _class(name, base, fields)
         made.__doc__ = str(facts["documentation"])
         made.info = _info_of(base)(facts["info"])
-        made.guest, made._facts = guest, {}
+        made.guest, made.environment, made._facts = guest, environment, {}
         if "fit_fields" in facts:
             made.fit_fields = tuple(str(field) for field in facts["fit_fields"])
         if "reads" in facts:
@@ -289,12 +294,14 @@ class Offer(BaseModel):
     components: tuple[Mapping[str, Any], ...]
     left_out: tuple[tuple[str, str], ...] = ()
     import_s: float = 0.0
+    environment: str = ""
+    """sha256 of all files of the package and what it needs; part of every key."""
 
     def entries(self, guest: Guest | None = None) -> list[Registered]:
         """Return the components as proxies, which can be built if a guest is given."""
         origin = Provenance(self.distribution, self.version, self.author, self.licence, self.home)
         able = [facts for facts in self.components if facts.get("contract") in _PROXIES]
-        return [Registered(proxy(facts, guest), self.distribution, origin) for facts in able]
+        return [Registered(proxy(facts, guest, self.environment), self.distribution, origin) for facts in able]
 
 
 def offer_of(guest: Guest) -> Offer:

@@ -15,7 +15,7 @@ from harness.registry import Registry, installed
 from harness.sandbox.host import Guest
 from harness.sandbox.jail import GuestSpec, Limits
 from harness.sandbox.proxies import Offer, offer_of
-from harness.submissions.environment import environment_of
+from harness.submissions.environment import environment_of, tree_digest
 from harness.submissions.manifest import Hardware, Submission, SubmittedEntry
 
 
@@ -69,7 +69,7 @@ def open_submission(folder: Path, submission: Submission, *, trusted: bool = Fal
     environment = environment_of(folder, submission.package, trusted=trusted)
     guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted))
     try:
-        offer = offer_of(guest)
+        offer = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
         registry = installed().joined(offer.entries(guest))
         components = [_entry(entry, offer, registry) for entry in submission.entries]
     except BaseException:

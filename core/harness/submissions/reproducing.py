@@ -28,7 +28,6 @@ from harness.running.device import device_name
 from harness.sandbox.host import Guest
 from harness.sandbox.kept import Kept, kept
 from harness.store import Store
-from harness.submissions.environment import tree_digest
 from harness.submissions.manifest import Submission
 from harness.submissions.opening import Opened, open_submission
 
@@ -114,8 +113,7 @@ def _open(submitted: Kept, trusted: bool) -> Opened:
             folder = Path(work)
             (folder / "requirements.txt").write_text("\n".join(submitted.lock))
         opened = open_submission(folder, submission, trusted=trusted)
-    now, then = tree_digest(opened.guest.spec.folder), submitted.report.get("environment")
-    if now != then:
+    if opened.offer.environment != submitted.offer.environment:
         opened.guest.kill()
         raise HarnessError(f"{submitted.name}: the package has other files than the one that was measured")
     return opened

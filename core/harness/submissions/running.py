@@ -26,7 +26,6 @@ from harness.running.executors.local import Bench, InProcess, LocalWorkers
 from harness.running.sweep import Executor, Outcome, execute
 from harness.sandbox.kept import Kept
 from harness.store import Store
-from harness.submissions.environment import tree_digest
 from harness.submissions.honesty import Opponents, examine
 from harness.submissions.manifest import Claim, read_lock, read_manifest
 from harness.submissions.opening import Opened, open_submission
@@ -130,7 +129,7 @@ class Run:
         return SubmissionReport(
             name=self.name,
             manifest=digest(self.submission.model_dump(mode="json")),
-            environment=tree_digest(self.opened.guest.spec.folder),
+            environment=origin.environment,
             package=f"{origin.distribution} {origin.version}",
             isolation=self.opened.guest.level,
             started=found.started.isoformat(timespec="seconds"),
