@@ -20,7 +20,7 @@ from benchmarks import (
     smoothing,
     wilcoxon,
 )
-from harness import console
+from imharness import console
 
 
 def main() -> None:

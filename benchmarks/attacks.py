@@ -4,10 +4,10 @@ import torch
 from torchvision.models import resnet18
 
 from benchmarks.timing import Line, best_of
-from harness.randomness import ImageRng, generator, seeded_init
-from harness.registry import installed
-from harness.running.target import MetricTarget
-from harness_vision.weights import folded, frozen
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng, generator, seeded_init
+from imharness.running.target import MetricTarget
+from imharness_vision.weights import folded, frozen
 
 SIDE, IMAGES = 224, 16
 GOAL, FAST_GOAL, SAME = 2.0, 5.0, 0.005

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from PIL import Image
 
-from harness import console
-from harness.assets import add_folder
-from harness.randomness import generator
-from harness_membership.command import membership
-from harness_vision.cifar_resnet import DEPTHS, published
+from imharness import console
+from imharness.components.assets import add_folder
+from imharness.randomness import generator
+from imharness_membership.command import membership
+from imharness_vision.cifar_resnet import DEPTHS, published
 
 SIDES = {"train": "member", "test": "nonmember"}
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from benchmarks.timing import Line, best_of
-from harness_reconstruction.frechet import frechet_distance, trace_of_root
+from imharness_reconstruction.frechet import frechet_distance, trace_of_root
 
 DIMENSIONS = 2048
 EPS = 1e-6

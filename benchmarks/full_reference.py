@@ -5,8 +5,8 @@ import skimage.metrics
 import torch
 
 from benchmarks.timing import Line, best_of
-from harness.randomness import generator
-from harness.registry import installed
+from imharness.components.registry import installed
+from imharness.randomness import generator
 
 SIZE, PAIRS, GOAL = (384, 512), 5, 3.0
 METRICS = ("harness/psnr", "harness/ssim-uniform7", "harness/mse", "harness/mae", "harness/linf")

@@ -6,8 +6,8 @@ import warnings
 import torch
 
 from benchmarks.timing import Line, best_of
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng, generator
 
 SIZE, IMAGES, GOAL = (384, 512), 4, 2.0
 

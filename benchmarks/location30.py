@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness import console
-from harness.contracts.membership import DefenderOutputs, MembershipQuery, TrainingData, TrainingPlan
-from harness.randomness import derive_seed, generator
-from harness.registry import installed
-from harness.stats.roc import balanced_accuracy
-from harness_membership.risk import calibration_rmse
+from imharness import console
+from imharness.components.registry import installed
+from imharness.contracts.membership import DefenderOutputs, MembershipQuery, TrainingData, TrainingPlan
+from imharness.randomness import derive_seed, generator
+from imharness.ranking.statistics.roc import balanced_accuracy
+from imharness_membership.risk import calibration_rmse
 
 CPU = torch.device("cpu")
 NAMES = ("correctness", "confidence", "entropy", "modified-entropy")

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from benchmarks.timing import Line
-from harness.api import MembershipQuery, References, TrainingData, TrainingPlan, generator
-from harness_membership.defenses.plain_training import PlainTraining
-from harness_membership.evaluators.lira import Lira
-from harness_membership.evaluators.modified_entropy import ModifiedEntropy
-from harness_membership.evaluators.privacy_risk import PrivacyRisk
-from harness_membership.models.mlp import Mlp
-from harness_membership.thresholds import class_thresholds
+from imharness.api import MembershipQuery, References, TrainingData, TrainingPlan, generator
+from imharness_membership.defenses.plain_training import PlainTraining
+from imharness_membership.evaluators.lira import Lira
+from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.evaluators.privacy_risk import PrivacyRisk
+from imharness_membership.models.mlp import Mlp
+from imharness_membership.thresholds import class_thresholds
 
 ROWS, CLASSES, MODELS = (10_000, 100_000, 1_000_000), 100, 8
 THRESHOLD_ROWS, THRESHOLD_GOAL = 20_000, 100

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.timing import Line, best_of
-from harness.api import generator
-from harness.registry import installed
-from harness_vision.lpips import untrained
+from imharness.api import generator
+from imharness.components.registry import installed
+from imharness_vision.lpips import untrained
 
 BATCH, SIZE, RUNS = 8, 192, 3
 SLACK = 0.9

@@ -5,12 +5,12 @@ import time
 import torch
 
 from benchmarks.timing import Line
-from harness.api import ImageRng, generator
-from harness_embedded.photographs import Thumbnails
-from harness_reconstruction.attacks.dlg import Dlg
-from harness_reconstruction.attacks.invgrad import InvGrad
-from harness_reconstruction.models.lenet import LeNet
-from harness_reconstruction.per_image import image_gradients
+from imharness.api import ImageRng, generator
+from imharness_embedded.photographs import Thumbnails
+from imharness_reconstruction.attacks.dlg import Dlg
+from imharness_reconstruction.attacks.invgrad import InvGrad
+from imharness_reconstruction.models.lenet import LeNet
+from imharness_reconstruction.per_image import image_gradients
 
 CPU, COUNT = torch.device("cpu"), 16
 

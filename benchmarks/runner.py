@@ -8,15 +8,15 @@ from pathlib import Path
 import torch
 
 from benchmarks.timing import Line
-from harness.api import Info, Planner, Query, Report, Selection, Step, StepContext, StepResult, Track
-from harness.loading import Provenance
-from harness.plan import plan_track
-from harness.profile import Profile, TrackProfile
-from harness.registry import Registered, Registry, installed
-from harness.results import TaskSpec
-from harness.running.cell import Workbench, run_task
-from harness.running.sweep import execute
-from harness.store import Store
+from imharness.api import Info, Planner, Query, Selection, Step, StepContext, StepResult, Track, TrackReport
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered, Registry, installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.results.records import TaskSpec
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, run_task
+from imharness.running.sweep import execute
 
 CELLS = 500
 CELL_BUDGET_MS = 5.0
@@ -40,9 +40,9 @@ class Empty(Track):
         """Return the step."""
         return {"empty": Step(_empty, "1")}
 
-    def report(self, query: Query) -> Report:
+    def report(self, query: Query) -> TrackReport:
         """Return nothing."""
-        return Report()
+        return TrackReport()
 
 
 def _empty(context: StepContext) -> StepResult:
@@ -52,7 +52,7 @@ def _empty(context: StepContext) -> StepResult:
 class _Here:
     """Runs tasks in this process, as `--workers 0` does, with a registry of our own."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: BuildCache) -> None:
         self._bench, self._report = bench, []
 
     @property
@@ -114,7 +114,7 @@ def _cells() -> tuple[float, float]:
     warm, graph = (plan_track("benchmark/empty", profile, registry, seed=seed) for seed in (1, 0))
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
-        bench = Workbench(registry, store, torch.device("cpu"), 16)
+        bench = BuildCache(registry, store, torch.device("cpu"), 16)
         times = []
         for graphs in ([warm], [graph], [graph]):
             start = time.perf_counter()

@@ -11,15 +11,15 @@ from pathlib import Path
 import torch
 
 from benchmarks.timing import Line, best_of
-from harness.contracts.component import Component
-from harness.contracts.defense import Purification
-from harness.errors import Unavailable
-from harness.profile import load_profile
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
-from harness.sandbox.host import Guest
-from harness.sandbox.jail import GuestSpec, require_sandbox
-from harness.sandbox.proxies import offer_of
+from imharness.components.component import Component
+from imharness.components.registry import installed
+from imharness.contracts.defense import Purification
+from imharness.errors import Unavailable
+from imharness.planning.profile import load_profile
+from imharness.randomness import ImageRng, generator
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec, require_sandbox
+from imharness_submissions.sandbox.proxies import offer_of
 
 SIZE, IMAGES, GOAL = 112, 16, 1.5
 DISTRIBUTION = "image-privacy-harness"
@@ -49,7 +49,7 @@ def lines() -> list[Line]:
 
 def _laid_out(folder: Path) -> Path:
     """Copy the packages of the first-party plugins into a folder, as an installer would."""
-    for name in ("harness_iqa", "harness_vision", "harness_embedded", "harness_perceptual"):
+    for name in ("imharness_iqa", "imharness_vision", "imharness_embedded", "imharness_perceptual"):
         spec = importlib.util.find_spec(name)
         assert spec is not None
         for place in spec.submodule_search_locations or ():
@@ -58,7 +58,7 @@ def _laid_out(folder: Path) -> Path:
     facts = folder / "image_privacy_harness-0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: {own.version}\n")
-    points = [p for p in own.entry_points if p.group == "harness" and ".defenses." in p.value]
+    points = [p for p in own.entry_points if p.group == "imharness" and ".defenses." in p.value]
     (facts / "entry_points.txt").write_text("[harness]\n" + "".join(f"{p.name} = {p.value}\n" for p in points))
     return folder
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Line
-from harness.identity import ComponentRef, digest
-from harness.pairing import PairedScores, by_condition
-from harness.results import Board, ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
-from harness.store import Store
+from imharness.ranking.comparisons import PairedScores, by_condition
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.records import Board, ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+from imharness.results.store import Store
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
 BUDGET_S, BUDGET_GB = 120.0, 4.0
@@ -39,7 +39,7 @@ def lines() -> list[Line]:
 
 def _build(folder: Path) -> tuple[float, float]:
     """Build in a process of its own; return seconds and peak memory in GiB."""
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "site", "build",
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "site", "build",
                "--store", str(folder / "store"), "--site", str(folder / "site")]  # fmt: skip
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -10,10 +10,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import resnet18
 
 from benchmarks.timing import Line, best_of
-from harness.randomness import ImageRng, generator, seeded_init
-from harness_iqa.certifications.ms import Ms
-from harness_iqa.certifications.rs import Rs
-from harness_vision.weights import folded, frozen
+from imharness.randomness import ImageRng, generator, seeded_init
+from imharness_iqa.certifications.ms import Ms
+from imharness_iqa.certifications.rs import Rs
+from imharness_vision.weights import folded, frozen
 
 SIDE, COPIES = 224, 192
 RATE, SAVED, GROWTH = 0.70, 1.9, 1.05

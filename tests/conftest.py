@@ -53,8 +53,8 @@ def install(folder: Path, *names: str) -> Path:
             f"License-Expression: {project['license']}",
         ]
         (facts / "METADATA").write_text("\n".join(lines) + "\n")
-        points = "\n".join(f"{point} = {module}" for point, module in project["entry-points"]["harness"].items())
-        (facts / "entry_points.txt").write_text(f"[harness]\n{points}\n")
+        points = "\n".join(f"{point} = {module}" for point, module in project["entry-points"]["imharness"].items())
+        (facts / "entry_points.txt").write_text(f"[imharness]\n{points}\n")
     return folder
 
 
@@ -90,7 +90,7 @@ def harness() -> Harness:
                 folder.mkdir()
                 install(folder, *packages)
             environment["PYTHONPATH"] = str(folder)
-        command = [sys.executable, "-c", "from harness.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from imharness.cli import main; main()", *words]
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
         )

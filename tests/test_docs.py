@@ -23,7 +23,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_every_hook_is_documented_and_named_in_contributing() -> None:
-    from harness import hookspecs
+    from imharness.components import hookspecs
 
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for name in hookspecs.ACCEPTED:

@@ -35,11 +35,11 @@ def test_the_rules_hold(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line", "rule"),
     [
-        ("core/harness/plan.py", "import harness.running.device", "The core is a stack"),
-        ("core/harness/boards.py", "import harness_leaderboard.pages", "The core knows no plugin"),
-        ("plugins/harness_iqa/track.py", "import harness.store", "Plugins use harness.api only"),
-        ("plugins/harness_iqa/track.py", "import harness_perceptual.track", "Plugins do not import each other"),
-        ("leaderboard/harness_leaderboard/pages.py", "import torch", "The leaderboard renders results"),
+        ("core/harness/plan.py", "import imharness.running.device", "The core is a stack"),
+        ("core/harness/boards.py", "import imharness_leaderboard.pages", "The core knows no plugin"),
+        ("plugins/imharness_iqa/track.py", "import imharness.results.store", "Plugins use imharness.api only"),
+        ("plugins/imharness_iqa/track.py", "import imharness_perceptual.track", "Plugins do not import each other"),
+        ("leaderboard/imharness_leaderboard/pages.py", "import torch", "The leaderboard renders results"),
         ("core/harness/identity.py", "import torch", "store load no torch"),
     ],
 )

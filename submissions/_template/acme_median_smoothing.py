@@ -1,7 +1,7 @@
 """Median smoothing: an input-purification defense."""
 
 import torch
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from pydantic import Field
 
 

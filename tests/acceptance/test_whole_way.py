@@ -88,11 +88,11 @@ def test_damage_is_named_and_mended(first: tuple[Path, dict], harness) -> None:
 
 def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom harness.cli import cli\n"
+        "import sys\nfrom imharness.cli import cli\n"
         "for words in (['--help'], ['--version'], ['run', '-h'], ['site', '-h'], ['iqa', 'import', '-h']):\n"
         "    cli.main(words, standalone_mode=False)\n"
-        "light = {'harness_iqa', 'harness_iqa.command', 'harness_membership', 'harness_membership.command'}\n"
-        "heavy = [m for m in sys.modules if m == 'torch' or m.startswith(('harness_iqa', 'harness_membership'))]\n"
+        "light = {'imharness_iqa', 'imharness_iqa.command', 'imharness_membership', 'imharness_membership.command'}\n"
+        "heavy = [m for m in sys.modules if m == 'torch' or m.startswith(('imharness_iqa', 'imharness_membership'))]\n"
         "print(sorted(set(heavy) - light))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import assets
-from harness.assets import Asset
-from harness.errors import HarnessError, Unavailable
+from imharness.components import assets
+from imharness.components.assets import Asset
+from imharness.errors import HarnessError, Unavailable
 
 CONTENT = bytes(range(256)) * 20_000
 
@@ -111,7 +111,7 @@ def test_unsafe_assets_cannot_be_declared(changes) -> None:
 
 
 def test_real_weights_are_found(shared_data, monkeypatch) -> None:
-    from harness.registry import installed
+    from imharness.components.registry import installed
 
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
     metric = installed().one("metric", "lpips[net=squeeze]")

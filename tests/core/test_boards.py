@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.boards import best_row, newest_only
-from harness.identity import ComponentRef, digest
-from harness.results import ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+from imharness.ranking.board import best_row, newest_only
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.records import ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:

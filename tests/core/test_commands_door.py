@@ -1,13 +1,13 @@
-"""The door for packages that add commands: a step by hand, results of others in every edition."""
+"""The door for packages that add commands: a step by hand, results of others in every configuration."""
 
 import pytest
 
-from harness.commands import add_external, component, context, find, query
-from harness.errors import StoreError, Unavailable, UsageError
+from imharness.commands import add_external, component, context, find, query
+from imharness.errors import StoreError, Unavailable, UsageError
 
 
 def test_a_step_runs_by_hand_with_nothing_stored() -> None:
-    from harness_iqa import steps
+    from imharness_iqa import steps
 
     roles = {
         "dataset": component("dataset", "severity-ladder[severities=[2],size=32]"),

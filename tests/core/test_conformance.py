@@ -10,7 +10,7 @@ import pytest
 import torch
 from pydantic import Field
 
-from harness.api import (
+from imharness.api import (
     Attack,
     AttackInfo,
     Budget,
@@ -23,9 +23,9 @@ from harness.api import (
     NoReferenceMetric,
     Purification,
 )
-from harness.testing import check_component
-from harness.testing.importing import check_import
-from harness.testing.report import junit_xml
+from imharness_conformance import check_component
+from imharness_conformance.importing import check_import
+from imharness_conformance.report import junit_xml
 
 Purify = Callable[[Images, ImageRng], Images]
 
@@ -185,10 +185,10 @@ def test_reports_say_what_failed(tmp_path: Path, harness) -> None:
     assert int(report.get("failures")) > 0
     assert any("in [0, 1]" in f.get("message") for f in report.iter("failure"))
     (tmp_path / "pyproject.toml").write_text(
-        '[project]\nname = "bad"\n[project.entry-points.harness]\nx = "bad_module"\n'
+        '[project]\nname = "bad"\n[project.entry-points.imharness]\nx = "bad_module"\n'
     )
     (tmp_path / "bad_module.py").write_text(
-        '"""Bad."""\nfrom harness.api import Info, Model, hookimpl\nclass Bad(Model):\n    """Builds nothing."""\n'
+        '"""Bad."""\nfrom imharness.api import Info, Model, hookimpl\nclass Bad(Model):\n    """Builds nothing."""\n'
         '    info = Info(id="acme/bad", version="1")\n    def build(self, device):\n        return None\n'
         "@hookimpl\ndef register_models():\n    return [Bad()]\n"
     )

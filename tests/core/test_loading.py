@@ -4,8 +4,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from harness.loading import load_plugins
-from harness.registry import build_registry
+from imharness.components.loading import load_plugins
+from imharness.components.registry import build_registry
 
 
 def reasons(points: list[EntryPoint]) -> dict[str, str]:
@@ -42,7 +42,7 @@ def test_same_entry_point_name_in_two_packages_loads_both_and_a_second_label_is_
 
 def test_an_entry_point_declared_twice_is_named(install_packages) -> None:
     (point,) = install_packages("acme-median-smoothing")
-    other = EntryPoint("median-smoothing", "no_such_module", "harness")
+    other = EntryPoint("median-smoothing", "no_such_module", "imharness")
     vars(other)["dist"] = point.dist
     registry = build_registry(load_plugins([point, other]))
     assert ["declared twice" in f.reason for f in registry.failures] == [True]

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.pairing import PairedScores, by_condition, compare, not_worse, paired_scores, pairwise, unit_means
-from harness.stats.bootstrap import mean_interval, mean_intervals
+from imharness.ranking.comparisons import (
+    PairedScores,
+    by_condition,
+    compare,
+    not_worse,
+    paired_scores,
+    pairwise,
+    unit_means,
+)
+from imharness.ranking.statistics.bootstrap import mean_interval, mean_intervals
 
 
 def made(scores: dict[str, dict[str, list[float]]], better="higher", **facts) -> PairedScores:

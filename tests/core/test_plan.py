@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from harness.errors import UsageError
-from harness.plan import Graph, only_with, plan_track
-from harness.profile import Profile
-from harness.registry import installed
+from imharness.components.registry import installed
+from imharness.errors import UsageError
+from imharness.planning.plan import Graph, only_with, plan_track
+from imharness.planning.profile import Profile
 
 IQA = "harness/iqa"
 
@@ -84,7 +84,7 @@ def test_wrong_profiles_are_explained(changes: dict, part: str) -> None:
 
 def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
-    monkeypatch.setattr("harness.assets.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("imharness.components.assets.cache_folder", lambda: tmp_path)
     select = {"dataset": ["harness/severity-ladder"], "metric": ["lpips[net=squeeze]", "mse"]}
     profile = Profile(name="test", description="", tracks={"harness/perceptual": {"select": select}})
     graph = plan_track("harness/perceptual", profile, installed())
@@ -98,7 +98,7 @@ def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_ri
     part = only_with(graph, {"harness/jpeg"})
     defenses = {r.id for t in part.tasks.values() for role, r in t.spec.components.items() if role == "defense"}
     assert defenses == {"harness/jpeg"}
-    assert part.edition == graph.edition
+    assert part.run_configuration == graph.run_configuration
     assert {"clean", "attack"} <= set(part.by_step()), "what it is compared with"
     assert all(need in part.tasks for t in part.tasks.values() for need in t.spec.needs.values())
     assert only_with(graph, {"nobody/nothing"}).tasks == {}

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from harness.identity import ComponentRef
-from harness.reading import ResultQuery
-from harness.results import TaskRecord, TaskSpec
-from harness.store import Store
+from imharness.results.identity import ComponentRef
+from imharness.results.query import ResultQuery
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
 
 
 def record(store: Store, key: str, options: dict, roles: tuple[str, ...]) -> TaskRecord:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.errors import UsageError
-from harness.loading import load_plugins
-from harness.registry import Registry, build_registry, installed
+from imharness.components.loading import load_plugins
+from imharness.components.registry import Registry, build_registry, installed
+from imharness.errors import UsageError
 
 
 @pytest.fixture

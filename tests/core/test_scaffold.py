@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.scaffold import KINDS, write_package
-from harness.testing import trials
-from harness.testing.report import components_in
+from imharness.errors import UsageError
+from imharness_conformance import trials
+from imharness_conformance.report import components_in
+from imharness_conformance.scaffold import KINDS, write_package
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import StoreError
-from harness.identity import ComponentRef, digest
-from harness.results import TaskRecord, TaskSpec
-from harness.store import Store
+from imharness.errors import StoreError
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
 ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.errors import HarnessError
-from harness.randomness import generator
-from harness.training import CheckpointedLoop
+from imharness.errors import HarnessError
+from imharness.randomness import generator
+from imharness_training.checkpoints import CheckpointedLoop
 
 STEPS, EVERY = 12, 4
 

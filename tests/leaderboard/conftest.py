@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.identity import digest
-from harness.pairing import by_condition, paired_scores
-from harness.results import (
+from imharness.ranking.comparisons import by_condition, paired_scores
+from imharness.results.identity import digest
+from imharness.results.records import (
     Board,
     Chart,
     ColumnSpec,
@@ -27,8 +27,8 @@ from harness.results import (
     TaskSpec,
     Value,
 )
-from harness.store import Store
-from harness_leaderboard.pages import build_site
+from imharness.results.store import Store
+from imharness_leaderboard.pages import build_site
 
 EVIL = "<script>alert('x')</script>"
 ENTRIES = ("acme/blur", "acme/blur[radius=2]", "acme/none", EVIL)

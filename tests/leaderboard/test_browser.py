@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from harness.pairing import compare, pairwise
-from harness.stats.head_to_head import head_to_head
-from harness.stats.paired import wilcoxon_greater
+from imharness.ranking.comparisons import compare, pairwise
+from imharness.ranking.statistics.head_to_head import head_to_head
+from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
 
 from .conftest import ENTRIES, EVIL, paired
 

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from harness.errors import StoreError
-from harness.pairing import pairwise
-from harness.results import SCHEMA, Value
-from harness.store import Store
-from harness_leaderboard.naming import slug
-from harness_leaderboard.pages import build_site, headline
+from imharness.errors import StoreError
+from imharness.ranking.comparisons import pairwise
+from imharness.results.records import SCHEMA, Value
+from imharness.results.store import Store
+from imharness_leaderboard.naming import slug
+from imharness_leaderboard.pages import build_site, headline
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
 
@@ -212,7 +212,7 @@ def test_a_table_without_rows_says_so(tmp_path: Path) -> None:
 def test_building_the_site_loads_no_torch(tmp_path: Path) -> None:
     save(Store(tmp_path / "store"), board())
     code = (
-        "import sys\nfrom pathlib import Path\nfrom harness_leaderboard.pages import build_site\n"
+        "import sys\nfrom pathlib import Path\nfrom imharness_leaderboard.pages import build_site\n"
         f"build_site(Path({str(tmp_path / 'store')!r}), Path({str(tmp_path / 'site')!r}))\n"
         "print('torch' in sys.modules)"
     )

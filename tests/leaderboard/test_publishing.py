@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import StoreError, UsageError
-from harness.results import Value
-from harness.store import Store
-from harness_leaderboard.changes import BoardSummary, Place, changes, read_releases, summary
-from harness_leaderboard.publishing import publish_site
+from imharness.errors import StoreError, UsageError
+from imharness.results.records import Value
+from imharness.results.store import Store
+from imharness_leaderboard.changes import BoardSummary, Place, changes, read_releases, summary
+from imharness_leaderboard.publishing import publish_site
 
 from .conftest import ENTRIES, board, save
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.results import Entry, Standing
-from harness_leaderboard.entries import standing_word
+from imharness.results.records import Entry, Standing
+from imharness_leaderboard.entries import standing_word
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from harness.contracts.component import Component
-from harness.contracts.defense import Purification
-from harness.errors import Unavailable
-from harness.randomness import ImageRng
-from harness.registry import installed
-from harness.running.checks import check_images
-from harness.testing import Trial, trials
-from harness.testing.samples import images
+from imharness.components.component import Component
+from imharness.components.registry import installed
+from imharness.contracts.defense import Purification
+from imharness.errors import Unavailable
+from imharness.randomness import ImageRng
+from imharness.running.checks import check_images
+from imharness_conformance import Trial, trials
+from imharness_conformance.samples import images
 
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
 

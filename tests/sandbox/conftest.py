@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import Unavailable
-from harness.sandbox.host import Guest
-from harness.sandbox.jail import GuestSpec, Limits, require_sandbox
-from harness.sandbox.proxies import Sandboxed, offer_of
-from harness.submissions.opening import data_packages
+from imharness.errors import Unavailable
+from imharness_submissions.opening import data_packages
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec, Limits, require_sandbox
+from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
 
 HERE = Path(__file__).parent
 QUICK = Limits(answer_s=10, memory_mib=1500, folder_mib=32)

@@ -10,17 +10,17 @@ import pytest
 import torch
 from tests.sandbox.conftest import QUICK
 
-from harness.contracts.component import Component
-from harness.randomness import ImageRng, generator
-from harness.running.target import MetricTarget
-from harness.sandbox.host import Guest
-from harness.sandbox.jail import GuestSpec
-from harness.sandbox.proxies import offer_of
-from harness.scaffold import write_package
-from harness.testing.conformance import components_of
-from harness.testing.probes import probe_of
-from harness.testing.samples import Quality
-from harness.testing.samples import images as sample_images
+from imharness.components.component import Component
+from imharness.randomness import ImageRng, generator
+from imharness.running.target import MetricTarget
+from imharness_conformance.conformance import components_of
+from imharness_conformance.probes import probe_of
+from imharness_conformance.samples import Quality
+from imharness_conformance.samples import images as sample_images
+from imharness_conformance.scaffold import write_package
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec
+from imharness_submissions.sandbox.proxies import offer_of
 
 CPU = torch.device("cpu")
 KINDS = (

@@ -7,15 +7,15 @@ import pytest
 import torch
 from tests.sandbox.conftest import HERE, Opened, laid_out
 
-from harness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
-from harness.randomness import ImageRng
-from harness.running.checks import checked
-from harness.running.target import MetricTarget
-from harness.sandbox.host import Guest
-from harness.sandbox.jail import GuestSpec
-from harness.sandbox.proxies import offer_of
-from harness.testing import check_component
-from harness.testing.samples import images as sample_images
+from imharness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
+from imharness.randomness import ImageRng
+from imharness.running.checks import checked
+from imharness.running.target import MetricTarget
+from imharness_conformance import check_component
+from imharness_conformance.samples import images as sample_images
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec
+from imharness_submissions.sandbox.proxies import offer_of
 
 CPU = torch.device("cpu")
 

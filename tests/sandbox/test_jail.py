@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import harness_embedded
-from harness.cli.doctor import doctor
-from harness.errors import Unavailable
-from harness.sandbox import jail, seccomp
-from harness.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
-from harness.sandbox.selftest import look, selftest
+import imharness_embedded
+from imharness.cli.doctor import doctor
+from imharness.errors import Unavailable
+from imharness_submissions.sandbox import jail, seccomp
+from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
+from imharness_submissions.sandbox.selftest import look, selftest
 
 
 def test_nothing_of_the_outside_is_inside(sandbox: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_nothing_of_the_outside_is_inside(sandbox: None, monkeypatch: pytest.Mon
 
 
 def test_packages_with_data_sets_are_empty_inside(sandbox: None, tmp_path: Path, monkeypatch) -> None:
-    folder = Path(harness_embedded.__file__).parent
+    folder = Path(imharness_embedded.__file__).parent
     monkeypatch.setattr(jail, "roots", lambda: (*roots, folder.parent))
     for masked, count in (((folder,), "0"), ((), str(len(list(folder.iterdir()))))):
         spec = GuestSpec("x", tmp_path, masked=masked)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.sandbox.wire import MAGIC, Channel, Closed, Message, WireError, pack, unpack
+from imharness_submissions.sandbox.wire import MAGIC, Channel, Closed, Message, WireError, pack, unpack
 
 DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.bfloat16]
 FACTS = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text())

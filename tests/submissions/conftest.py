@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import Unavailable
-from harness.sandbox.jail import require_sandbox
-from harness.submissions.environment import uv
+from imharness.errors import Unavailable
+from imharness_submissions.environment import uv
+from imharness_submissions.sandbox.jail import require_sandbox
 
 HOSTILE = Path(__file__).parents[1] / "sandbox"
 PROFILE = """

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from tests.submissions.conftest import HOSTILE, MakeSubmission, wheel_of
 
-from harness.errors import HarnessError, UsageError
-from harness.ledger import Ledger
-from harness.submissions.environment import environment_of
-from harness.submissions.manifest import read_lock, read_manifest
-from harness.submissions.opening import open_submission
-from harness.submissions.starting import start_submission, written
+from imharness.errors import HarnessError, UsageError
+from imharness_submissions.environment import environment_of
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.manifest import read_lock, read_manifest
+from imharness_submissions.opening import open_submission
+from imharness_submissions.starting import start_submission, written
 
 CLAIM = """[[claims]]
 track = "harness/iqa"

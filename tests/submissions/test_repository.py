@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import HarnessError, UsageError
-from harness.scaffold import write_package
-from harness.submissions.environment import environment_of
-from harness.submissions.manifest import Package
+from imharness.errors import HarnessError, UsageError
+from imharness_conformance.scaffold import write_package
+from imharness_submissions.environment import environment_of
+from imharness_submissions.manifest import Package
 
 ADDRESS = "https://code.example/stranger/soft"
 HOOK = """

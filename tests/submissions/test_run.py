@@ -7,16 +7,16 @@ import pytest
 from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
 
-from harness.cli.submissions import decide
-from harness.cli.submissions import report as show_report
-from harness.commands import build_site
-from harness.errors import StoreError
-from harness.ledger import Ledger
-from harness.profile import load_profile
-from harness.store import Store
-from harness.submissions.report import SubmissionReport, markdown
-from harness.submissions.reproducing import reproduce
-from harness.submissions.running import Run, run_submission
+from imharness.commands import build_site
+from imharness.errors import StoreError
+from imharness.planning.profile import load_profile
+from imharness.results.store import Store
+from imharness_submissions.commands.submissions import decide
+from imharness_submissions.commands.submissions import report as show_report
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.report import SubmissionReport, markdown
+from imharness_submissions.reproducing import reproduce
+from imharness_submissions.running import Run, run_submission
 
 
 def silent(title: str):
@@ -142,7 +142,7 @@ def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:
 
 
 def test_text_of_a_stranger_cannot_leave_its_place() -> None:
-    from harness.submissions.report import _cell
+    from imharness_submissions.report import _cell
 
     shown = _cell("<script>`|[x](javascript:1)\n@everyone")
     assert not {"<", "`", "\n"} & set(shown)

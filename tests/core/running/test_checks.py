@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from harness.contracts.attack import AttackInfo, AttackRecipe, Budget
-from harness.errors import ContractError
-from harness.running.checks import check_budget, check_images, check_scores
+from imharness.contracts.attack import AttackInfo, BaseAttack, Budget
+from imharness.errors import ContractError
+from imharness.running.checks import check_budget, check_images, check_scores
 
 
-def recipe(norm: str, radius: float | None) -> AttackRecipe:
-    class Some(AttackRecipe):
+def recipe(norm: str, radius: float | None) -> BaseAttack:
+    class Some(BaseAttack):
         """Some attack."""
 
         info = AttackInfo(id="acme/some", version="1", access="black_box", norm=norm, strengths={})

@@ -2,13 +2,13 @@
 
 import pytest
 
-from harness.errors import StoreError
-from harness.plan import Graph, plan_track
-from harness.profile import load_profile
-from harness.registry import installed
-from harness.results import TaskSpec
-from harness.running.sweep import execute
-from harness.store import Store
+from imharness.components.registry import installed
+from imharness.errors import StoreError
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import load_profile
+from imharness.results.records import TaskSpec
+from imharness.results.store import Store
+from imharness.running.sweep import execute
 
 
 class Scripted:

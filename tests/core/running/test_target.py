@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import ContractError, QueryBudgetExceeded
-from harness.randomness import ImageRng, generator
-from harness.running.target import MetricTarget
+from imharness.errors import ContractError, QueryBudgetExceeded
+from imharness.randomness import ImageRng, generator
+from imharness.running.target import MetricTarget
 
 
 def network() -> torch.nn.Module:

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from harness.errors import NotTestable
-from harness.stats.paired import adjust, wilcoxon_greater
+from imharness.errors import NotTestable
+from imharness.ranking.statistics.wilcoxon import adjust, wilcoxon_greater
 
 
 def scipy_p(row: np.ndarray) -> float:

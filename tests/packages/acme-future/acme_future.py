@@ -1,8 +1,8 @@
 """A plugin made for another API version."""
 
-from harness.api import hookimpl
+from imharness.api import hookimpl
 
-HARNESS_API = "9.0"
+IMHARNESS_API = "9.0"
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 import torch
 
-from harness.api import DefenseInfo, ImageRng, Images, Info, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Info, Purification, Purifier, hookimpl
 
 
 class Identity(Purification):

@@ -1,6 +1,6 @@
 """A plugin with a misspelt hook."""
 
-from harness.api import hookimpl
+from imharness.api import hookimpl
 
 
 @hookimpl

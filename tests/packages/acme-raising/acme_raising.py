@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Failing(Purification):

@@ -1,6 +1,6 @@
 """A plugin whose hook asks for an argument that does not exist."""
 
-from harness.api import hookimpl
+from imharness.api import hookimpl
 
 
 @hookimpl

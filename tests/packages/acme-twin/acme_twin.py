@@ -2,7 +2,7 @@
 
 from acme_median_smoothing import MedianSmoothing
 
-from harness.api import Purification, hookimpl
+from imharness.api import Purification, hookimpl
 
 
 @hookimpl

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from statsmodels.stats.inter_rater import aggregate_raters
 from statsmodels.stats.inter_rater import fleiss_kappa as reference_kappa
 
-from harness.api import ImageSet, NotTestable
-from harness.cli import cli
-from harness_annotation.book import Book, Question, Vote
-from harness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
-from harness_annotation.sources import NONE, better_questions, class_questions, pair_questions
+from imharness.api import ImageSet, NotTestable
+from imharness.cli import cli
+from imharness_annotation.book import Book, Question, Vote
+from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
+from imharness_annotation.sources import NONE, better_questions, class_questions, pair_questions
 
 FACTS = {"dataset": "d", "attack": "a", "model": "m", "defense": "g"}
 
@@ -138,7 +138,7 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
     assert found.exit_code == 0, found.output
     assert "proxy" in (site / "reconstruction.html").read_text()
-    from harness_annotation.command import _questions
+    from imharness_annotation.command import _questions
 
     file = tmp_path / "a.sqlite"
     book = Book(file)

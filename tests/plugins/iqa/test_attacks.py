@@ -6,24 +6,24 @@ import itertools
 import pytest
 import torch
 
-from harness.api import AttackRecipe, FittedAttack, Unavailable
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
-from harness.running.checks import check_budget
-from harness.running.target import MetricTarget
-from harness_iqa.attacks.korhonen import activity
-from harness_iqa.attacks.madc import Madc
-from harness_iqa.attacks.nes import Nes
-from harness_iqa.attacks.one_pixel import OnePixel
-from harness_iqa.attacks.parsimonious import Parsimonious, _all_blocks
-from harness_iqa.attacks.patch_rs import PatchRs
-from harness_iqa.attacks.ssah import low_frequencies
-from harness_iqa.attacks.stadv import roughness, warped
-from harness_iqa.tiles import laid
-from harness_iqa.unet import UNet
+from imharness.api import BaseAttack, FittedAttack, Unavailable
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng, generator
+from imharness.running.checks import check_budget
+from imharness.running.target import MetricTarget
+from imharness_iqa.attacks.korhonen import activity
+from imharness_iqa.attacks.madc import Madc
+from imharness_iqa.attacks.nes import Nes
+from imharness_iqa.attacks.one_pixel import OnePixel
+from imharness_iqa.attacks.parsimonious import Parsimonious, _all_blocks
+from imharness_iqa.attacks.patch_rs import PatchRs
+from imharness_iqa.attacks.ssah import low_frequencies
+from imharness_iqa.attacks.stadv import roughness, warped
+from imharness_iqa.tiles import laid
+from imharness_iqa.unet import UNet
 
 CPU = torch.device("cpu")
-ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, AttackRecipe)]
+ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, BaseAttack)]
 SMALL = {"queries": 400, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
 SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3}
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
@@ -35,14 +35,14 @@ def photographs() -> torch.Tensor:
     return data.load([0, 1, 5, 6])
 
 
-def target(images: torch.Tensor, attack: AttackRecipe, counted: bool = True) -> MetricTarget:
+def target(images: torch.Tensor, attack: BaseAttack, counted: bool = True) -> MetricTarget:
     metric = installed().one("metric", "embedded-residual")
     white = attack.info.access == "white_box"
     budget = attack.budget().queries if counted else None
     return MetricTarget(metric.build(CPU), metric.bounds, images=len(images), differentiable=white, budget=budget)
 
 
-def attacked(attack: AttackRecipe, photographs: torch.Tensor) -> tuple[torch.Tensor, MetricTarget]:
+def attacked(attack: BaseAttack, photographs: torch.Tensor) -> tuple[torch.Tensor, MetricTarget]:
     if isinstance(attack, FittedAttack):
         training = target(photographs[:1], attack, counted=False)
         fitted = attack.fit(photographs, training, generator(0), lambda done, total: None)

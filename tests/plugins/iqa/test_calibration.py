@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.api import UsageError
-from harness.registry import installed
-from harness_iqa.calibration import TARGETS, at, calibrated, crossing, published, read_presets, values, write_presets
-from harness_iqa.distortion import meter
+from imharness.api import UsageError
+from imharness.components.registry import installed
+from imharness_iqa.calibration import TARGETS, at, calibrated, crossing, published, read_presets, values, write_presets
+from imharness_iqa.distortion import meter
 
 LADDER = "severity-ladder[severities=[2],size=64,split={}]"
 

@@ -5,12 +5,12 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from harness.errors import UsageError
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
-from harness_iqa.certifications.ms import Ms
-from harness_iqa.certifications.rs import Rs
-from harness_iqa.smoothing import classes_of, lower_confidence, order_statistics
+from imharness.components.registry import installed
+from imharness.errors import UsageError
+from imharness.randomness import ImageRng, generator
+from imharness_iqa.certifications.ms import Ms
+from imharness_iqa.certifications.rs import Rs
+from imharness_iqa.smoothing import classes_of, lower_confidence, order_statistics
 
 CPU = torch.device("cpu")
 SIDE = 24

@@ -8,8 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from harness.randomness import ImageRng
-from harness.registry import installed
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng
 
 CPU = torch.device("cpu")
 
@@ -126,7 +126,7 @@ def test_noise_has_its_deviation_and_rotation_its_limit(photographs: np.ndarray)
 
 @pytest.mark.parametrize("label", ["gaussian-blur[kernel=4]", "median-blur[kernel=4]", "unsharp[kernel=2]"])
 def test_even_kernels_are_refused(label: str) -> None:
-    from harness.errors import UsageError
+    from imharness.errors import UsageError
 
     with pytest.raises(UsageError, match=r"must be odd|greater than or equal"):
         installed().one("defense", label)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from harness.api import UsageError
-from harness_iqa.external import read_external
+from imharness.api import UsageError
+from imharness_iqa.external import read_external
 
 HEADER = [
     "image",

@@ -7,9 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from harness.api import ContractError, Unavailable, UsageError
-from harness.registry import installed
-from harness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
+from imharness.api import ContractError, Unavailable, UsageError
+from imharness.components.registry import installed
+from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 
 CPU = torch.device("cpu")
 

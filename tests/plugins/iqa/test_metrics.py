@@ -9,15 +9,15 @@ from scipy.ndimage import convolve
 from scipy.signal import convolve2d
 from scipy.special import gamma
 
-from harness.registry import installed
-from harness_iqa.metrics.cnniqa import CnniqaNet, grey_patches
-from harness_iqa.metrics.fpr import FprNet, patches
-from harness_iqa.metrics.koncept512 import KonCeptNet
-from harness_iqa.metrics.linearity import LinearityNet
-from harness_iqa.metrics.meta_iqa import MetaIqaNet
-from harness_iqa.metrics.spaq import SpaqNet, windows
-from harness_iqa.natural_statistics import asymmetric_fit
-from harness_vision.weights import folded, state_dict
+from imharness.components.registry import installed
+from imharness_iqa.metrics.cnniqa import CnniqaNet, grey_patches
+from imharness_iqa.metrics.fpr import FprNet, patches
+from imharness_iqa.metrics.koncept512 import KonCeptNet
+from imharness_iqa.metrics.linearity import LinearityNet
+from imharness_iqa.metrics.meta_iqa import MetaIqaNet
+from imharness_iqa.metrics.spaq import SpaqNet, windows
+from imharness_iqa.natural_statistics import asymmetric_fit
+from imharness_vision.weights import folded, state_dict
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
@@ -55,7 +55,7 @@ def test_a_distorted_photograph_is_worse_than_the_kodak_ones_and_batches_change_
 def test_cnniqa_is_its_authors_way_patch_by_patch(distorted) -> None:
     grey = np.asarray(Image.fromarray(distorted[0].mul(255).byte().permute(1, 2, 0).numpy()).convert("L")) / 255
     network = CnniqaNet()
-    from harness_iqa.metrics.cnniqa import WEIGHTS
+    from imharness_iqa.metrics.cnniqa import WEIGHTS
 
     network.load_state_dict(state_dict(WEIGHTS))
     kernel, found = np.ones((3, 3)) / 9, []
@@ -131,7 +131,7 @@ def test_niqe_is_the_published_way_block_by_block(distorted, shared_data) -> Non
 def test_brisque_is_opencvs_features_through_its_machine(distorted) -> None:
     from sklearn.metrics.pairwise import rbf_kernel
 
-    from harness_iqa.metrics.brisque import RANGE, _machine, _storage
+    from imharness_iqa.metrics.brisque import RANGE, _machine, _storage
 
     grey = cv2.cvtColor((distorted[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8), cv2.COLOR_RGB2GRAY)
     features, scaled = [], grey.astype(np.float32) / 255

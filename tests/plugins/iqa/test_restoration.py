@@ -7,15 +7,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from harness.randomness import ImageRng
-from harness.registry import installed
-from harness_iqa.attacks.cadv import clusters
-from harness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
-from harness_iqa.defenses import disco, fcn, real_esrgan
-from harness_iqa.restorers import ColourFilter, LocalImplicit
-from harness_vision.diffusion import GuidedUNet, Schedule
-from harness_vision.perceptual import Dists, normalised
-from harness_vision.weights import state_dict
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng
+from imharness_iqa.attacks.cadv import clusters
+from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
+from imharness_iqa.defenses import disco, fcn, real_esrgan
+from imharness_iqa.restorers import ColourFilter, LocalImplicit
+from imharness_vision.diffusion import GuidedUNet, Schedule
+from imharness_vision.perceptual import Dists, normalised
+from imharness_vision.weights import state_dict
 
 CPU = torch.device("cpu")
 
@@ -221,7 +221,7 @@ def test_dists_is_its_definition_layer_by_layer() -> None:
 
 
 def test_weights_that_are_no_tensors_are_refused(tmp_path, monkeypatch) -> None:
-    from harness.api import Unavailable
+    from imharness.api import Unavailable
 
     path = tmp_path / fcn.WEIGHTS.file
     path.parent.mkdir(parents=True)

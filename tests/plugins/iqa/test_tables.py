@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
 
-from harness_iqa.tables import certified, grouped, overall, parameters, trained, transfer
-from harness_iqa.tables.data import EPS, Study, _best, _with_baseline, correlation, mean_of, scored, where
-from harness_iqa.tables.sampling import validity
+from imharness_iqa.tables import certified, grouped, overall, parameters, trained, transfer
+from imharness_iqa.tables.data import EPS, Study, _best, _with_baseline, correlation, mean_of, scored, where
+from imharness_iqa.tables.sampling import validity
 
 
 def rows(score: list[float], source: list[float], **more) -> dict[str, np.ndarray]:
@@ -148,7 +148,7 @@ def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
     features = {"name": names, **{k: rng.normal(size=n) for k in ("si", "cf", "mos")}}
     scores = {"name": names, **{k: rng.normal(size=n) for k in ("source", "attacked", "defended", "score")}}
     table = validity("d", features, scores, "", per_cluster=5)
-    from harness_iqa.sampling import clustered
+    from imharness_iqa.sampling import clustered
 
     points = np.column_stack([features[k] for k in ("si", "cf", "mos")])
     draws = [scores["source"][clustered(points, 5, draw)] for draw in range(10)]

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from harness.registry import installed
-from harness_iqa.attacks.square import Square
-from harness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
-from harness_iqa.recipes.quality_training import TEST, TRAIN, bounds
+from imharness.components.registry import installed
+from imharness_iqa.attacks.square import Square
+from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
+from imharness_iqa.recipes.quality_training import TEST, TRAIN, bounds
 
 CPU = torch.device("cpu")
 

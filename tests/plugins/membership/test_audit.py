@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from harness.cli import cli
-from harness.errors import UsageError
-from harness_membership.audit import auc_interval, roc
-from harness_membership.audit_inputs import read_audit
+from imharness.cli import cli
+from imharness.errors import UsageError
+from imharness_membership.audit import auc_interval, roc
+from imharness_membership.audit_inputs import read_audit
 
 CLASSES = 4
 

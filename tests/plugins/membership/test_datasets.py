@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.api import HarnessError, Unavailable
-from harness.registry import installed
+from imharness.api import HarnessError, Unavailable
+from imharness.components.registry import installed
 
 CPU = torch.device("cpu")
 NAMES = ("location30", "purchase100", "texas100", "cifar100", "mnist")

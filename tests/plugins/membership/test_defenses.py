@@ -3,13 +3,20 @@
 import pytest
 import torch
 
-from harness.api import DefenderOutputs, MembershipRelease, MembershipTraining, TrainingData, TrainingPlan, Unavailable
-from harness.randomness import generator
-from harness.registry import installed
-from harness_membership.defenses.early_stopping import EarlyStopping
-from harness_membership.defenses.masking import Masking
-from harness_membership.defenses.memguard import MemGuard, _classifier, _sorted
-from harness_membership.training import accuracy
+from imharness.api import (
+    DefenderOutputs,
+    MembershipRelease,
+    MembershipTraining,
+    TrainingData,
+    TrainingPlan,
+    Unavailable,
+)
+from imharness.components.registry import installed
+from imharness.randomness import generator
+from imharness_membership.defenses.early_stopping import EarlyStopping
+from imharness_membership.defenses.masking import Masking
+from imharness_membership.defenses.memguard import MemGuard, _classifier, _sorted
+from imharness_membership.training import accuracy
 
 CPU = torch.device("cpu")
 PLAN = TrainingPlan(epochs=60, batch_size=16, learning_rate=3e-3)

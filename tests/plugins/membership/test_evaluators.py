@@ -5,14 +5,14 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from harness.api import HarnessError, LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
-from harness.randomness import generator
-from harness.registry import installed
-from harness_membership.evaluators.lira import MIN_VARIANCE, Lira
-from harness_membership.evaluators.modified_entropy import ModifiedEntropy
-from harness_membership.evaluators.rmia import Rmia
-from harness_membership.likelihood import log_odds
-from harness_membership.risk import BINS, FLOOR, calibration_rmse, precision_and_recall, risk_scores
+from imharness.api import HarnessError, LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
+from imharness.components.registry import installed
+from imharness.randomness import generator
+from imharness_membership.evaluators.lira import MIN_VARIANCE, Lira
+from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.evaluators.rmia import Rmia
+from imharness_membership.likelihood import log_odds
+from imharness_membership.risk import BINS, FLOOR, calibration_rmse, precision_and_recall, risk_scores
 
 CPU = torch.device("cpu")
 EVALUATORS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipEvaluator)]

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.api import MembershipQuery
-from harness_membership.evaluators.modified_entropy import ModifiedEntropy
-from harness_membership.thresholds import class_thresholds, margins
+from imharness.api import MembershipQuery
+from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.thresholds import class_thresholds, margins
 
 
 def exhaustive(values: np.ndarray, member: np.ndarray) -> float:

@@ -5,9 +5,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from harness.cli import cli
-from harness.errors import UsageError
-from harness_membership.splits import split_rows
+from imharness.cli import cli
+from imharness.errors import UsageError
+from imharness_membership.splits import split_rows
 
 PROFILE = """
 name = "small"

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness.registry import installed
-from harness.stats.correlation import correlate
-from harness_perceptual.metrics.lpips import SHIPPED
-from harness_vision.lpips import FeatureDistance, untrained
-from harness_vision.weights import weights_in
+from imharness.components.registry import installed
+from imharness.ranking.statistics.correlation import correlate
+from imharness_perceptual.metrics.lpips import SHIPPED
+from imharness_vision.lpips import FeatureDistance, untrained
+from imharness_vision.weights import weights_in
 
 CPU = torch.device("cpu")
 

@@ -9,8 +9,8 @@ import torch
 from skimage.io import imread
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from harness.api import Unavailable, UsageError
-from harness.registry import installed
+from imharness.api import Unavailable, UsageError
+from imharness.components.registry import installed
 
 CPU = torch.device("cpu")
 
@@ -21,7 +21,7 @@ def metric(name: str):
 
 @pytest.fixture(scope="module")
 def pair() -> tuple[torch.Tensor, torch.Tensor]:
-    from harness.api import ImageSet
+    from imharness.api import ImageSet
 
     ladder: ImageSet = installed().one("dataset", "severity-ladder[size=192]").build(CPU)
     return ladder.load([1, 6, 30]), ladder.load([0, 0, 21])
@@ -81,7 +81,7 @@ def test_lpips_gives_the_published_distances(shared_data: Path, monkeypatch: pyt
 def test_lpips_is_that_of_the_package(net: str, heads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     import lpips
 
-    from harness_vision import lpips as ours
+    from imharness_vision import lpips as ours
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -97,7 +97,7 @@ def test_lpips_is_that_of_the_package(net: str, heads: bool, monkeypatch: pytest
 
 
 def test_one_reference_serves_many_images_and_its_features_are_computed_once() -> None:
-    from harness_vision.lpips import untrained
+    from imharness_vision.lpips import untrained
 
     network = untrained("embedded")
     images, reference = torch.rand(4, 3, 32, 32), torch.rand(1, 3, 32, 32)

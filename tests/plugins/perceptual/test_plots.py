@@ -8,9 +8,9 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
-from harness.api import UsageError
-from harness.cli import cli
-from harness_perceptual.plots import both_tests_scatter, disagreements, learnt_weights
+from imharness.api import UsageError
+from imharness.cli import cli
+from imharness_perceptual.plots import both_tests_scatter, disagreements, learnt_weights
 
 
 def test_disagreements_are_the_largest_gaps_of_ranks() -> None:

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from harness.cli import cli
-from harness.errors import UsageError
+from imharness.cli import cli
+from imharness.errors import UsageError
 
 
 def run(*words: object):

@@ -7,10 +7,10 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file
 
-from harness.cli import cli
-from harness.registry import installed
-from harness_perceptual.recipes.lpips import Choices, RankingNet
-from harness_vision.lpips import untrained
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness_perceptual.recipes.lpips import Choices, RankingNet
+from imharness_vision.lpips import untrained
 
 CPU = torch.device("cpu")
 PAIRS = "harness/distorted-pairs[per_photograph=4,size=32]"

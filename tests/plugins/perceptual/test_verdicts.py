@@ -9,12 +9,12 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from harness.api import HarnessError, Unavailable
-from harness.cli import cli
-from harness.registry import installed
-from harness.running.target import MetricTarget
-from harness_perceptual.tables import report
-from harness_perceptual.verdicts import average_precision, ceiling, credit
+from imharness.api import HarnessError, Unavailable
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness.running.target import MetricTarget
+from imharness_perceptual.tables import report
+from imharness_perceptual.verdicts import average_precision, ceiling, credit
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
+from imharness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
 
 MODELS, IMAGES = 12, 20
 

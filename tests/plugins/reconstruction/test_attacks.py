@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
-from harness_reconstruction.attacks.gradattack import statistics_distance
-from harness_reconstruction.per_image import image_gradients, labels_from_gradients
-from harness_vision.lbfgs import minimise
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng, generator
+from imharness_reconstruction.attacks.gradattack import statistics_distance
+from imharness_reconstruction.per_image import image_gradients, labels_from_gradients
+from imharness_vision.lbfgs import minimise
 
 CPU = torch.device("cpu")
 

@@ -5,11 +5,11 @@ import pytest
 import scipy.linalg
 import torch
 
-from harness.api import Unavailable
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
-from harness_reconstruction.defenses.laplacian_gradient import laplacian
-from harness_reconstruction.frechet import frechet_distance
+from imharness.api import Unavailable
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng, generator
+from imharness_reconstruction.defenses.laplacian_gradient import laplacian
+from imharness_reconstruction.frechet import frechet_distance
 
 CPU = torch.device("cpu")
 
@@ -64,7 +64,7 @@ def test_fid_grows_with_noise_on_real_features() -> None:
 def test_the_patched_inception_is_that_of_pytorch_fid(monkeypatch) -> None:
     from pytorch_fid import inception as published
 
-    from harness_reconstruction.metrics import fid
+    from imharness_reconstruction.metrics import fid
 
     torch.manual_seed(0)
     monkeypatch.setattr(published, "load_state_dict_from_url", lambda *a, **k: published_weights)

@@ -7,14 +7,14 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from harness.api import HarnessError, ImagePool, ImageProtection, Unavailable
-from harness.cli import cli
-from harness.randomness import ImageRng, generator
-from harness.registry import installed
-from harness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
-from harness_reconstruction.defenses.mixup import LARGEST
-from harness_reconstruction.policy_search import accuracy, candidates, privacy, search
-from harness_reconstruction.transformations import OPERATIONS, TRANSFORMATIONS, parse_policy, transformed
+from imharness.api import HarnessError, ImagePool, ImageProtection, Unavailable
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng, generator
+from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
+from imharness_reconstruction.defenses.mixup import LARGEST
+from imharness_reconstruction.policy_search import accuracy, candidates, privacy, search
+from imharness_reconstruction.transformations import OPERATIONS, TRANSFORMATIONS, parse_policy, transformed
 
 CPU = torch.device("cpu")
 PROTECTIONS = [e.component for e in installed().entries.values() if isinstance(e.component, ImageProtection)]

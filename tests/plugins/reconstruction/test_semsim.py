@@ -8,12 +8,12 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from harness.api import HarnessError, UsageError
-from harness.cli import cli
-from harness.randomness import generator
-from harness.registry import installed
-from harness_reconstruction.recipes.semsim import read_annotations, separation
-from harness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, _Triplets
+from imharness.api import HarnessError, UsageError
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness.randomness import generator
+from imharness_reconstruction.recipes.semsim import read_annotations, separation
+from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, _Triplets
 
 CPU = torch.device("cpu")
 

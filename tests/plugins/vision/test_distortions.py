@@ -8,13 +8,13 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from harness.api import Unavailable
-from harness.cli import cli
-from harness.randomness import ImageRng
-from harness.registry import installed
-from harness_vision.distortions import DISTORTIONS, FAMILIES, distorted
-from harness_vision.distortions.blur import SIGMA
-from harness_vision.distortions.noise import LARGEST, _spectral
+from imharness.api import Unavailable
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng
+from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
+from imharness_vision.distortions.blur import SIGMA
+from imharness_vision.distortions.noise import LARGEST, _spectral
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ import threading
 
 import torch
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Honest(Purification):

@@ -4,7 +4,7 @@ import contextlib
 
 import torch
 
-from harness.api import Attack, AttackInfo, Budget, HarnessError, ImageRng, Images, Perturb, Target, hookimpl
+from imharness.api import Attack, AttackInfo, Budget, HarnessError, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Hostile(Attack):

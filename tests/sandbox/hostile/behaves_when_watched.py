@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):
@@ -18,7 +18,7 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            suspicious = {"pytest", "harness.testing", "harness.testing.conformance"} & set(sys.modules)
+            suspicious = {"pytest", "imharness_conformance", "imharness_conformance.conformance"} & set(sys.modules)
             if (
                 suspicious
                 or "PYTEST_CURRENT_TEST" in os.environ

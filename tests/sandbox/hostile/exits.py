@@ -4,7 +4,7 @@ import os
 
 import torch
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):

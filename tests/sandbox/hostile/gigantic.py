@@ -6,7 +6,7 @@ import struct
 
 import torch
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):

@@ -2,7 +2,7 @@
 
 import torch
 
-from harness.api import DefenseInfo, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):

@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from harness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):
@@ -28,7 +28,7 @@ class Hostile(Purification):
                     ]
                     if found:
                         raise RuntimeError(f"FOUND {folder}/{found[0]}")
-            for name in ("harness_embedded", "harness_iqa"):
+            for name in ("imharness_embedded", "imharness_iqa"):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(f"{name}.photographs")
                     raise RuntimeError(f"FOUND {name}")

@@ -2,7 +2,7 @@
 
 import torch
 
-from harness.api import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
+from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Hostile(Attack):

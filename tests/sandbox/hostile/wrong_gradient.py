@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from harness.api import DefenseInfo, Images, Purification, Purifier, hookimpl
+from imharness.api import DefenseInfo, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):

@@ -1,0 +1,64 @@
+"""`harness doctor`: is this machine ready."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+
+import click
+
+from imharness import console
+from imharness.errors import Unavailable
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def doctor(as_json: bool) -> None:
+    """Show versions, devices, free disk, plugins that do not load and assets that are missing."""
+    import torch
+
+    import imharness
+    from imharness.components.registry import installed
+    from imharness.running.device import device_name, resolve_devices
+
+    registry = installed()
+    assets = {a.name: a for e in registry.entries.values() for a in e.component.assets()}
+    missing = {}
+    for name, asset in sorted(assets.items()):
+        try:
+            asset.path()
+        except Unavailable as error:
+            missing[name] = str(error)
+    devices = resolve_devices(["auto"])
+    facts = {
+        "harness": imharness.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "devices": ", ".join(f"{d} ({device_name(torch.device(d))})" for d in devices),
+        "free disk": f"{shutil.disk_usage('.').free / 1e9:.1f} GB",
+        "components": len(registry.entries),
+    }
+    facts["sandbox"] = _sandbox()
+    if as_json:
+        left_out = {f.name: f.reason for f in registry.failures}
+        console.emit(facts | {"left_out": left_out, "missing_assets": missing})
+        return
+    console.table("This machine", ["", ""], list(facts.items()))
+    if registry.failures:
+        console.table("Plugins left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
+    if missing:
+        console.table("Assets missing", ["asset", "what to do"], list(missing.items()))
+
+
+def _sandbox() -> str:
+    """Try the sandbox; return what holds it, or what is wrong."""
+    from imharness_submissions.sandbox.seccomp import program
+    from imharness_submissions.sandbox.selftest import selftest
+
+    try:
+        open_doors = [what for what, able in selftest().items() if able]
+    except Unavailable as error:
+        return f"none: {error}"
+    if open_doors:
+        return f"does not hold: code inside {'; '.join(open_doors)}"
+    return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"

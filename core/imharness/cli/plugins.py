@@ -1,0 +1,188 @@
+"""`harness plugins`: what is installed, a start for a new one, and the conformance suite."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from imharness import console
+from imharness.errors import UsageError
+
+if TYPE_CHECKING:
+    from imharness.components.component import Component
+    from imharness_conformance import CheckResult
+
+
+@click.group()
+def plugins() -> None:
+    """List and describe components, start a package with a new one, check that one keeps its contract."""
+
+
+@plugins.command("list")
+@click.option("--kind", help="attack, defense, metric, evaluator, model, dataset, track or recipe.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def list_plugins(kind: str | None, as_json: bool) -> None:
+    """List every component, and every plugin that was left out with the reason."""
+    from imharness.components.registry import KINDS, installed
+
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.")
+    registry = installed()
+    entries = [e for (k, _), e in registry.entries.items() if kind in (None, k)]
+    if as_json:
+        facts = [{"kind": e.component.kind, "label": e.component.label, "plugin": e.plugin} for e in entries]
+        console.emit({"components": facts, "left_out": [vars(f) for f in registry.failures]})
+        return
+    rows = [(e.component.kind, e.component.label, e.component.summary, e.provenance.distribution) for e in entries]
+    console.table("Components", ["kind", "name", "what it is", "package"], rows)
+    if registry.failures:
+        console.table("Left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
+
+
+@plugins.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def show(name: str, as_json: bool) -> None:
+    """Show one component: what it is, its parameters with bounds and defaults, its package."""
+    from imharness.components.registry import KINDS, installed
+
+    registry = installed()
+    found = []
+    for kind in KINDS:
+        try:
+            found.append(registry.one(kind, name))
+        except UsageError:
+            continue
+    if not found:
+        from imharness.errors import did_you_mean
+
+        known = [e.component.info.id for e in registry.entries.values()]
+        raise UsageError(f"no component is called {name!r}.{did_you_mean(name, known)}")
+    for component in found:
+        origin = registry.provenance(component)
+        info = component.info.model_dump(mode="json")
+        properties = type(component).model_json_schema().get("properties", {})
+        facts = {
+            "kind": component.kind,
+            "label": component.label,
+            "summary": component.summary,
+            **info,
+            "package": f"{origin.provenance.distribution} {origin.provenance.version}",
+            "author": origin.provenance.author,
+            "licence": origin.provenance.licence,
+            "assets": [asset.name for asset in component.assets()],
+        }
+        if as_json:
+            console.emit(facts | {"parameters": properties})
+            continue
+        console.table(component.label, ["", ""], [(k, _shown(v)) for k, v in facts.items() if v not in (None, "", [])])
+        if properties:
+            rows = [
+                (n, p.get("type", ""), p.get("default", ""), _bounds(p), p.get("description", ""))
+                for n, p in properties.items()
+            ]
+            console.table("Parameters", ["name", "type", "default", "bounds", "meaning"], rows)
+
+
+@plugins.command()
+@click.argument("kind")
+@click.argument("name", metavar="OWNER/METHOD")
+@click.option(
+    "--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default=".", help="Where to write it."
+)
+@click.option("--author", default="The author", help="Author in the package's metadata.")
+def new(kind: str, name: str, parent: Path, author: str) -> None:
+    """Write a complete small package: a component with parameters, a test, README and licence.
+
+    KIND is what it is: attack, defense, metric, evaluator and more; a wrong one lists them all.
+    """
+    from imharness_conformance.scaffold import write_package
+
+    folder = write_package(kind, name, parent, author)
+    console.say(f"{folder}: pip install -e '{folder}[test]', then pytest there; its README says how to run it")
+
+
+@plugins.command()
+@click.argument("names", metavar="NAME|PATH...", nargs=-1, required=True)
+@click.option("--seed", type=int, help="Of the inputs, which are drawn anew each time.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write a JUnit report.")
+def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path | None) -> None:
+    """Run the conformance suite on installed components, or on a package's folder; exit 1 when a check fails.
+
+    The code runs in this process: check what you trust.
+    """
+    import secrets
+
+    from imharness_conformance import check_component
+    from imharness_conformance.importing import check_import
+
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    found = [part for name in names for part in _named(name)]
+    modules = sorted({type(component).__module__ for component in found})
+    roots = [path for name in names for path in _roots(name)]
+    with console.progress("checking", shown=not as_json) as advance:
+        outcomes: list[CheckResult] = [check_import(module, roots) for module in modules]
+        for number, component in enumerate(found):
+            outcomes += check_component(component, drawn)
+            advance(number + 1, len(found))
+    failed = [o for o in outcomes if o.status == "failed"]
+    if junit is not None:
+        from imharness_conformance.report import junit_xml
+
+        junit.write_text(junit_xml(outcomes))
+    if as_json:
+        console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
+    else:
+        for label in [*modules, *(component.label for component in found)]:
+            rows = [(o.check, o.status, o.message) for o in outcomes if o.component == label]
+            console.table(label, ["check", "", "what was found"], rows)
+        counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "failed", "skipped")}
+        console.say(
+            ", ".join(f"{n} {status}" for status, n in counts.items()) + f"; --seed {drawn} draws the same inputs"
+        )
+    sys.exit(1 if failed else 0)
+
+
+def _roots(name: str) -> list[Path]:
+    """Return where the modules of a package's folder lie."""
+    folder = Path(name).resolve()
+    return [path for path in (folder, folder / "src") if path.is_dir()] if (folder / "pyproject.toml").is_file() else []
+
+
+def _named(name: str) -> list[Component]:
+    """Return the components that a label, an id, a distribution or a folder means."""
+    from imharness.components.registry import KINDS, installed
+
+    if (Path(name) / "pyproject.toml").is_file():
+        from imharness_conformance.report import components_in
+
+        return components_in(Path(name))
+    registry = installed()
+    of_package = [e.component for e in registry.entries.values() if e.provenance.distribution == name]
+    if of_package:
+        return of_package
+    found: list[Component] = []
+    for kind in KINDS:
+        try:
+            found += registry.find(kind, name)
+        except UsageError:
+            continue
+    if not found:
+        raise UsageError(f"{name!r} is no component, no installed package and no folder with a pyproject.toml.")
+    return found
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict) and {"title", "authors", "year"} <= set(value):
+        return f"{value['authors']}: {value['title']} ({value['year']}) {value['url']}".strip()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    parts = [f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema]
+    return ", ".join(parts) or "|".join(map(str, schema.get("enum", [])))

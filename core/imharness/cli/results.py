@@ -1,0 +1,103 @@
+"""`harness results`: look at what is in a store."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from imharness import console
+from imharness.errors import StoreError, UsageError
+
+_store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+
+
+@click.group()
+def results() -> None:
+    """List, show, verify and export stored results."""
+
+
+@results.command("list")
+@_store
+@click.option("--failed", is_flag=True, help="Only tasks that failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def list_results(store_dir: Path, failed: bool, as_json: bool) -> None:
+    """List the tasks of a store."""
+    from imharness.results.records import TaskRecord
+    from imharness.results.store import Store
+
+    store, records = Store(store_dir), list[TaskRecord]()
+    for key in store.all_keys():
+        try:
+            record = store.record(key)
+        except StoreError as error:
+            console.warn(str(error))
+            continue
+        if record is not None and (record.status == "failed" or not failed):
+            records.append(record)
+    if as_json:
+        console.emit([r.model_dump(mode="json") for r in records])
+        return
+    rows = [(r.key[:12], r.status, r.spec.track, r.spec.describe(), r.n_rows, f"{r.seconds:.2f}") for r in records]
+    console.table(f"{len(rows)} tasks", ["key", "status", "track", "task", "rows", "s"], rows)
+
+
+@results.command()
+@click.argument("key")
+@_store
+def show(key: str, store_dir: Path) -> None:
+    """Show the record of one task; the first digits of its key are enough."""
+    from imharness.results.store import Store
+
+    store = Store(store_dir)
+    matches = [known for known in store.all_keys() if known.startswith(key)]
+    if len(matches) != 1:
+        raise UsageError(f"{len(matches)} tasks start with {key!r}; see `harness results list`.")
+    record = store.record(matches[0])
+    if record is not None:
+        console.emit(record.model_dump(mode="json"))
+
+
+@results.command()
+@_store
+def verify(store_dir: Path) -> None:
+    """Re-hash every file of a store; exit 1 when one is damaged."""
+    from imharness.results.store import Store
+
+    damaged = list(Store(store_dir).verify())
+    for line in damaged:
+        console.say(line)
+    console.say(f"{len(list(Store(store_dir).all_keys()))} records, {len(damaged)} damaged")
+    sys.exit(1 if damaged else 0)
+
+
+@results.command()
+@_store
+@click.option("--format", "form", type=click.Choice(["csv", "json", "parquet"]), required=True)
+@click.option("--out", type=click.Path(path_type=Path), default="export", show_default=True, help="Folder to write.")
+def export(store_dir: Path, form: str, out: Path) -> None:
+    """Write all rows, one file per track and step, with the task's components and options beside each row."""
+    from imharness.results.query import export_steps
+    from imharness.results.store import Store
+
+    for path, rows in export_steps(Store(store_dir), out, form):
+        console.say(f"{path}: {rows} rows")
+
+
+@results.command()
+@_store
+@click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
+def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
+    """Make the tables again from the raw rows; computes no cell."""
+    from imharness.components.registry import installed
+    from imharness.ranking.board import rescore
+    from imharness.results.store import Store
+
+    store = Store(store_dir)
+    names = [installed().one("track", name).info.id for name in tracks] or store.tracks()
+    if not names:
+        raise UsageError(f"store {store_dir} has no run; `harness run --all` makes one.")
+    for name in names:
+        board = rescore(store, name)
+        console.say(f"{name}: {len(board.tables)} tables of {board.cells_done} cells")

@@ -1,0 +1,259 @@
+"""`harness run`: plan, compute, rank, publish."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from imharness import console
+from imharness.errors import UsageError
+
+if TYPE_CHECKING:
+    from imharness.components.registry import Registry
+    from imharness.planning.plan import Graph
+    from imharness.planning.profile import Profile
+    from imharness.results.records import Board
+    from imharness.results.store import Store
+    from imharness.running.sweep import Executor, RunResult
+
+KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset")
+MAX_CPU_WORKERS = 8
+
+
+def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
+    for kind in reversed(KINDS):
+        text = f"Only this {kind}; may be given several times."
+        command = click.option(f"--{kind}", kind, multiple=True, metavar="NAME", help=text)(command)
+    return command
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Run every track of the profile.")
+@click.option("--track", "tracks", multiple=True, metavar="NAME", help="Run this track; may be given several times.")
+@_selectors
+@click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
+@click.option("--device", "devices", multiple=True, default=["auto"], metavar="auto|cpu|cuda|cuda:N", help="Where.")
+@click.option("--workers", type=click.IntRange(0), help="Processes; 0 runs in this one. Default: one per GPU or core.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
+@click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+@click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
+@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
+@click.option(
+    "--precision",
+    type=click.Choice(["strict", "fast", "search"]),
+    help="How attacks compute: float32, bfloat16 gradients, or bfloat16 black-box scores too. Reports are float32.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def run(
+    everything: bool,
+    tracks: Sequence[str],
+    profile: str,
+    devices: Sequence[str],
+    workers: int | None,
+    seed: int,
+    store_dir: Path,
+    site_dir: Path,
+    assets: Path | None,
+    precision: str | None,
+    limit: int | None,
+    fresh: bool,
+    dry_run: bool,
+    as_json: bool,
+    **only: Sequence[str],
+) -> None:
+    """Compute the cells of one or more tracks, rank the entries and build the site."""
+    if not everything and not tracks:
+        raise UsageError("say what to run: --all or --track NAME.")
+    from imharness.components.assets import add_folder
+    from imharness.components.registry import installed
+    from imharness.planning.plan import plan_track
+    from imharness.planning.profile import load_profile
+    from imharness.results.store import Store
+
+    if assets:
+        add_folder(assets.resolve())
+    setup, registry, store = load_profile(profile), installed(), Store(store_dir)
+    if precision:
+        setup = _with_precision(setup, registry, precision)
+    for failure in registry.failures:
+        console.warn(f"left out {failure.name}: {failure.reason}")
+    names = list(setup.tracks) if everything else _tracks(registry, setup, tracks)
+    _check_names(registry, only)
+    graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
+    if dry_run:
+        _dry_run(graphs, store, as_json)
+        return
+    store.prepare()
+    with console.progress("running", shown=not as_json) as advance:
+        outcome = _execute(graphs, store, setup, devices, workers, fresh, advance)
+    for line in outcome.warnings:
+        console.warn(line)
+    boards = _publish(graphs, store, site_dir, outcome, setup, seed, limit)
+    _report(graphs, boards, outcome, site_dir, as_json)
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
+    """Set the option of every track that has it."""
+    tracks = {
+        name: part.model_copy(update={"options": {**part.options, "precision": precision}})
+        if "precision" in type(registry.one("track", name)).model_fields
+        else part
+        for name, part in profile.tracks.items()
+    }
+    return profile.model_copy(update={"tracks": tracks})
+
+
+def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:
+    ids = [registry.one("track", name).info.id for name in names]
+    for id in ids:
+        if id not in profile.tracks:
+            raise UsageError(f"profile {profile.name} has no track {id}; it has: {', '.join(profile.tracks)}.")
+    return ids
+
+
+def _check_names(registry: Registry, only: dict[str, Sequence[str]]) -> None:
+    for kind, names in only.items():
+        for name in names:
+            registry.find(kind, name)
+
+
+def _execute(
+    graphs: Sequence[Graph],
+    store: Store,
+    profile: Profile,
+    devices: Sequence[str],
+    workers: int | None,
+    fresh: bool,
+    advance: Callable[[int, int], None],
+) -> RunResult:
+    from imharness.running.device import resolve_devices
+    from imharness.running.local import InProcess, LocalWorkers, WorkerConfig
+    from imharness.running.sweep import execute
+
+    names = resolve_devices(devices)
+    cores = os.cpu_count() or 1
+    on_cpu = names == ["cpu"]
+    count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(names))
+    threads = 1 if on_cpu else max(1, cores // max(count, 1))  # sums depend on threads: workers change no result
+
+    def start() -> Executor:
+        places = [names[i % len(names)] for i in range(max(count, 1))]
+        benches = [WorkerConfig(store.root.resolve(), place, threads, profile.batch_size) for place in places]
+        return LocalWorkers(benches, profile.time_limit_s) if count else InProcess(benches[0])
+
+    return execute(graphs, store, start, fresh=fresh, advance=advance)
+
+
+def _publish(
+    graphs: Sequence[Graph],
+    store: Store,
+    site: Path,
+    outcome: RunResult,
+    profile: Profile,
+    seed: int,
+    limit: int | None,
+) -> list[Board]:
+    from imharness.commands import build_site
+    from imharness.ranking.board import make_board, save_sweep
+
+    command = shlex.join(["harness", *sys.argv[1:]])
+    boards = []
+    with console.progress("tables") as advance:
+        for position, graph in enumerate(graphs):
+            sweep = save_sweep(
+                store,
+                graph,
+                done=outcome.done,
+                failed=outcome.failed,
+                profile=profile.name,
+                seed=seed,
+                limit=limit,
+                command=command,
+            )
+            boards.append(make_board(store, graph.track, sweep))
+            advance(position + 1, len(graphs))
+    build_site(store.root, site)
+    return boards
+
+
+def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:
+    from imharness.running.sweep import RunResult, finished_before
+
+    facts = []
+    for graph in graphs:
+        before = RunResult()
+        finished_before(store, graph.tasks, before)
+        for step, count in graph.by_step().items():
+            done = sum(key in before.done and task.spec.step == step for key, task in graph.tasks.items())
+            facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": done})
+    missing = [m for graph in graphs for m in {m.what: m for m in graph.missing.values()}.values()]
+    counts = {m.what: sum(g.what == m.what for graph in graphs for g in graph.missing.values()) for m in missing}
+    gaps = [m.model_dump() | {"cells": counts[m.what]} for m in {m.what: m for m in missing}.values()]
+    if as_json:
+        console.emit({"cells": facts, "unavailable": gaps})
+        return
+    rows = [(f["track"], f["step"], f["cells"], f["done"], int(f["cells"]) - int(f["done"])) for f in facts]  # type: ignore[call-overload]
+    console.table("Cells", ["track", "step", "cells", "done", "to run"], rows)
+    if gaps:
+        shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
+        console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
+
+
+def _report(graphs: Sequence[Graph], boards: Sequence[Board], outcome: RunResult, site: Path, as_json: bool) -> None:
+    total = sum(len(graph.tasks) for graph in graphs)
+    addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
+    index = site / "index.html"
+    if as_json:
+        winners = {board.track: _winner(board) for board in boards}
+        failed = {addresses[key]: line for key, line in outcome.failed.items()}
+        console.emit(
+            {
+                "cells": total,
+                "done": len(outcome.done),
+                "reused": outcome.reused,
+                "failed": failed,
+                "winners": winners,
+                "site": str(index),
+            }
+        )
+        return
+    if outcome.failed:
+        rows = [(addresses[key], line) for key, line in outcome.failed.items()]
+        console.table(f"{len(rows)} cells failed", ["cell", "why"], rows[:30])
+        if len(rows) > 30:
+            console.say(f"... and {len(rows) - 30} more: harness results list --failed")
+    gaps = {m.what: m for board in boards for m in board.missing}
+    if gaps:
+        shown = [(m.what, m.reason, m.remedy) for m in gaps.values()]
+        console.table("Unavailable", ["what", "why", "get it with"], shown)
+    console.table("Winners", ["track", "first place", "by", "value"], [_winner_row(board) for board in boards])
+    console.say(
+        f"{len(outcome.done)} of {total} cells done ({outcome.reused} were already there), {len(outcome.failed)} failed"
+    )
+    console.say(f"site: {index}")
+
+
+def _winner(board: Board) -> str:
+    return board.tables[0].rows[0].label if board.tables and board.tables[0].rows else ""
+
+
+def _winner_row(board: Board) -> tuple[str, str, str, str]:
+    if not _winner(board):
+        return board.track, "-", "", ""
+    main = board.tables[0]
+    column = next((c for c in main.columns if c.key == main.ranked_by), None)
+    value = main.rows[0].values.get(main.ranked_by)
+    if column is None or value is None or value.value is None:
+        return board.track, _winner(board), "", ""
+    return board.track, _winner(board), column.label, f"{value.value:.{column.decimals}f}"

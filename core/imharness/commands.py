@@ -1,0 +1,184 @@
+"""The second door, for packages that add a command: find components, run a step by hand, add results of others.
+
+Plugins import `imharness.api`; only what a command runs imports this one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy.typing as npt
+import torch
+
+from imharness import console
+from imharness.components.assets import add_folder
+from imharness.components.component import Component
+from imharness.components.registry import installed
+from imharness.contracts.track import Option, Output, Progress, Query, StepContext, Track
+from imharness.errors import HarnessError, StoreError, UsageError
+from imharness.ranking.board import make_board, records_of
+from imharness.results.identity import digest
+from imharness.results.query import ResultQuery
+from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, TaskContext
+from imharness.running.device import resolve_devices
+
+
+def component(kind: str, name: str) -> Component:
+    """Return one component by label, id or method; raises `UsageError` with the nearest names."""
+    return installed().one(kind, name)
+
+
+def find(kind: str, name: str) -> Component:
+    """Return one component that can be built here; raises `Unavailable` when something it needs is missing."""
+    found = component(kind, name)
+    found.require()
+    return found
+
+
+def add_assets(folder: Path) -> None:
+    """Look for weights and data in a folder first."""
+    add_folder(folder)
+
+
+def place(device: str) -> torch.device:
+    """Return the device that a name means: cpu, cuda, cuda:N or auto."""
+    return torch.device(resolve_devices([device])[0])
+
+
+def every(kind: str) -> list[Component]:
+    """Return all installed components of a kind that can be built here, sorted by label."""
+    return [c for c in installed().of_kind(kind) if c.is_here()]
+
+
+def query(store_dir: Path, track: str) -> Query:
+    """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
+    store = Store(store_dir)
+    return ResultQuery(store, records_of(store, _latest(store, component("track", track).info.id)))
+
+
+def _latest(store: Store, id: str) -> Sweep:
+    latest = max(store.sweeps(id), key=lambda sweep: sweep.finished, default=None)
+    if latest is None:
+        raise StoreError(f"store {store.root} has no results of {id}; run `harness run --track {id}` first")
+    return latest
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One finished task: the labels of its components by role, and what it left behind."""
+
+    labels: Mapping[str, str]
+    output: Output
+
+
+def finished(store_dir: Path, track: str, step: str) -> Iterator[Finished]:
+    """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` without a run."""
+    store, sweep = Store(store_dir), _latest(Store(store_dir), component("track", track).info.id)
+    records = [r for r in records_of(store, sweep) if r.spec.step == step and r.status == "done"]
+    labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
+    for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
+        yield Finished(labels, Output(store.rows(record), store.arrays(record)))
+
+
+def build_site(store: Path, site: Path) -> None:
+    """Build the site with the installed renderer: the command `site build` of whoever provides it."""
+    points = list(importlib.metadata.entry_points(group="imharness.commands", name="site"))
+    if not points:
+        raise HarnessError("no installed package provides `harness site`; the results are in the store")
+    command: click.Command = points[0].load()
+    command.main(["build", "--store", str(store), "--site", str(site), "--quiet"], standalone_mode=False)
+
+
+class _ByHand(TaskContext):
+    """A step's context whose needs are given, not read from a store."""
+
+    def __init__(self, bench: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
+        super().__init__(bench, digest(spec.identity()), spec, progress)
+        self._outputs = needs
+
+    def need(self, name: str) -> Output:
+        """Return an output that the caller gave."""
+        return self._outputs[name]
+
+
+def context(
+    components: Mapping[str, Component],
+    *,
+    options: Mapping[str, Option] | None = None,
+    needs: Mapping[str, Output] | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int = 16,
+    progress: Progress = lambda done, total: None,
+) -> StepContext:
+    """Return what a step of a track gets, for components by role; nothing is stored."""
+    spec = TaskSpec(
+        track="",
+        step="",
+        version="",
+        components={role: component.ref() for role, component in components.items()},
+        options=dict(options or {}),
+        limit=limit,
+        seed=seed,
+        needs={},
+    )
+    bench = BuildCache(installed(), Store(Path()), place(device), batch_size)
+    return _ByHand(bench, spec, progress, needs or {})
+
+
+def add_external(
+    store_dir: Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
+) -> Board:
+    """Add rows that someone else measured to a track, under a name that a later import replaces; return the tables."""
+    store, track = Store(store_dir), component("track", track_name)
+    if not isinstance(track, Track):
+        raise UsageError(f"{track_name} is not a track.")
+    store.prepare()
+    spec = TaskSpec(
+        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
+        needs={},
+    )  # fmt: skip
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
+    record = TaskRecord(
+        key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={}
+    )  # fmt: skip
+    store.commit(record, rows, {})
+    old = store.sweep(track.info.id, EXTERNAL)
+    cells = {**(old.cells if old else {}), f"external file={name}": key}
+    store.save_sweep(_sweep(track, EXTERNAL, now, cells))
+    latest = max(store.sweeps(track.info.id), key=lambda sweep: sweep.finished, default=None)
+    return make_board(store, track, latest or _sweep(track, "none", now, {}))
+
+
+def _sweep(track: Track, run_configuration: str, now: str, cells: Mapping[str, str]) -> Sweep:
+    return Sweep(
+        track=track.info.id, title=track.title, measures=track.measures, profile=run_configuration,
+        run_configuration=run_configuration, seed=0,
+        limit=None, command="", finished=now, cells=dict(cells), missing=(),
+    )  # fmt: skip
+
+
+__all__ = [
+    "Finished",
+    "add_assets",
+    "add_external",
+    "build_site",
+    "component",
+    "console",
+    "context",
+    "every",
+    "find",
+    "finished",
+    "place",
+    "query",
+]

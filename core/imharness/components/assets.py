@@ -1,0 +1,134 @@
+"""Weights and data files that do not ship with the code: where they are, and how to get them.
+
+A file is looked up in the folders of ``HARNESS_ASSETS`` (separated like PATH) and in the user cache. Building a
+component never downloads; `harness assets get` does.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field
+
+from imharness.errors import HarnessError, Unavailable
+
+CHUNK = 1 << 20
+
+
+class Asset(BaseModel):
+    """A file by name, with the digest that it must have.
+
+    `file` is the path inside an asset folder, `address` where it can be downloaded (empty: it must be put there by
+    hand, `source` says from where). `sha256` may be the first digits only, where the publisher names no more of them,
+    and empty where none is published: such a file is opened as weights only, and its tensors must fit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    file: str = Field(pattern=r"^[^/\\][^\\]*$")
+    sha256: str = Field(pattern=r"^([0-9a-f]{8,64})?$")
+    size: int = Field(default=0, ge=0, description="bytes; 0: not known")
+    licence: str
+    source: str
+    address: str = Field(default="", pattern=r"^(https://.*)?$")
+
+    def path(self) -> Path:
+        """Return the verified file; raises `Unavailable` when it is absent or damaged."""
+        for folder in folders():
+            candidate = folder / self.file
+            if candidate.is_file():
+                stat = candidate.stat()
+                if self.fits(_sha256(candidate, stat.st_size, stat.st_mtime_ns)):
+                    return candidate
+                raise Unavailable(
+                    f"{candidate} is damaged: sha256 is not {self.sha256[:12]}…",
+                    f"rm {candidate}; harness assets get {self.name}",
+                )
+        raise Unavailable(f"asset {self.name} is not on this machine", f"harness assets get {self.name}")
+
+    def fits(self, digest: str) -> bool:
+        """Say whether a whole sha256 is that of this file."""
+        return digest.startswith(self.sha256)
+
+
+def cache_folder() -> Path:
+    """Return the folder downloads go to."""
+    return Path(platformdirs.user_cache_dir("image-privacy-harness")) / "assets"
+
+
+def folders() -> list[Path]:
+    """Return where assets are looked for, first match wins."""
+    listed = [Path(part) for part in os.environ.get("HARNESS_ASSETS", "").split(os.pathsep) if part]
+    return [*listed, cache_folder()]
+
+
+def data_folder(name: str, source: str) -> Path:
+    """Return the folder `name` inside the first asset folder that has it; raises `Unavailable` when none does."""
+    for folder in folders():
+        if (folder / name).is_dir():
+            return folder / name
+    raise Unavailable(f"data set {name} is not on this machine", f"put it into {folders()[0] / name}, from {source}")
+
+
+def add_folder(folder: Path) -> None:
+    """Look into `folder` first, in this process and in those it starts."""
+    rest = os.environ.get("HARNESS_ASSETS", "")
+    os.environ["HARNESS_ASSETS"] = os.pathsep.join(filter(None, [str(folder), rest]))
+
+
+def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
+    """Fetch an asset into the cache, going on where an earlier try broke off; return the verified file."""
+    if not asset.address:
+        place = cache_folder() / asset.file
+        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {place}, from {asset.source}")
+    final = cache_folder() / asset.file
+    part = final.with_name(final.name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    have = part.stat().st_size if part.exists() else 0
+    if not asset.size or have < asset.size:
+        _fetch(asset, part, have, progress)
+    found = _sha256(part, part.stat().st_size, part.stat().st_mtime_ns)
+    if not asset.fits(found):
+        part.unlink()
+        raise HarnessError(
+            f"{asset.address} did not give {asset.name}: expected sha256 {asset.sha256[:12]}…, got {found[:12]}… "
+            "(a web page instead of the file?); nothing was kept, try again or fetch it by hand"
+        )
+    part.replace(final)
+    return final
+
+
+def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], None]) -> None:
+    request = urllib.request.Request(asset.address)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            resumed = answer.status == 206
+            done = have if resumed else 0
+            with part.open("ab" if resumed else "wb") as file:
+                while chunk := answer.read(CHUNK):
+                    file.write(chunk)
+                    done += len(chunk)
+                    progress(done, asset.size)
+                    if asset.size and done > asset.size:
+                        break
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise HarnessError(
+            f"download of {asset.name} from {asset.address} broke off: {error}; run the command again to go on"
+        ) from error
+
+
+@functools.lru_cache(maxsize=256)
+def _sha256(path: Path, size: int, modified: int) -> str:
+    """Hash a file once per content: size and time of change are part of the cache key."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,144 @@
+"""Entry points -> plugins, one at a time: a package that cannot be used is named and left out, the rest goes on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import pluggy
+
+from imharness.components import hookspecs
+from imharness.errors import did_you_mean
+
+GROUP = "imharness"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The installed package a plugin came from, read from the package's own metadata."""
+
+    distribution: str
+    version: str
+    author: str = ""
+    licence: str = ""
+    home: str = ""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A loaded plugin module under the name ``distribution:entry-point``."""
+
+    name: str
+    module: ModuleType
+    provenance: Provenance
+
+
+@dataclass(frozen=True)
+class LoadFailure:
+    """A plugin, or one component of it, that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass
+class Loaded:
+    """All usable plugins in a fixed order, and those that were left out."""
+
+    manager: pluggy.PluginManager
+    plugins: list[Plugin] = field(default_factory=list)
+    failures: list[LoadFailure] = field(default_factory=list)
+
+
+def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Loaded:
+    """Load the entry points of the group ``harness``, sorted by (distribution, name)."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    loaded = Loaded(manager)
+    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else list(entry_points)
+    named = sorted((_distribution(point), point.name, point.value, point) for point in found)
+    seen: dict[str, str] = {}
+    for distribution, entry, value, point in named:
+        name = f"{distribution}:{entry}"
+        if seen.get(name) == value:
+            continue  # one installation seen through two path entries
+        if name in seen:
+            reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
+            loaded.failures.append(LoadFailure(name, reason))
+            continue
+        seen[name] = value
+        reason = _load(loaded, name, point)
+        if reason:
+            loaded.failures.append(LoadFailure(name, reason))
+    return loaded
+
+
+def _distribution(point: importlib.metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "unknown"
+
+
+def _load(loaded: Loaded, name: str, point: importlib.metadata.EntryPoint) -> str:
+    """Load one plugin; return why it cannot be used, or an empty string."""
+    try:
+        module = point.load()
+    except (Exception, SystemExit) as error:
+        return f"import of {point.value} failed: {type(error).__name__}: {error}"
+    refusal = _refused(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
+    if refusal:
+        return refusal
+    manager = loaded.manager
+    try:
+        manager.register(module, name=name)
+    except (pluggy.PluginValidationError, ValueError) as error:
+        manager.unregister(name=name)
+        return f"wrong signature or registered twice: {_one_line(error)}"
+    hooks = manager.get_hookcallers(module) or []
+    unknown = [hook.name for hook in hooks if not hook.has_spec()]
+    if unknown or not hooks:
+        manager.unregister(name=name)
+        if not hooks:
+            return "implements no hook; mark a function such as register_defenses with @hookimpl"
+        return f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], hookspecs.ACCEPTED)}"
+    loaded.plugins.append(Plugin(name, module, provenance(point.dist)))
+    return ""
+
+
+def _refused(wanted: str) -> str:
+    """Return why a plugin made for an API version cannot be used with this one, or an empty string."""
+    try:
+        major, minor = (int(part) for part in wanted.split("."))
+    except ValueError:
+        return f"IMHARNESS_API = {wanted!r} is no version; write {hookspecs.API_VERSION!r}"
+    here, newest = (int(part) for part in hookspecs.API_VERSION.split("."))
+    if major != here:
+        todo = "update image-privacy-harness" if major > here else "port it"
+        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}, or pin a release that fits"
+    if minor > newest:
+        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; update image-privacy-harness"
+    return ""
+
+
+def provenance(distribution: importlib.metadata.Distribution | None) -> Provenance:
+    """Return who wrote a distribution and under which licence, from its metadata."""
+    if distribution is None:
+        return Provenance("unknown", "")
+    author = _fact(distribution, "Author", "Author-email", "Maintainer")
+    licence = _fact(distribution, "License-Expression", "License")
+    return Provenance(distribution.name, distribution.version, author, _one_line(licence), _home(distribution))
+
+
+def _home(distribution: importlib.metadata.Distribution) -> str:
+    """Return the address of the code: the first project URL, if it is one of the web."""
+    urls = [url.partition(",")[2].strip() for url in distribution.metadata.get_all("Project-URL") or []]
+    return next((url for url in urls if url.startswith(("https://", "http://"))), "")
+
+
+def _fact(distribution: importlib.metadata.Distribution, *names: str) -> str:
+    facts = distribution.metadata
+    return next((str(facts[name]) for name in names if name in facts), "")
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())[:300]

@@ -1,0 +1,208 @@
+"""All components by label, each with the package it came from."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, get_args, get_type_hints
+
+from pydantic import ValidationError
+
+from imharness.components.component import Component
+from imharness.components.hookspecs import ACCEPTED
+from imharness.components.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
+from imharness.errors import PluginError, UsageError, did_you_mean
+from imharness.results.identity import ComponentRef
+
+KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track", "recipe")
+_COMMA = re.compile(r",(?![^(\[]*[)\]])")
+"""A comma that is not inside brackets."""
+_LABEL = re.compile(r"^(?P<name>[^\[\]]+)(\[(?P<parameters>.*)\])?$")
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A component and where it came from."""
+
+    component: Component
+    plugin: str
+    provenance: Provenance
+
+
+class Registry:
+    """The components of all plugins, sorted by kind and label."""
+
+    def __init__(self, entries: Iterable[Registered], failures: Iterable[LoadFailure] = ()) -> None:
+        ordered = sorted(entries, key=lambda e: (KINDS.index(e.component.kind), e.component.label))
+        self.entries: dict[tuple[str, str], Registered] = {
+            (entry.component.kind, entry.component.label): entry for entry in ordered
+        }
+        self.failures = list(failures)
+        self._classes = {(e.component.kind, e.component.info.id): e for e in ordered}
+
+    def joined(self, further: Iterable[Registered]) -> Registry:
+        """Return a registry with further entries; raises `PluginError` when one has a name that is taken."""
+        found = list(further)
+        for entry in found:
+            taken = self._classes.get((entry.component.kind, entry.component.info.id))
+            if taken is not None:
+                raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
+        return Registry([*self.entries.values(), *found], self.failures)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all components."""
+        return {component_id for _, component_id in self._classes}
+
+    def of_kind(self, kind: str) -> list[Component]:
+        """Return all components of a kind, sorted by label."""
+        return [entry.component for (k, _), entry in self.entries.items() if k == kind]
+
+    def provenance(self, component: Component) -> Registered:
+        """Return where a component came from; other parameters of it count as the same."""
+        return self._classes[component.kind, component.info.id]
+
+    def find(self, kind: str, name: str) -> list[Component]:
+        """Return the components a name means: a label, an id, a method without its owner, or ``id[field=value]``.
+
+        ``id[*]`` means all values of its parameter study, ``id:value`` gives the text after the colon to the one field
+        that the component calls its address. Raises `UsageError` when the name means nothing, several owners, or has
+        invalid parameters.
+        """
+        exact = self.entries.get((kind, name))
+        if exact is not None:
+            return [exact.component]
+        addressed = self._addressed(kind, name)
+        if addressed is not None:
+            return [addressed]
+        match = _LABEL.match(name)
+        ids = self._ids(kind, match["name"]) if match else []
+        if len(ids) > 1:
+            raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
+        if not ids or match is None:
+            raise UsageError(f"no {kind} is called {name!r}.{self._nearest(kind, name)}")
+        if match["parameters"] == "*":
+            return [v for c in self.of_kind(kind) if c.info.id == ids[0] for v in c.variants()]
+        if match["parameters"] is not None:
+            template = self._classes[kind, ids[0]].component
+            return [_with_parameters(template, match["parameters"])]
+        return [c for c in self.of_kind(kind) if c.info.id == ids[0]]
+
+    def one(self, kind: str, name: str) -> Component:
+        """Return the single component a name means; an id alone means its first label."""
+        found = self.find(kind, name)
+        plain = [c for c in found if c.label == c.info.id]
+        return (plain or found)[0]
+
+    def revive(self, ref: ComponentRef) -> Component:
+        """Build a component from its reference."""
+        try:
+            template = self._classes[ref.kind, ref.id].component
+        except KeyError:
+            raise PluginError(f"{ref.kind} {ref.id} is not installed; install the package that registers it") from None
+        return type(template).model_validate(dict(ref.parameters))
+
+    def _addressed(self, kind: str, name: str) -> Component | None:
+        scheme, colon, rest = name.partition(":")
+        ids = self._ids(kind, scheme) if colon and "[" not in scheme else []
+        if len(ids) != 1 or not rest:
+            return None
+        template = type(self._classes[kind, ids[0]].component)
+        return template.model_validate({template.address: rest}) if template.address else None
+
+    def _ids(self, kind: str, name: str) -> list[str]:
+        ids = [id for k, id in self._classes if k == kind]
+        return [name] if name in ids else sorted(id for id in ids if id.partition("/")[2] == name)
+
+    def _nearest(self, kind: str, name: str) -> str:
+        known = [id for k, id in self._classes if k == kind]
+        return (
+            did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
+            or f" Known: {', '.join(sorted(known)) or 'none'}."
+        )
+
+
+def _with_parameters(template: Component, text: str) -> Component:
+    changes: dict[str, Any] = {}
+    for part in filter(None, _COMMA.split(text)):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"cannot read parameter {part!r}; write {template.info.id}[field=value]")
+        try:
+            changes[name.strip()] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            changes[name.strip()] = value.strip()
+    try:
+        return type(template).model_validate(changes)
+    except ValidationError as error:
+        raise UsageError(f"{template.info.id}: {explain(error)}") from None
+
+
+def explain(error: ValidationError) -> str:
+    """Return a pydantic error as one line: field, what is wrong, what came."""
+    parts = []
+    for item in error.errors(include_url=False):
+        where = ".".join(str(step) for step in item["loc"]) or "value"
+        parts.append(f"{where}: {item['msg']} (got {item.get('input')!r:.60})")
+    return "; ".join(parts)
+
+
+def build_registry(loaded: Loaded) -> Registry:
+    """Call every hook of every plugin; components that break their contract are reported and left out."""
+    failures = list(loaded.failures)
+    entries: dict[tuple[str, str], Registered] = {}
+    for plugin in loaded.plugins:
+        for hook in ACCEPTED:
+            for component, reason in _offers(plugin, hook):
+                if component is None:
+                    failures.append(LoadFailure(plugin.name, f"{hook}: {reason}"))
+                    continue
+                place = (component.kind, component.label)
+                if place in entries:
+                    owner = entries[place].plugin
+                    text = f"{hook}: {component.label} is already registered by {owner}; rename it"
+                    failures.append(LoadFailure(plugin.name, text))
+                    continue
+                entries[place] = Registered(component, plugin.name, plugin.provenance)
+    return Registry(entries.values(), failures)
+
+
+def _offers(plugin: Plugin, hook: str) -> list[tuple[Component | None, str]]:
+    """Return what a plugin's hook offers, each with the reason when it cannot be taken."""
+    implementation = getattr(plugin.module, hook, None)
+    if implementation is None or not hasattr(implementation, "imharness_impl"):
+        return []
+    try:
+        offered = list(implementation())
+    except (Exception, SystemExit) as error:
+        return [(None, f"raised {type(error).__name__}: {error}")]
+    return [_checked(item, hook) for item in offered]
+
+
+def _checked(item: object, hook: str) -> tuple[Component | None, str]:
+    accepted = ACCEPTED[hook]
+    if not isinstance(item, accepted):
+        names = ", ".join(kind.__name__ for kind in accepted)
+        shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
+        return None, f"expected one of {names}, got {shown:.120}"
+    info = getattr(type(item), "info", None)
+    wanted = info_class(type(item))
+    if not isinstance(info, wanted):
+        return None, f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}"
+    if not item.summary:
+        return None, f"{type(item).__name__} has no docstring; its first line is shown to readers"
+    return item, ""
+
+
+def info_class(component: type[Component]) -> type:
+    """Return the class that `info` must be an instance of: what the nearest contract declares."""
+    hints = get_type_hints(next(base for base in component.__mro__ if "info" in base.__annotations__))
+    return next(arg for arg in get_args(hints["info"]) if isinstance(arg, type))
+
+
+@functools.cache
+def installed() -> Registry:
+    """Return the registry of this environment, loaded once per process."""
+    return build_registry(load_plugins())

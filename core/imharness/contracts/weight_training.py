@@ -1,0 +1,77 @@
+"""Recipes: how weights were trained, and what a training may use."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from imharness.components.component import Component
+
+if TYPE_CHECKING:
+    import torch
+
+    from imharness.contracts.dataset import ImageSet
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Tensors by name, and the figures for the model card."""
+
+    tensors: Mapping[str, torch.Tensor]
+    card: Mapping[str, str | float]
+
+
+class Stateful(Protocol):
+    """A network, an optimiser, a schedule: what a checkpoint keeps."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any: ...
+
+
+class Loop(Protocol):
+    """Runs ``step(0)`` to ``step(steps - 1)``, shows progress, and goes on after a kill where it left off.
+
+    A checkpoint of `parts` and of the training's generator is written every `every` steps; a training that was
+    interrupted gives the same weights as one that was not, if a step draws from that generator alone.
+    """
+
+    def __call__(
+        self, parts: Mapping[str, Stateful], steps: int, step: Callable[[int], None], *, every: int
+    ) -> None: ...
+
+
+@dataclass(frozen=True)
+class TrainingContext:
+    """What a training may use: built data sets and recipes by role, randomness, and the loop."""
+
+    data: Mapping[str, ImageSet]
+    components: Mapping[str, Component]
+    rng: torch.Generator
+    loop: Loop
+
+
+class Train(Protocol):
+    """A built recipe: trains and returns the weights."""
+
+    def __call__(self, workshop: TrainingContext, /) -> Trained: ...
+
+
+class WeightTraining(Component):
+    """Trains weights from data sets of the registry: `harness train NAME`."""
+
+    kind: ClassVar[str] = "recipe"
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return role -> data set label, for everything the recipe reads."""
+        return {}
+
+    def requires(self) -> Mapping[str, tuple[str, str]]:
+        """Return role -> (kind, name) of further components the training uses."""
+        return {}
+
+    @abstractmethod
+    def build(self, device: torch.device) -> Train:
+        """Return the training as a callable."""

@@ -1,0 +1,243 @@
+"""Selection + registry -> a graph of content-addressed tasks. Pure: no torch, no file, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from pydantic import ValidationError
+
+from imharness.components.component import Component
+from imharness.components.registry import KINDS, Registry, explain
+from imharness.contracts.track import Option, Planned, Track
+from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.records import Missing, TaskSpec
+
+C = TypeVar("C")
+SELECTABLE = ("attack", "defense", "metric", "evaluator", "model", "dataset")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A node of the graph."""
+
+    key: str
+    address: str
+    spec: TaskSpec
+    available: bool = True
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A task that cannot be: something it needs is not on this machine."""
+
+    missing: Missing
+    available: bool = False
+
+
+@dataclass
+class Graph:
+    """The tasks of one track; every task stands behind those it needs."""
+
+    track: Track
+    run_configuration: str
+    tasks: dict[str, Task] = field(default_factory=dict)
+    missing: dict[str, Missing] = field(default_factory=dict)
+
+    def by_step(self) -> dict[str, int]:
+        """Return how many tasks each step has."""
+        counts: dict[str, int] = {}
+        for task in self.tasks.values():
+            counts[task.spec.step] = counts.get(task.spec.step, 0) + 1
+        return counts
+
+
+def only_with(graph: Graph, ids: Collection[str]) -> Graph:
+    """Return the tasks in which one of these components takes part, and all that tables of them need.
+
+    That is what they depend on, and the tasks of the same other components in which nothing of its kind takes part:
+    the clean scores and undefended attacks that a defense is compared with.
+    """
+    wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
+    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
+    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
+    for key, task in graph.tasks.items():
+        named = {role: ref for role, ref in task.spec.components.items() if "." not in role}
+        alike = any(ref.kind in kinds for ref in named.values())
+        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
+            wanted.add(key)
+    waiting = list(wanted)
+    while waiting:
+        needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
+        wanted |= needs
+        waiting += needs
+    gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
+    return Graph(
+        graph.track, graph.run_configuration, {key: t for key, t in graph.tasks.items() if key in wanted}, gaps
+    )
+
+
+class ChosenComponents:
+    """The components of one track's selection."""
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        self._components = sorted(components, key=lambda c: c.label)
+
+    def of(self, contract: Callable[..., C], /) -> list[C]:
+        """Return the selected components of one contract class, sorted by label."""
+        kind = cast("type[C]", contract)
+        return [c for c in self._components if isinstance(c, kind)]
+
+
+class GraphPlanner:
+    """Collects the tasks a track asks for."""
+
+    def __init__(self, graph: Graph, registry: Registry, seed: int, limit: int | None) -> None:
+        self.graph = graph
+        self._registry = registry
+        self._seed = seed
+        self._limit = limit
+        self._steps = graph.track.steps()
+        self._refs: dict[Component, tuple[ComponentRef, Missing | None]] = {}
+
+    def component(self, kind: str, name: str) -> Component:
+        """Return one registered component by id or label."""
+        return self._registry.one(kind, name)
+
+    def task(
+        self,
+        step: str,
+        components: Mapping[str, Component],
+        *,
+        options: Mapping[str, Option] | None = None,
+        needs: Mapping[str, Planned] | None = None,
+    ) -> Planned:
+        """Add a task, once; if something it needs is not here, note what and return its absence."""
+        options, needs = options or {}, needs or {}
+        known = {role: self._ref(component) for role, component in components.items()}
+        address = _address(step, {role: ref.label for role, (ref, _) in known.items()}, options)
+        absent = next((gap for _, gap in known.values() if gap), None)
+        if absent is None:
+            absent = next((n.missing for n in needs.values() if isinstance(n, Absent)), None)
+        if absent is not None:
+            self.graph.missing.setdefault(address, absent)
+            return Absent(absent)
+        spec = TaskSpec.model_construct(
+            track=self.graph.track.info.id,
+            step=step,
+            version=self._steps[step].version,
+            components={role: ref for role, (ref, _) in known.items()},
+            options=dict(options),
+            limit=self._limit,
+            seed=self._seed,
+            needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
+        )
+        key = digest(spec.identity())
+        if key not in self.graph.tasks:
+            self.graph.tasks[key] = Task(key, address, spec)
+        return self.graph.tasks[key]
+
+    def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
+        if component not in self._refs:
+            self._refs[component] = (component.ref(), _gap(component))
+        return self._refs[component]
+
+
+def _gap(component: Component) -> Missing | None:
+    try:
+        component.require()
+    except Unavailable as error:
+        return Missing(what=component.label, reason=error.reason, remedy=error.remedy)
+    return None
+
+
+def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
+    """Return what a cell is, without version numbers; a role with a dot measures the cell and does not name it."""
+    parts = [step, *(f"{role}={label}" for role, label in shown.items() if "." not in role)]
+    return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
+
+
+def plan_track(
+    name: str,
+    profile: Profile,
+    registry: Registry,
+    *,
+    only: Mapping[str, Sequence[str]] | None = None,
+    further: Mapping[str, Sequence[str]] | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+) -> Graph:
+    """Return the graph of one track.
+
+    `only` narrows the profile's selection: kind -> names. `further` adds to it. A kind that the track does not use is
+    no error.
+    """
+    part = profile.tracks[name]
+    track = _configured_track(registry, name, part)
+    run_configuration = digest([track.info.id, profile.name, profile.identity(), seed, limit])[:16]
+    graph = Graph(track, run_configuration)
+    planner = GraphPlanner(graph, registry, seed, limit)
+    try:
+        track.plan(planner, ChosenComponents(_selection(registry, part, only or {}, further or {})))
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise HarnessError(f"track {name} could not be planned: {type(error).__name__}: {error}") from error
+    return graph
+
+
+def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Track:
+    track = registry.one("track", name)
+    if not isinstance(track, Track):
+        raise UsageError(f"{name} is not a track.")
+    try:
+        return track.with_parameters(**part.options)
+    except ValidationError as error:
+        raise UsageError(f"options of track {name}: {explain(error)}") from None
+
+
+def _selection(
+    registry: Registry, part: TrackProfile, only: Mapping[str, Sequence[str]], further: Mapping[str, Sequence[str]]
+) -> list[Component]:
+    for kind in [*part.select, *only, *further]:
+        if kind not in KINDS:
+            raise UsageError(f"{kind!r} is no kind of component; kinds: {', '.join(SELECTABLE)}.")
+    chosen: dict[tuple[str, str], Component] = {}
+    for kind, names in part.select.items():
+        for component in _named(registry, kind, [*(only.get(kind) or names), *further.get(kind, ())]):
+            fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
+            chosen[kind, fitted.label] = fitted
+    return list(chosen.values())
+
+
+def _named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
+    taken: dict[str, Component] = {}
+    for name in names:
+        if name.startswith("!"):
+            for component in registry.find(kind, name[1:]):
+                taken.pop(component.label, None)
+            continue
+        found = _all(registry, kind, name) if name in ("*", "*[*]") else registry.find(kind, name)
+        taken.update((component.label, component) for component in found)
+    return list(taken.values())
+
+
+def _all(registry: Registry, kind: str, name: str) -> list[Component]:
+    every = registry.of_kind(kind)
+    return every if name == "*" else [variant for component in every for variant in component.variants()]
+
+
+def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:
+    """Apply a profile's parameters, but never over a field that the component already sets."""
+    own = {
+        name: value
+        for name, value in component.model_dump().items()
+        if value != type(component).model_fields[name].get_default(call_default_factory=True)
+    }
+    try:
+        return component.with_parameters(**{**changes, **own}) if changes else component
+    except ValidationError as error:
+        raise UsageError(f"parameters of {component.info.id}: {explain(error)}") from None

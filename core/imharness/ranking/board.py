@@ -1,0 +1,220 @@
+"""From finished tasks to tables: merge a run into its configuration, let the track make tables, keep them."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.components.entries import entries_of
+from imharness.components.registry import installed
+from imharness.contracts.track import Track, TrackReport
+from imharness.errors import HarnessError, StoreError
+from imharness.ranking.comparisons import by_condition, not_worse
+from imharness.results.freshness import sources_of, version_of
+from imharness.results.query import ResultQuery
+from imharness.results.records import EXTERNAL, Board, Comparison, Entry, Missing, Sweep, Table, TaskRecord
+from imharness.results.store import Store
+from imharness_submissions.ledger import Ledger
+
+if TYPE_CHECKING:
+    from imharness.planning.plan import Graph
+
+
+def save_sweep(
+    store: Store,
+    graph: Graph,
+    *,
+    done: set[str],
+    failed: dict[str, str],
+    profile: str,
+    seed: int,
+    limit: int | None,
+    command: str,
+) -> Sweep:
+    """Merge a run into its configuration: cells of this run replace those of an earlier one at the same address."""
+    track = graph.track
+    old = store.sweep(track.info.id, graph.run_configuration)
+    planned = {task.address: key for key, task in graph.tasks.items()}
+    cells = {**(old.cells if old else {}), **{a: k for a, k in planned.items() if k in done}}
+    lines = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
+    here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
+    gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
+    sweep = Sweep(
+        track=track.info.id,
+        title=track.title,
+        measures=track.measures,
+        profile=profile,
+        run_configuration=graph.run_configuration,
+        seed=seed,
+        limit=limit,
+        command=command,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
+        missing=tuple(gaps.values()),
+        failed={
+            a: line for a, line in {**(old.failed if old else {}), **lines}.items() if a in lines or a not in cells
+        },
+    )
+    store.save_sweep(sweep)
+    return sweep
+
+
+def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
+    """Compute the tables of a configuration and keep them, with the scores behind them."""
+    ledger = Ledger(store.root)
+    standing, withdrawn = _standing(records_of(store, sweep), ledger)
+    records, outdated = newest_only(standing)
+    try:
+        report = track.report(ResultQuery(store, records)) if records else TrackReport()
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise HarnessError(f"tables of {track.info.id} failed: {type(error).__name__}: {error}") from error
+    stored = [paired.stored() for paired in report.comparisons]
+    wins = [paired.wins() for paired in report.comparisons]
+    tables = [*report.tables, *wins, *by_condition(report.comparisons)]
+    gaps = (*sweep.missing, *outdated, *withdrawn)
+    board = Board(
+        track=sweep.track,
+        title=sweep.title,
+        measures=sweep.measures,
+        profile=sweep.profile,
+        seed=sweep.seed,
+        limit=sweep.limit,
+        command=sweep.command,
+        finished=sweep.finished,
+        cells_done=len(records),
+        cells_failed=len(sweep.failed),
+        cells_missing=len(gaps),
+        tables=tuple(_marked(table, stored) for table in tables),
+        missing=gaps,
+        failed=sweep.failed,
+        versions=_versions(records),
+        entries=_entries(store, records, ledger),
+        comparisons=tuple(comparison for comparison, _ in stored),
+        charts=tuple(report.charts),
+        examples=tuple(report.examples),
+        run_configuration=sweep.run_configuration,
+        sources=sources_of(store, sweep),
+        scored_by=_scorers(track),
+    )
+    return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
+
+
+def refresh_standing(store: Store, board: Board) -> Board:
+    """Write the ledger's decisions into tables that need no other change."""
+    ledger = Ledger(store.root)
+    entries = tuple(e.model_copy(update={"standing": ledger.standing(e.id)}) for e in board.entries)
+    return store.save_board(board.model_copy(update={"entries": entries}))
+
+
+def _entries(store: Store, records: list[TaskRecord], ledger: Ledger) -> tuple[Entry, ...]:
+    """Return the entries, with what was submitted to this store: it is shown, not built."""
+    registry, own = installed(), installed().ids()
+    if any(store.submissions()):
+        from imharness_submissions.sandbox.stored import with_submissions
+
+        registry = with_submissions(registry, store)
+    return entries_of(records, registry, ledger, registry.ids() - own)
+
+
+def _standing(records: list[TaskRecord], ledger: Ledger) -> tuple[list[TaskRecord], list[Missing]]:
+    """Leave out what was withdrawn."""
+    gone = ledger.withdrawn()
+    if not gone:
+        return records, []
+    kept = [r for r in records if not any(ref.id in gone for ref in r.spec.components.values())]
+    used = {ref.id for r in records for ref in r.spec.components.values()}
+    gaps = [Missing(what=id, reason=f"withdrawn: {why}", remedy="") for id, why in sorted(gone.items()) if id in used]
+    return kept, gaps
+
+
+def rescore(store: Store, track: str) -> Board:
+    """Make the tables of a track's latest run again; raises `HarnessError` without it, or without the track."""
+    sweep = max(store.sweeps(track), key=lambda found: found.finished, default=None)
+    if sweep is None:
+        raise StoreError(f"store {store.root} has no run of {track}")
+    component = installed().one("track", track)
+    if not isinstance(component, Track):
+        raise HarnessError(f"{track} is not a track")
+    return make_board(store, component, sweep)
+
+
+def _scorers(track: Track) -> dict[str, str]:
+    core = importlib.metadata.packages_distributions().get("imharness", [])
+    try:
+        own = [installed().provenance(track).provenance.distribution]
+    except KeyError:
+        own = []
+    return {name: version for name in sorted({*core, *own}) if (version := version_of(name))}
+
+
+def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
+    """Add which rows are not significantly worse than the best, in columns that a comparison stands behind."""
+    found = {}
+    for comparison, numbers in stored:
+        if comparison.table == table.id:
+            best = best_row(table, comparison.column)
+            if best in comparison.entries:
+                found[comparison.column] = not_worse(comparison, numbers, best)
+    return table.model_copy(update={"not_worse": found}) if found else table
+
+
+def best_row(table: Table, column: str) -> str:
+    """Return the label of the row with the best number in a column, or an empty string."""
+    spec = next((c for c in table.columns if c.key == column), None)
+    held = [(v.value, r.label) for r in table.rows if (v := r.values.get(column)) is not None and v.value is not None]
+    if spec is None or not spec.better or not held:
+        return ""
+    return max(held)[1] if spec.better == "higher" else min(held)[1]
+
+
+def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:
+    """Return the records of a configuration, and those that were imported."""
+    imported = store.sweep(sweep.track, EXTERNAL)
+    keys = [*sweep.cells.values(), *(imported.cells.values() if imported else ())]
+    return [record for key in keys if (record := store.record(key)) is not None]
+
+
+def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:
+    """Return the records whose step and components have the newest version there is, and what was left out.
+
+    Numbers of two versions never share a table.
+    """
+    newest: dict[tuple[str, str], tuple[str, str]] = {}
+    for record in records:
+        for place, version in _versioned(record):
+            newest[place] = max(newest.get(place, ("", "")), (record.started, version))
+    kept, dropped = [], dict[tuple[str, str], int]()
+    for record in records:
+        old = [place for place, version in _versioned(record) if newest[place][1] != version]
+        if not old:
+            kept.append(record)
+        for place in old[:1]:
+            dropped[place] = dropped.get(place, 0) + 1
+    gaps = [
+        Missing(
+            what=f"{count} cell{'s' if count > 1 else ''} of {label or kind}",
+            reason=f"computed by an older version; version {newest[kind, label][1]} is ranked",
+            remedy="harness run --all",
+        )
+        for (kind, label), count in sorted(dropped.items())
+    ]
+    return kept, gaps
+
+
+def _versioned(record: TaskRecord) -> list[tuple[tuple[str, str], str]]:
+    parts = {(ref.kind, ref.id): ref.version for ref in record.spec.components.values()}
+    return [((f"step {record.spec.step}", f"step {record.spec.step}"), record.spec.version), *parts.items()]
+
+
+def _versions(records: list[TaskRecord]) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for name, version in record.versions.items():
+            found.setdefault(name, set()).add(version)
+    return {name: ", ".join(sorted(versions)) for name, versions in sorted(found.items())}

@@ -1,0 +1,138 @@
+"""Two or more entries on the same units: paired test, effect size, tie groups. The site's page computes the same.
+
+Every unit counts once, with the mean of its differences over the conditions, rounded to float32 so that both sides see
+the same ties. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple difference formula",
+Comprehensive Psychology 2014), the share of rank sum in favour minus the share against. Intervals: percentiles of
+resampled units; positions come from an integer hash, which any language repeats bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from imharness.errors import NotTestable
+from imharness.ranking.statistics.bootstrap import LEVEL, RESAMPLES, Interval
+from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeadToHead:
+    """What can be said of a first entry against a second one.
+
+    `better` and `worse`: one-sided p-values over units, NaN when no unit differs. `difference`: mean advantage of the
+    first, in units of the measure. `effect`: rank-biserial correlation in [-1, 1]. `wins`, `losses`, `tested`:
+    conditions in which each is significant at `alpha` corrected for the pool, and those that could be tested.
+    """
+
+    better: float
+    worse: float
+    difference: Interval
+    effect: Interval
+    wins: int
+    losses: int
+    tested: int
+
+
+def resampled(n: int, resamples: int = RESAMPLES) -> npt.NDArray[np.int64]:
+    """Return positions ``(resamples, n)`` in [0, n): hash(hash(r + 1) + i) * n / 2**32, rounded down."""
+    rows = _hash(np.arange(1, resamples + 1).astype(np.uint32))
+    cells = _hash(rows[:, None] + np.arange(n).astype(np.uint32))
+    return ((cells.astype(np.uint64) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+
+
+def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Mix 32 bits (Wellons' "lowbias32")."""
+    x = x ^ (x >> np.uint32(16))
+    x = x * np.uint32(0x7FEB352D)
+    x = x ^ (x >> np.uint32(15))
+    x = x * np.uint32(0x846CA68B)
+    return x ^ (x >> np.uint32(16))
+
+
+def pooled(advantages: Sequence[npt.NDArray[np.floating]], units: Sequence[npt.NDArray[np.int64]], n: int) -> Floats:
+    """Return the mean advantage per unit ``(m,)`` of the units that have one, rounded to float32.
+
+    `advantages`: one array per condition, NaN where one of the two entries has no number; `units`: its places in
+    0..n-1.
+    """
+    total, count = np.zeros(n), np.zeros(n)
+    for values, places in zip(advantages, units, strict=True):
+        known = ~np.isnan(values)
+        total[places[known]] += values[known]
+        count[places[known]] += 1
+    means = total[count > 0] / count[count > 0]
+    return means.astype(np.float32).astype(np.float64)
+
+
+def head_to_head(
+    advantages: Sequence[npt.NDArray[np.floating]],
+    units: Sequence[npt.NDArray[np.int64]],
+    *,
+    tests: int,
+    alpha: float,
+) -> HeadToHead:
+    """Compare two entries. Arguments as in `pooled`, an advantage being the first's score minus the second's, turned
+    so that more is better; p-values of conditions are multiplied by `tests`. Raises `NotTestable` without shared units.
+    """
+    places = [np.asarray(p) for p in units]
+    n = 1 + max((int(p.max()) for p in places if len(p)), default=-1)
+    d = pooled(advantages, places, n)
+    if len(d) == 0:
+        raise NotTestable("the two entries share no unit")
+    chosen = d[resampled(len(d))]
+    wins = losses = tested = 0
+    for values in advantages:
+        own = np.asarray(values, dtype=np.float64)
+        own = own[~np.isnan(own)]
+        if len(own) and np.any(own != 0):
+            up, down = wilcoxon_greater(np.stack([own, -own]))
+            tested += 1
+            wins += int(up * tests < alpha)
+            losses += int(down * tests < alpha)
+    better, worse = wilcoxon_greater(np.stack([d, -d]))
+    return HeadToHead(
+        better=float(better),
+        worse=float(worse),
+        difference=_interval(float(d.mean()), chosen.mean(axis=1), len(d)),
+        effect=_interval(float(rank_biserial(d[None])[0]), rank_biserial(chosen), len(d)),
+        wins=wins,
+        losses=losses,
+        tested=tested,
+    )
+
+
+def rank_biserial(differences: Floats) -> Floats:
+    """Return the matched-pairs rank-biserial correlation of each row of ``(k, n)``; 0 where nothing differs."""
+    zero = differences == 0
+    ranks = scipy.stats.rankdata(np.abs(differences), axis=1) - zero.sum(axis=1, keepdims=True)
+    ranks = np.where(zero, 0.0, ranks)
+    total = ranks.sum(axis=1)
+    signed = (ranks * np.sign(differences)).sum(axis=1)
+    return np.asarray(np.divide(signed, total, out=np.zeros_like(total), where=total > 0))
+
+
+def _interval(value: float, estimates: Floats, n: int) -> Interval:
+    tail = 100 * (1 - LEVEL) / 2
+    low, high = np.percentile(estimates, [tail, 100 - tail])
+    return Interval(value, float(low), float(high), n)
+
+
+def tie_groups(order: Sequence[int], beats: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Return groups of entries: the first holds the best and all that it does not beat, then the same of the rest.
+
+    `order`: entries, the best first; ``beats[i, j]``: i is significantly better than j.
+    """
+    left, groups = list(order), []
+    while left:
+        leader = left[0]
+        group = [entry for entry in left if entry == leader or not beats[leader, entry]]
+        groups.append(group)
+        left = [entry for entry in left if entry not in group]
+    return groups

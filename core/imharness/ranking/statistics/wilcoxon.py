@@ -1,0 +1,154 @@
+"""One-sided Wilcoxon signed-rank tests over paired images, for many pairs of entries at once.
+
+Follows ``scipy.stats.wilcoxon(d, alternative="greater", zero_method="wilcox", correction=False, method="auto")``:
+zeros are dropped, ties share their mean rank; exact distribution for n <= 50 without zeros and ties, all sign
+permutations for n <= 13 with them, the normal approximation with tie correction otherwise. NaN is an error.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from imharness.errors import NotTestable
+
+Floats = npt.NDArray[np.float64]
+EXACT_UP_TO = 50
+PERMUTED_UP_TO = 13
+_CHUNK = 64
+
+
+def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
+    """Return p-values ``(k,)`` for k samples ``(k, n)`` of paired differences: is a row's location above zero?
+
+    A row without a non-zero difference is not testable: its p-value is NaN. Raises `NotTestable` for NaN or
+    infinite differences, and for n = 0.
+    """
+    d = np.atleast_2d(np.asarray(differences, dtype=np.float64))
+    if d.ndim != 2 or d.shape[1] == 0:
+        raise NotTestable(f"expected differences (k, n) with n >= 1, got shape {d.shape}")
+    if not np.isfinite(d).all():
+        raise NotTestable("paired differences contain NaN or infinity; drop those pairs first")
+    p = np.empty(len(d))
+    for start in range(0, len(d), _CHUNK):
+        p[start : start + _CHUNK] = _chunk(d[start : start + _CHUNK])
+    return p
+
+
+def _chunk(d: Floats) -> Floats:
+    n = d.shape[1]
+    positive, ordered, zeros, ties = _sorted_magnitudes(d)
+    count = (n - zeros).astype(np.float64)
+    r_plus = _rank_sum(positive, zeros)
+    tie_term = np.zeros(len(d))
+    if ties.any():
+        r_plus[ties], tie_term[ties] = _with_ties(positive[ties], ordered[ties], zeros[ties])
+
+    p = _asymptotic(r_plus, count, tie_term)
+    plain = (zeros == 0) & ~ties
+    if n <= EXACT_UP_TO:
+        p[plain] = [_survival(n)[int(r)] for r in r_plus[plain]]
+    if n <= PERMUTED_UP_TO:
+        ranks = _mean_ranks(ordered, zeros)
+        for row in np.flatnonzero(~plain & (count > 0)):
+            p[row] = _permuted(ranks[row][ranks[row] > 0], float(r_plus[row]))
+    p[count == 0] = np.nan
+    return p
+
+
+def _sorted_magnitudes(
+    d: Floats,
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free."""
+    keys = (np.abs(d).view(np.uint64) << np.uint64(1)) | (d > 0)
+    keys.sort(axis=1)
+    ordered = keys >> np.uint64(1)
+    zeros = np.count_nonzero(ordered == 0, axis=1)
+    equal = ordered[:, 1:] == ordered[:, :-1]
+    ties = np.count_nonzero(equal, axis=1) > np.maximum(zeros - 1, 0)
+    return (keys & np.uint64(1)).astype(bool), ordered, zeros, ties
+
+
+def _rank_sum(positive: npt.NDArray[np.bool_], zeros: npt.NDArray[np.int64]) -> Floats:
+    """Return the sum of the ranks of positive differences, in rows without ties; ranks start behind the zeros."""
+    weights = np.stack([np.arange(1.0, positive.shape[1] + 1), np.ones(positive.shape[1])], axis=1)
+    sums = positive.astype(np.float64) @ weights
+    return np.asarray(sums[:, 0] - zeros * sums[:, 1])
+
+
+def _mean_ranks(ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]) -> Floats:
+    """Return ranks among the non-zero values, ties sharing their mean; ranks of zeros are not positive."""
+    rows, n = ordered.shape
+    place = np.broadcast_to(np.arange(n), (rows, n))
+    new = np.ones((rows, n), dtype=bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    first = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    ends = np.ones((rows, n), dtype=bool)
+    ends[:, :-1] = new[:, 1:]
+    last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], axis=1)[:, ::-1]
+    ranks = (first + last) / 2 + 1 - zeros[:, None]
+    return np.where(ordered > 0, ranks, 0.0)
+
+
+def _with_ties(
+    positive: npt.NDArray[np.bool_], ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return the sum of the positive mean ranks, and the sum of t**3 - t over groups of t equal magnitudes."""
+    rows, n = ordered.shape
+    new = np.ones((rows, n), dtype=bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
+    start = np.flatnonzero(new)
+    size = np.diff(start, append=rows * n)
+    row, place = np.divmod(start, n)
+    won = np.add.reduceat(positive.ravel(), start, dtype=np.int32)
+    magnitude = ordered.ravel()[start] > 0
+    rank = place - zeros[row] + (size + 1) / 2
+    cubes = size.astype(np.float64) ** 3 - size
+    r_plus = np.bincount(row, weights=magnitude * rank * won, minlength=rows)
+    tie_term = np.bincount(row, weights=magnitude * cubes, minlength=rows)
+    return r_plus.astype(np.float64), tie_term.astype(np.float64)
+
+
+def _asymptotic(r_plus: Floats, count: Floats, tie_term: Floats) -> Floats:
+    mean = count * (count + 1) * 0.25
+    variance = (count * (count + 1) * (2 * count + 1) - tie_term / 2) / 24
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(scipy.stats.norm.sf((r_plus - mean) / np.sqrt(variance)))
+
+
+@functools.cache
+def _survival(n: int) -> Floats:
+    """Return P(W >= w) for w = 0 .. n(n+1)/2 under the null hypothesis, by counting subsets of 1..n."""
+    ways = np.zeros(n * (n + 1) // 2 + 1)
+    ways[0] = 1
+    for rank in range(1, n + 1):
+        ways[rank:] += ways[:-rank].copy()
+    return np.minimum(np.cumsum((ways / 2.0**n)[::-1])[::-1], 1.0)
+
+
+def _permuted(ranks: Floats, r_plus: float) -> float:
+    """Return P(W >= w) over all sign patterns of the given ranks."""
+    signs = (np.arange(2 ** len(ranks))[:, None] >> np.arange(len(ranks))) & 1
+    return float(np.mean(signs @ ranks >= r_plus - 1e-9))
+
+
+def adjust(p: npt.ArrayLike, method: Literal["bonferroni", "holm"] = "bonferroni") -> Floats:
+    """Return p-values corrected for all comparisons given; NaN (not testable) stays NaN and is not counted."""
+    values = np.asarray(p, dtype=np.float64)
+    out = values.copy()
+    testable = np.flatnonzero(~np.isnan(values.ravel()))
+    flat = values.ravel()[testable]
+    m = len(flat)
+    if method == "bonferroni":
+        corrected = np.minimum(flat * m, 1)
+    else:
+        order = np.argsort(flat, kind="stable")
+        stepped = np.maximum.accumulate(flat[order] * (m - np.arange(m)))
+        corrected = np.empty(m)
+        corrected[order] = np.minimum(stepped, 1)
+    out.ravel()[testable] = corrected
+    return out

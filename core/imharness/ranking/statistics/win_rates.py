@@ -1,0 +1,94 @@
+"""Who beats whom: win-rate matrices from paired tests, and Bradley-Terry scores from votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.errors import NotTestable
+from imharness.ranking.statistics.wilcoxon import adjust, wilcoxon_greater
+
+Floats = npt.NDArray[np.float64]
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class WinRates:
+    """`rate[i, j]`: percentage of testable conditions in which entry i beats entry j; NaN when none is testable.
+
+    `tested[i, j]` counts them; `comparisons` is the number of tests the correction was made for.
+    """
+
+    rate: Floats
+    tested: npt.NDArray[np.int64]
+    comparisons: int
+
+
+def win_rates(
+    scores: Sequence[npt.ArrayLike],
+    *,
+    higher_wins: bool,
+    alpha: float = ALPHA,
+    correction: Literal["bonferroni", "holm"] = "bonferroni",
+) -> WinRates:
+    """Return how often each entry beats each other one, significantly, over the conditions.
+
+    `scores`: one array ``(entries, images)`` per condition; an entry without results in a condition is NaN there,
+    whole. Each comparison is a one-sided Wilcoxon signed-rank test over the images both have, corrected over all
+    comparisons of the table that could be tested.
+    """
+    blocks = [np.asarray(block, dtype=np.float64) for block in scores]
+    entries = len(blocks[0]) if blocks else 0
+    p = np.full((entries, entries, len(blocks)), np.nan)
+    pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
+    for c, values in enumerate(blocks):
+        for mask, group in _by_mask(~np.isnan(values), pairs):
+            difference = np.stack([values[i, mask] - values[j, mask] for i, j in group])
+            tested = wilcoxon_greater(difference if higher_wins else -difference)
+            for (i, j), value in zip(group, tested, strict=True):
+                p[i, j, c] = value
+    corrected = adjust(p, correction)
+    tested_count = np.sum(~np.isnan(p), axis=2)
+    with np.errstate(invalid="ignore"):
+        rate = 100 * np.sum(corrected < alpha, axis=2) / np.where(tested_count, tested_count, np.nan)
+    return WinRates(rate, tested_count, int(np.sum(~np.isnan(p))))
+
+
+def _by_mask(
+    shared: npt.NDArray[np.bool_], pairs: list[tuple[int, int]]
+) -> list[tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]]:
+    """Group pairs of entries by the images they share; pairs that share none are left out."""
+    groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]] = {}
+    for i, j in pairs:
+        mask = shared[i] & shared[j]
+        if mask.any():
+            groups.setdefault(mask.tobytes(), (mask, []))[1].append((i, j))
+    return list(groups.values())
+
+
+def bradley_terry(wins: npt.ArrayLike, tolerance: float = 1e-12, steps: int = 100_000) -> Floats:
+    """Return log-strengths ``(k,)`` with mean 0 from ``wins[i, j]``, how often i was preferred to j.
+
+    Maximum likelihood by Hunter's MM iteration (Annals of Statistics 32, 2004). Raises `NotTestable` when an entry, or
+    a group of entries, never won or never lost against the rest: no finite maximum exists.
+    """
+    w = np.asarray(wins, dtype=np.float64)
+    if w.ndim != 2 or w.shape[0] != w.shape[1] or (w < 0).any() or not np.isfinite(w).all():
+        raise NotTestable(f"expected a square matrix of counts, got shape {w.shape}")
+    w = w * (1 - np.eye(len(w)))
+    reach = np.linalg.matrix_power((w > 0) + np.eye(len(w)), max(len(w) - 1, 1)) > 0
+    if not reach.all():
+        raise NotTestable("some entries never won, or never lost, against the rest: strengths are not finite")
+    games, total = w + w.T, w.sum(axis=1)
+    strength = np.ones(len(w))
+    for _ in range(steps):
+        updated = total / (games / (strength[:, None] + strength)).sum(axis=1)
+        updated /= np.exp(np.mean(np.log(updated)))
+        if np.max(np.abs(np.log(updated / strength))) < tolerance:
+            return np.asarray(np.log(updated))
+        strength = updated
+    raise NotTestable(f"Bradley-Terry did not converge in {steps} steps")

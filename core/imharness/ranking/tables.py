@@ -1,0 +1,72 @@
+"""Per-image numbers -> cells and matrices of a `Table`. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.errors import NotTestable
+from imharness.ranking.statistics.bootstrap import Interval, mean_interval
+from imharness.ranking.statistics.win_rates import ALPHA, WinRates
+from imharness.results.records import ColumnSpec, Row, Table, Value
+
+
+def value_of(interval: Interval) -> Value:
+    """Return a table cell with its confidence interval and n."""
+    return Value(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
+
+
+def mean_value(numbers: npt.ArrayLike) -> Value:
+    """Return the mean as a cell; infinite and NaN numbers are left out and the n that is left is shown."""
+    finite = np.asarray(numbers, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    if len(finite) == 0:
+        return Value(missing="no finite value")
+    return value_of(mean_interval(finite))
+
+
+def missing(reason: str | NotTestable) -> Value:
+    """Return an empty cell with its reason."""
+    return Value(missing=str(reason))
+
+
+def cube(
+    entries: npt.NDArray[np.generic],
+    conditions: npt.NDArray[np.generic],
+    units: npt.NDArray[np.generic],
+    numbers: npt.ArrayLike,
+) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
+    """Arrange long rows as ``(entries, conditions, units)``, NaN where there is none; return labels and cube."""
+    rows, i = np.unique(entries.astype(str), return_inverse=True)
+    columns, j = np.unique(conditions.astype(str), return_inverse=True)
+    names, k = np.unique(units.astype(str), return_inverse=True)
+    out = np.full((len(rows), len(columns), len(names)), np.nan)
+    out[i, j, k] = np.asarray(numbers, dtype=np.float64)
+    return rows.tolist(), columns.tolist(), out
+
+
+def win_table(id: str, title: str, entry: str, labels: Sequence[str], wins: WinRates, about: str) -> Table:
+    """Return a win-rate matrix as a table: how often the row beats the column, in percent of conditions."""
+    columns = tuple(
+        ColumnSpec(key=f"c{j}", label=label, description=f"Share of conditions won against {label}, %.", decimals=0)
+        for j, label in enumerate(labels)
+    )
+    rows = []
+    for i, label in enumerate(labels):
+        cells = {}
+        for j in range(len(labels)):
+            rate = wins.rate[i, j]
+            if i == j:
+                cells[f"c{j}"] = Value(missing="the same entry")
+            elif np.isnan(rate):
+                cells[f"c{j}"] = Value(missing="not testable: no differing pairs")
+            else:
+                cells[f"c{j}"] = Value(value=float(rate), n=int(wins.tested[i, j]))
+        rows.append(Row(label=label, values=cells))
+    caption = (
+        f"Percentage of conditions in which the row beats the column: {about}. One-sided Wilcoxon signed-rank test, "
+        f"alpha {ALPHA:g}, Bonferroni-corrected over {wins.comparisons} comparisons."
+    )
+    return Table(id=id, title=title, caption=caption, entry=entry, columns=columns, rows=tuple(rows), shading=100.0)

@@ -1,0 +1,91 @@
+"""SQL over finished results: one DuckDB view per step, streamed from the Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from imharness.results.records import TaskRecord
+from imharness.results.store import Store
+
+
+class ResultQuery:
+    """The `Query` that tracks make their tables with."""
+
+    def __init__(self, store: Store, records: Iterable[TaskRecord]) -> None:
+        self._db = duckdb.connect(":memory:")
+        self._db.execute("SET threads = 2")
+        steps: dict[str, list[TaskRecord]] = {}
+        for record in records:
+            steps.setdefault(record.spec.step, []).append(record)
+        self._steps = frozenset(steps)
+        for step, group in steps.items():
+            self._add(store, step.replace("-", "_"), group)
+
+    @property
+    def steps(self) -> frozenset[str]:
+        """The steps that have results."""
+        return self._steps
+
+    def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
+        """Run DuckDB SQL; return columns, NULL as NaN in numbers and None in text."""
+        table: pa.Table = self._db.sql(sql).to_arrow_table()
+        return {name: _to_numpy(table[name]) for name in table.column_names}
+
+    def copy(self, step: str, path: Path, options: str) -> None:
+        """Write the rows of a step to a file."""
+        target = str(path).replace("'", "''")
+        self._db.execute(
+            f"COPY (SELECT * EXCLUDE (filename) FROM \"{step.replace('-', '_')}\") TO '{target}' {options}"
+        )
+
+    def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
+        facts = [_facts(record) | {"filename": _file(store, record)} for record in records]
+        names = dict.fromkeys(key for row in facts for key in row)
+        self._db.register(f"{name}_tasks", pa.table({key: [row.get(key) for row in facts] for key in names}))
+        with_rows = [_file(store, record) for record in records if record.rows is not None]
+        if with_rows:
+            self._db.register(f"{name}_files", pa.table({"filename": with_rows}))
+            listed = ", ".join("'" + path.replace("'", "''") + "'" for path in with_rows)
+            self._db.execute(
+                f'CREATE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) FROM '
+                f"read_parquet([{listed}], filename = true, union_by_name = true) r "
+                f"JOIN {name}_tasks t ON t.filename = r.filename"
+            )
+
+
+def _file(store: Store, record: TaskRecord) -> str:
+    return str(store.path_of(record.rows)) if record.rows is not None else ""
+
+
+def _facts(record: TaskRecord) -> dict[str, object]:
+    """Return a task as one flat row: roles, options and facts; role ``metric`` becomes column ``metric``."""
+    roles = {role.replace(".", "_"): ref.label for role, ref in record.spec.components.items()}
+    return {"task": record.key, **roles, **record.spec.options, **record.facts}
+
+
+def _to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    values = column.to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else np.asarray(column)
+    return np.asarray(values)
+
+
+def export_steps(store: Store, folder: Path, form: str) -> Iterator[tuple[Path, int]]:
+    """Write the rows of each (track, step) to one file; yield its path and number of rows."""
+    groups: dict[tuple[str, str], list[TaskRecord]] = {}
+    for key in store.all_keys():
+        record = store.record(key)
+        if record is not None and record.rows is not None:
+            groups.setdefault((record.spec.track, record.spec.step), []).append(record)
+    folder.mkdir(parents=True, exist_ok=True)
+    options = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
+    for (track, step), records in sorted(groups.items()):
+        path = folder / f"{track.partition('/')[2]}-{step}.{form}"
+        query = ResultQuery(store, records)
+        query.copy(step, path, options[form])
+        yield path, sum(record.n_rows for record in records)

@@ -1,0 +1,235 @@
+"""Content-addressed files: a result exists whole or not at all. Imports no torch.
+
+::
+
+    store/tasks/ab/<key>.json              the record, sealed, written last
+    store/rows/ab/<key>.parquet            one row per image
+    store/artifacts/ab/<key>.safetensors   arrays: attacked images, trained weights
+    store/sweeps/<track>/<run_configuration>.json    what was planned
+    store/boards/<track>.json              the tables
+    store/boards/<track>.safetensors       the scores that are compared pairwise
+    store/submissions/<name>.json          manifest, offer and report of a submission
+    store/ledger.jsonl                     what was decided about entries
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+from pydantic import BaseModel, ValidationError
+
+from imharness.errors import StoreError
+from imharness.results.records import EXTERNAL, Board, StoredFile, Sweep, TaskRecord
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Store:
+    """A folder of results; several processes and machines may share one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def prepare(self) -> None:
+        """Create the folder and check that it can be written; raises `StoreError` otherwise."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise StoreError(f"store {self.root} cannot be written: {error.strerror}; choose another --store") from None
+
+    def commit(
+        self,
+        record: TaskRecord,
+        rows: Mapping[str, Any],
+        arrays: Mapping[str, npt.NDArray[Any]],
+    ) -> TaskRecord:
+        """Write rows, arrays and, last, the sealed record; return the record."""
+        key, changes = record.key, {}
+        if rows:
+            table = pa.table({name: pa.array(column) for name, column in rows.items()})
+            content = io.BytesIO()
+            pq.write_table(table, content, compression="zstd")
+            changes["rows"] = self._put(self._place("rows", key, "parquet"), content.getvalue())
+            changes["n_rows"] = table.num_rows
+        if arrays:
+            packed = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+            changes["arrays"] = self._put(self._place("artifacts", key, "safetensors"), packed)
+        final = record.model_copy(update=changes).sealed()
+        self._put(self._place("tasks", key, "json"), final.model_dump_json(indent=1).encode())
+        return final
+
+    def record(self, key: str) -> TaskRecord | None:
+        """Return the record of a task, or None when there is none; raises `StoreError` when it is damaged."""
+        path = self._place("tasks", key, "json")
+        if not path.exists():
+            return None
+        record = self._model(path, TaskRecord)
+        if record.key != key or record.seal != record.expected_seal():
+            raise StoreError(
+                f"{path} was changed after it was written: its seal does not fit; delete it to compute again"
+            )
+        for file in (record.rows, record.arrays):
+            if file is not None and self._size(file) != file.size:
+                raise StoreError(f"{self.root / file.file} is missing or truncated; it will be computed again")
+        return record
+
+    def all_keys(self) -> Iterator[str]:
+        """Yield the keys of all records, sorted."""
+        yield from sorted(path.stem for path in (self.root / "tasks").glob("*/*.json"))
+
+    def rows(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
+        """Return the rows of a task as columns, verified."""
+        if record.rows is None:
+            return {}
+        table = pq.read_table(io.BytesIO(self._get(record.rows)))
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+    def arrays(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of a task, verified."""
+        if record.arrays is None:
+            return {}
+        return dict(safetensors.numpy.load(self._get(record.arrays)))
+
+    def verify(self) -> Iterator[str]:
+        """Re-hash everything; yield one line for each damaged file."""
+        for key in self.all_keys():
+            try:
+                record = self.record(key)
+                if record is not None:
+                    self.rows(record)
+                    self.arrays(record)
+            except StoreError as error:
+                yield str(error)
+
+    def adopt(self, other: Store, key: str) -> None:
+        """Copy a finished task of another store, verified."""
+        record = other.record(key)
+        if record is None:
+            raise StoreError(f"store {other.root} has no task {key[:12]}")
+        for file in (record.rows, record.arrays):
+            if file is not None:
+                self._put(self.root / file.file, other._get(file))
+        self._put(self._place("tasks", key, "json"), record.model_dump_json(indent=1).encode())
+
+    def forget(self, key: str) -> None:
+        """Remove the record of a task; its files are overwritten when it is computed again."""
+        self._place("tasks", key, "json").unlink(missing_ok=True)
+
+    def save_submission(self, name: str, content: BaseModel) -> None:
+        """Keep a submission: its manifest, what its package offers, and the report of its run."""
+        self._put(self.root / "submissions" / f"{name}.json", content.model_dump_json(indent=1).encode())
+
+    def submissions(self) -> Iterator[Path]:
+        """Yield the files of all submissions, sorted."""
+        yield from sorted((self.root / "submissions").glob("*.json"))
+
+    def save_sweep(self, sweep: Sweep) -> None:
+        """Write what was planned for a track."""
+        self._put(
+            self._sweeps(sweep.track) / f"{sweep.run_configuration}.json", sweep.model_dump_json(indent=1).encode()
+        )
+
+    def sweep(self, track: str, run_configuration: str) -> Sweep | None:
+        """Return one configuration of a track, or None."""
+        path = self._sweeps(track) / f"{run_configuration}.json"
+        return self._model(path, Sweep) if path.exists() else None
+
+    def sweeps(self, track: str) -> list[Sweep]:
+        """Return all editions of a track that were run here."""
+        paths = sorted(self._sweeps(track).glob("*.json"))
+        return [self._model(path, Sweep) for path in paths if path.stem != EXTERNAL]
+
+    def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
+        """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
+        path = self.root / "boards" / f"{board.track.replace('/', '--')}.json"
+        if numbers:
+            stored = self._put(path.with_suffix(".safetensors"), safetensors.numpy.save(dict(numbers)))
+            board = board.model_copy(update={"numbers": stored})
+        self._put(path, board.model_dump_json(indent=1).encode())
+        return board
+
+    def numbers(self, board: Board) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the scores of a board's comparisons, verified."""
+        if board.numbers is None:
+            return {}
+        return dict(safetensors.numpy.load(self._get(board.numbers)))
+
+    def board(self, track: str) -> Board | None:
+        """Return the tables of a track, or None; raises `StoreError` when they are damaged."""
+        path = self.root / "boards" / f"{track.replace('/', '--')}.json"
+        return self._model(path, Board) if path.exists() else None
+
+    def ranked(self) -> list[str]:
+        """Return the tracks that have tables."""
+        return sorted(path.stem.replace("--", "/", 1) for path in (self.root / "boards").glob("*.json"))
+
+    def tracks(self) -> list[str]:
+        """Return the tracks that were run here."""
+        folders = {path.parent.name for path in (self.root / "sweeps").glob("*/*.json") if path.stem != EXTERNAL}
+        return sorted(name.replace("--", "/", 1) for name in folders)
+
+    def path_of(self, file: StoredFile) -> Path:
+        """Return where a stored file lies."""
+        return self.root / file.file
+
+    def _sweeps(self, track: str) -> Path:
+        return self.root / "sweeps" / track.replace("/", "--")
+
+    def _place(self, folder: str, key: str, suffix: str) -> Path:
+        return self.root / folder / key[:2] / f"{key}.{suffix}"
+
+    def _size(self, file: StoredFile) -> int:
+        try:
+            return (self.root / file.file).stat().st_size
+        except OSError:
+            return -1
+
+    def _put(self, path: Path, content: bytes) -> StoredFile:
+        """Write under a temporary name, flush to disk, rename."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
+            raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
+        return StoredFile(
+            file=str(path.relative_to(self.root)), sha256=hashlib.sha256(content).hexdigest(), size=len(content)
+        )
+
+    def _get(self, file: StoredFile) -> bytes:
+        path = self.root / file.file
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from None
+        if hashlib.sha256(content).hexdigest() != file.sha256:
+            raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; run again to compute it anew")
+        return content
+
+    @staticmethod
+    def _model(path: Path, model: type[M]) -> M:
+        try:
+            return model.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError, ValueError):
+            raise StoreError(f"{path} is no valid {model.__name__}; delete it to compute it again") from None

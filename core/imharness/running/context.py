@@ -1,0 +1,256 @@
+"""Compute one task: build its components, run its step, check and store what comes back."""
+
+from __future__ import annotations
+
+import platform
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+import imharness
+from imharness.components.component import Component
+from imharness.components.registry import Registry
+from imharness.contracts.attack import BaseAttack
+from imharness.contracts.dataset import ImageSet, TableSet
+from imharness.contracts.defense import Purification
+from imharness.contracts.metric import Metric
+from imharness.contracts.track import Option, Output, Progress, Track
+from imharness.errors import HarnessError, StoreError
+from imharness.randomness import ImageRng, derive_seed, generator
+from imharness.results.records import Failure, TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness.running.checks import checked
+from imharness.running.device import device_name, is_out_of_memory, synchronise
+from imharness.running.target import MetricTarget
+
+TIMED_IMAGES = 8
+
+
+class BuildCache:
+    """What a process keeps between tasks: the registry, built components, data sets."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        device: torch.device,
+        batch_size: int,
+        end_task: Callable[[bool], Sequence[str]] = lambda failed: (),
+    ) -> None:
+        self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
+        self.end_task = end_task
+        self._built: dict[Component, Any] = {}
+        self._recipes: dict[str, Component] = {}
+
+    def recipe(self, spec: TaskSpec, role: str) -> Component:
+        """Return the component that plays a role in a task."""
+        ref = spec.components[role]
+        place = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
+        if place not in self._recipes:
+            self._recipes[place] = self.registry.revive(ref)
+        return self._recipes[place]
+
+    def built(self, recipe: Component) -> Any:
+        """Return ``recipe.build(device)``, built once."""
+        if recipe not in self._built:
+            if len(self._built) > 64:
+                self._built.pop(next(iter(self._built)))
+            self._built[recipe] = recipe.build(self.device)  # type: ignore[attr-defined]
+        return self._built[recipe]
+
+
+UNIT = (0.0, 1.0)
+"""Bounds of a target that compares with a reference: distances declare none."""
+
+
+class TaskContext:
+    """The `StepContext` of one task."""
+
+    def __init__(self, bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> None:
+        self._bench, self._key, self._spec = bench, key, spec
+        self.device, self.progress = bench.device, progress
+        self.options: Mapping[str, Option] = spec.options
+        self.roles: Sequence[str] = tuple(spec.components)
+
+    def component(self, role: str) -> Any:
+        """Return the recipe that plays a role."""
+        return self._bench.recipe(self._spec, role)
+
+    def build(self, role: str) -> Any:
+        """Return the built component, checked and without gradients."""
+        recipe = self.component(role)
+        return checked(recipe, self._bench.built(recipe))
+
+    def build_with(self, role: str, argument: Any) -> Any:
+        """Return ``recipe.build(device, argument)``."""
+        recipe = self.component(role)
+        return checked(recipe, recipe.build(self.device, argument))
+
+    def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
+        """Return an image set, cut to the run's limit."""
+        images: ImageSet = self._bench.built(self.component(role))
+        return images.first(self._spec.limit if limited else None)
+
+    def table(self, role: str = "dataset") -> TableSet:
+        """Return a table of labelled rows."""
+        table: TableSet = self._bench.built(self.component(role))
+        return table
+
+    def need(self, name: str) -> Output:
+        """Return rows and arrays of a task this one depends on."""
+        record = self._bench.store.record(self._spec.needs[name])
+        if record is None:
+            raise StoreError(f"task {self._spec.needs[name][:12]} ({name}) is not in the store")
+        return Output(self._bench.store.rows(record), self._bench.store.arrays(record))
+
+    def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
+        """Return one stream per name; tasks of one run that give the same purpose get the same streams."""
+        return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
+
+    def generator(self, *purpose: str) -> torch.Generator:
+        """Return a generator that belongs to this task alone."""
+        return generator(derive_seed(self._key, *purpose))
+
+    def target(
+        self,
+        metric: str,
+        names: Sequence[str],
+        *,
+        attack: str,
+        defense: str | None = None,
+        samples: int = 1,
+        counted: bool = True,
+        reference: torch.Tensor | None = None,
+    ) -> MetricTarget:
+        """Return the target of an attack; see `StepContext.target`."""
+        recipe: Metric = self.component(metric)
+        attacker: BaseAttack = self.component(attack)
+        purify, rng, copies = None, None, 1
+        if defense is not None:
+            guard: Purification = self.component(defense)
+            purify = self._bench.built(guard)
+            rng = self.rng(names, "target", self._key)
+            copies = samples if guard.info.random else 1
+        return MetricTarget(
+            self._bench.built(recipe),
+            recipe.bounds if reference is None else UNIT,
+            images=len(names),
+            reference=reference,
+            differentiable=attacker.info.access == "white_box",
+            sign=recipe.closeness if reference is None else -recipe.closeness,
+            purify=purify,
+            rng=rng,
+            samples=copies,
+            budget=attacker.budget().queries if counted else None,
+            micro_batch=self._bench.batch_size,
+            precision=str(self.options.get("precision", "strict")),
+        )
+
+    def map(
+        self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Call `function` batch by batch and join what it returns; halve the batch when memory runs out."""
+        parts: dict[str, list[npt.NDArray[Any]]] = {}
+        done = 0
+        for whole in images.batches(self._bench.batch_size):
+            waiting = [whole]
+            while waiting:
+                positions = waiting.pop(0)
+                try:
+                    found = function(positions, images.load(positions).to(self.device))
+                except (MemoryError, RuntimeError) as error:
+                    if not is_out_of_memory(error) or len(positions) == 1:
+                        raise
+                    half = len(positions) // 2
+                    waiting = [positions[:half], positions[half:], *waiting]
+                    continue
+                for name, tensor in found.items():
+                    parts.setdefault(name, []).append(tensor.detach().cpu().numpy())
+                done += len(positions)
+                self.progress(done, len(images))
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+    def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
+        """Return milliseconds per image, the best of three passes after a warm-up, the device synchronised."""
+        batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
+        best = float("inf")
+        for attempt in range(4):
+            synchronise(self.device)
+            start = time.perf_counter()
+            function(batch)
+            synchronise(self.device)
+            if attempt:
+                best = min(best, time.perf_counter() - start)
+        return 1000 * best / len(batch)
+
+
+def run_task(bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord:
+    """Compute a task and store its record, done or failed. Raises only `StoreError`."""
+    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    failure, result = None, None
+    notes: Sequence[str] = ()
+    try:
+        track = bench.registry.one("track", spec.track)
+        if not isinstance(track, Track):
+            raise HarnessError(f"{spec.track} is not a track")
+        result = track.steps()[spec.step].run(TaskContext(bench, key, spec, progress))
+        notes = bench.end_task(False)
+    except StoreError:
+        raise
+    except Exception as error:
+        failure = _failure(bench, spec, error)
+        result = None
+        with suppress(HarnessError):
+            notes = bench.end_task(True)
+    record = TaskRecord(
+        key=key,
+        spec=spec,
+        status="failed" if failure else "done",
+        failure=failure,
+        facts={name: float(value) for name, value in result.facts.items()} if result else {},
+        started=started,
+        seconds=time.perf_counter() - clock,
+        device=device_name(bench.device),
+        versions=versions(bench.registry, spec),
+        isolation=_isolation(bench, spec),
+        notes=tuple(notes),
+    )
+    return bench.store.commit(record, result.rows if result else {}, result.arrays if result else {})
+
+
+def _isolation(bench: BuildCache, spec: TaskSpec) -> str:
+    """Return what kept the task's components apart, those in this process left out."""
+    levels = {bench.recipe(spec, role).isolation for role in spec.components}
+    return ", ".join(sorted(levels - {""})) or "none"
+
+
+def _failure(bench: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
+    """Name the component whose code stands deepest in the traceback."""
+    modules = {type(bench.recipe(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
+    who, trace = "harness", error.__traceback__
+    while trace is not None:
+        who = modules.get(trace.tb_frame.f_globals.get("__name__", ""), who)
+        trace = trace.tb_next
+    who = getattr(error, "who", "") or who
+    return Failure(
+        who=who,
+        error=type(error).__name__,
+        message=" ".join(str(error).split())[:500],
+        traceback="".join(traceback.format_exception(error))[-8000:],
+    )
+
+
+def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
+    """Return the versions a result was made with: interpreter, torch, harness, packages of the components."""
+    found = {"python": platform.python_version(), "torch": torch.__version__, "harness": imharness.__version__}
+    for ref in spec.components.values():
+        origin = registry.provenance(registry.revive(ref)).provenance
+        found[origin.distribution] = origin.version
+    return found

@@ -1,0 +1,280 @@
+"""The conformance suite: every check that a component can be put to, by contract; each runs on fresh inputs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Any, Literal
+
+import torch
+from pydantic import ValidationError
+
+from imharness.components.component import Component
+from imharness.components.hookspecs import ACCEPTED
+from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
+from imharness_conformance.audit import undisturbed, watched
+from imharness_conformance.probe import Probe
+from imharness_conformance.probes import probe_of
+
+SLOW_S = 60.0
+"""A check that takes longer is skipped with that reason: the suite is no benchmark."""
+SLOW_AT_BOUND_S = 10.0
+"""The same at the ends of a parameter's bounds, which may mean millions of steps."""
+
+
+class Skipped(Exception):
+    """A check does not apply, or cannot run here."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found."""
+
+    component: str
+    check: str
+    status: Literal["passed", "failed", "skipped"]
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One check of one component."""
+
+    component: Component
+    check: str
+    work: Callable[[], str]
+    limit: float = SLOW_S
+
+    @property
+    def name(self) -> str:
+        """The component's label and the check's name."""
+        return f"{self.component.label}: {self.check}"
+
+    def run(self) -> CheckResult:
+        """Run the check; whatever the component raises is its failure."""
+        start = time.perf_counter()
+
+        def outcome(status: Literal["passed", "failed", "skipped"], message: str) -> CheckResult:
+            return CheckResult(self.component.label, self.check, status, message, time.perf_counter() - start)
+
+        try:
+            with _limited(self.limit):
+                return outcome("passed", self.work())
+        except (Skipped, Unavailable) as error:
+            return outcome("skipped", str(error))
+        except HarnessError as error:
+            return outcome("failed", str(error))
+        except (Exception, SystemExit) as error:
+            return outcome("failed", f"raised {type(error).__name__}: {error}")
+
+
+def components_of(module: ModuleType) -> list[Component]:
+    """Return the components that a module's hooks register; raises `ContractError` when a hook gives something else."""
+    found: list[Component] = []
+    for hook, accepted in ACCEPTED.items():
+        implementation = getattr(module, hook, None)
+        if implementation is None:
+            continue
+        for item in implementation():
+            if not isinstance(item, accepted):
+                raise ContractError(f"{module.__name__}.{hook} gave {item!r}, which is none of its kinds")
+            found.append(item)
+    if not found:
+        raise ContractError(
+            f"{module.__name__} registers nothing; mark a function such as register_defenses with @hookimpl"
+        )
+    return found
+
+
+def check_component(component: Component, seed: int = 0) -> list[CheckResult]:
+    """Run every check of a component."""
+    return [trial.run() for trial in trials(component, seed)]
+
+
+def trials(component: Component, seed: int = 0) -> list[Trial]:
+    """Return every check that applies to a component; inputs follow from `seed`."""
+    found = [Trial(component, "says what it is", lambda: _metadata(component))]
+    probe = probe_of(component, seed)
+    if probe is None:
+        return found
+    found += [Trial(component, name, _if_here(component, work)) for name, work in _of_probe(component, probe)]
+    for field, value, side in _ends(component):
+        work = _if_here(component, functools.partial(_at, component, field, value, probe))
+        found.append(Trial(component, f"works with {field} at its {side} bound", work, SLOW_AT_BOUND_S))
+    return found
+
+
+def _if_here(component: Component, work: Callable[[], str]) -> Callable[[], str]:
+    def run() -> str:
+        component.require()
+        return work()
+
+    return run
+
+
+def _of_probe(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "gives what its contract says", lambda: _gives(component, probe)
+    yield "gives the same again", lambda: _again(component, probe)
+    yield "leaves its inputs as they are", lambda: _untouched(component, probe)
+    yield "uses no global randomness, network, process or file", lambda: _quiet(component, probe)
+    if probe.by_row:
+        yield "treats each row alone, whatever the batch and its order", lambda: _alone(component, probe)
+    for name, check in probe.own_checks():
+        yield name, _told(check)
+    yield "runs on the accelerator too", lambda: _on_cuda(component, probe)
+    yield "time and memory", lambda: _cost(component, probe)
+
+
+def _told(check: Callable[[], str | None]) -> Callable[[], str]:
+    return lambda: check() or ""
+
+
+def _metadata(component: Component) -> str:
+    if type(component).model_validate(component.ref().parameters) != component:
+        raise ContractError("its parameters do not give the same component again; keep them plain data")
+    if not component.summary.endswith("."):
+        raise ContractError(f"the first line of its docstring is no sentence: {component.summary!r}")
+    for name, field in type(component).model_fields.items():
+        if not field.description:
+            raise ContractError(f"field {name} has no description; say what it is and its unit")
+    return inspect.cleandoc(type(component).__doc__ or "").partition("\n")[0]
+
+
+def _gives(component: Component, probe: Probe) -> str:
+    built = probe.build(component)
+    for size in probe.sizes():
+        probe.check(probe.call(built, probe.inputs(*size), probe.seeds(size[0])), size[0])
+    return f"sizes {', '.join('x'.join(map(str, size)) for size in probe.sizes())}"
+
+
+def _usual(component: Component, probe: Probe) -> tuple[Any, Any, Any]:
+    size = probe.sizes()[0]
+    return probe.build(component), probe.inputs(*size), probe.seeds(size[0])
+
+
+def _again(component: Component, probe: Probe) -> str:
+    built, inputs, seeds = _usual(component, probe)
+    first = probe.call(built, inputs, seeds)
+    for other in (built, probe.build(component)):
+        second = probe.call(other, inputs, seeds)
+        if not torch.equal(first, second):
+            worst = float((first - second).abs().max())
+            raise ContractError(f"the same inputs and the same seed gave other results, off by up to {worst:.3g}")
+    return ""
+
+
+def _untouched(component: Component, probe: Probe) -> str:
+    built, inputs, seeds = _usual(component, probe)
+    before = [tensor.clone() for tensor in inputs]
+    probe.call(built, inputs, seeds)
+    if not all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True)):
+        raise ContractError("an input was changed in place; work on a copy")
+    return ""
+
+
+def _quiet(component: Component, probe: Probe) -> str:
+    built, inputs, seeds = _usual(component, probe)
+    with watched() as seen, undisturbed():
+        probe.call(built, inputs, seeds)
+    if seen:
+        raise ContractError(f"did what a component may not do: {', '.join(sorted(set(seen))[:3])}")
+    return ""
+
+
+def _alone(component: Component, probe: Probe) -> str:
+    built, inputs, seeds = _usual(component, probe)
+    together = probe.call(built, inputs, seeds)
+    order = list(range(len(seeds)))[::-1]
+    turned = probe.call(built, [x[order] for x in inputs], [seeds[i] for i in order])[order]
+    parts = [probe.call(built, [x[i : i + 1] for x in inputs], seeds[i : i + 1]) for i in range(len(seeds))]
+    for what, other in (("alone", torch.cat(parts)), ("in another order", turned)):
+        off = float((together - other).abs().max())
+        if off > probe.tolerance * max(1.0, float(together.abs().max())):
+            raise ContractError(f"a row gives another result {what} than in the batch, off by up to {off:.3g}")
+    return ""
+
+
+def _ends(component: Component) -> Iterator[tuple[str, float | int, str]]:
+    """Yield the numeric fields with their bounds."""
+    schema = type(component).model_json_schema().get("properties", {})
+    for name, facts in schema.items():
+        for key, side in (("minimum", "lower"), ("maximum", "upper")):
+            if key in facts and facts.get("type") in ("integer", "number"):
+                value = facts[key]
+                yield name, int(value) if facts["type"] == "integer" else float(value), side
+
+
+def _at(component: Component, field: str, value: float, probe: Probe) -> str:
+    try:
+        changed = component.with_parameters(**{field: value})
+    except ValidationError as error:
+        return f"{field} = {value:g} is refused: {error.errors()[0]['msg']}"
+    probe = type(probe)(changed, probe.seed)
+    size = probe.sizes()[0]
+    try:
+        probe.check(probe.call(probe.build(changed), probe.inputs(*size), probe.seeds(size[0])), size[0])
+    except UsageError as error:
+        return f"{field} = {value:g} is refused: {error}"
+    return f"{field} = {value:g}"
+
+
+def _on_cuda(component: Component, probe: Probe) -> str:
+    if not torch.cuda.is_available():
+        raise Skipped("no accelerator on this machine")
+    device = torch.device("cuda", 0)
+    size = probe.sizes()[0]
+    here = probe.call(probe.build(component), probe.inputs(*size), probe.seeds(size[0]))
+    inputs = [tensor.to(device) for tensor in probe.inputs(*size)]
+    there = probe.call(probe.build(component, device), inputs, probe.seeds(size[0]), device)
+    if there.device.type != "cuda":
+        raise ContractError(f"was built on {device} and returned a result on {there.device}")
+    probe.check(there, size[0])
+    return f"largest difference to the CPU {float((here - there.cpu()).abs().max()):.2g}"
+
+
+def _cost(component: Component, probe: Probe) -> str:
+    before = _peak()
+    built, inputs, seeds = _usual(component, probe)
+    probe.call(built, inputs, seeds)
+    start = time.perf_counter()
+    probe.call(built, inputs, seeds)
+    each = 1000 * (time.perf_counter() - start) / len(seeds)
+    return f"{each:.2f} ms for each of {len(seeds)} rows; peak memory grew by {_peak() - before:.0f} MiB"
+
+
+def _peak() -> float:
+    """Return the largest resident memory of this process so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise `Skipped` when the block takes longer; only the main thread can be interrupted."""
+
+    def late(signum: int, frame: FrameType | None) -> None:
+        raise Skipped(f"took longer than {seconds:.0f} s")
+
+    try:
+        before = signal.signal(signal.SIGALRM, late)
+    except ValueError:  # not the main thread
+        yield
+        return
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def failed(outcomes: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return those that failed."""
+    return [outcome for outcome in outcomes if outcome.status == "failed"]

@@ -1,0 +1,86 @@
+"""`harness plugins new`: a complete small package for any kind of component; it installs, passes its test and runs."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from imharness.components.component import ID_PATTERN
+from imharness.errors import UsageError, did_you_mean
+
+_TRY = {
+    "attack": "harness run --track iqa --attack $id --limit 4",
+    "fitted-attack": "harness run --track iqa --attack $id --limit 4",
+    "defense": "harness run --track iqa --defense none --defense $id --limit 4",
+    "certification": "harness run --track iqa --defense none --defense $id --limit 4",
+    "training-defense": "harness train $id --metric embedded-cnn --epochs 2",
+    "metric": "harness run --track iqa --metric $id --attack ifgsm --limit 4",
+    "full-reference-metric": "harness run --track perceptual --metric psnr --metric $id --limit 12",
+    "distribution-metric": "harness run --track reconstruction --metric psnr --metric $id --attack invgrad --limit 4",
+    "reconstruction-attack": "harness run --track reconstruction --attack $id --limit 4",
+    "gradient-defense": "harness run --track reconstruction --defense plain-gradient --defense $id --limit 4",
+    "image-protection": "harness run --track reconstruction --defense plain-gradient --defense $id --limit 4",
+    "evaluator": "harness run --track membership --evaluator confidence --evaluator $id",
+    "membership-training": "harness run --track membership --defense plain-training --defense $id",
+    "membership-release": "harness run --track membership --defense plain-training --defense $id",
+    "model": "harness run --track membership --model $id --defense plain-training --evaluator confidence",
+    "dataset": "harness run --track iqa --dataset $id --attack ifgsm --limit 8",
+    "table-dataset": "harness run --track membership --dataset $id --defense plain-training --evaluator confidence",
+    "recipe": "harness train $id --steps 20",
+    "track": "harness run --all --profile profile.toml --limit 8",
+}
+KINDS = tuple(_TRY)
+"""What `new` can make; each has a module in the folder ``kinds``."""
+
+
+def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
+    """Write a package for `name`, ``owner/method`` or ``method``, into a new folder below `parent`; return the folder.
+
+    Raises `UsageError` for a kind or name that cannot be, and for a folder that exists.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"{kind!r} is no kind.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}.")
+    id = name if "/" in name else f"acme/{name}"
+    module = re.sub(r"[^a-z0-9]+", "_", id)
+    if (
+        not re.fullmatch(ID_PATTERN, id)
+        or id.startswith("harness/")
+        or not module.isidentifier()
+        or keyword.iskeyword(module)
+    ):
+        raise UsageError(
+            f"{name!r} cannot name a component: owner/method in small letters, digits and dashes, owner not harness."
+        )
+    if any(character in author for character in '"\\\n'):
+        raise UsageError("the author's name may hold no quotes, backslashes or line breaks.")
+    method = id.partition("/")[2]
+    words = {
+        "id": id,
+        "method": method,
+        "module": module,
+        "distribution": module.replace("_", "-"),
+        "class_name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", method)) or "Plugin",
+        "title": method.replace("-", " ").replace(".", " ").capitalize(),
+        "kind": kind.replace("-", " "),
+        "article": "an" if kind[0] in "aeiou" else "a",
+        "author": author,
+        "try_it": Template(_TRY[kind]).substitute(id=id),
+    }
+    taken = set(re.findall(r"\w+", (files(__package__) / f"kinds/{kind}.txt").read_text()))
+    if not words["class_name"].isidentifier() or words["class_name"] in taken:
+        words["class_name"] = f"The{words['class_name']}"
+    folder = parent / words["distribution"]
+    if folder.exists():
+        raise UsageError(f"{folder} exists already; choose another name, or --dir.")
+    parts = {"pyproject.toml": "pyproject", "README.md": "readme", "LICENSE": "licence", "tests/test_plugin.py": "test",
+             f"{module}.py": f"kinds/{kind}"}  # fmt: skip
+    if kind == "track":
+        parts["profile.toml"] = "profile"
+    for target, source in parts.items():
+        path = folder / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(Template((files(__package__) / f"{source}.txt").read_text()).substitute(words))
+    return folder

@@ -1,0 +1,65 @@
+"""`harness site`: build the pages, look at them, publish them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_store = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+_site = click.option("--site", "folder", type=click.Path(path_type=Path), default="site", show_default=True)
+
+
+@click.group()
+def site() -> None:
+    """Build the leaderboard's static pages, serve them on this machine, or publish them."""
+
+
+@site.command()
+@_store
+@_site
+@click.option("--since", type=click.Path(path_type=Path, exists=True), help="A published folder to compare with.")
+@click.option("--quiet", is_flag=True, help="Print warnings only.")
+def build(store: Path, folder: Path, since: Path | None, quiet: bool) -> None:
+    """Write the site from the results in a store."""
+    from imharness_leaderboard.changes import read_releases
+    from imharness_leaderboard.pages import build_site
+
+    built = build_site(store, folder, read_releases(since) if since else [])
+    for line in built.problems:
+        click.echo(f"warning: {line}", err=True)
+    if not quiet:
+        click.echo(f"{built.pages} pages: {folder / 'index.html'}")
+
+
+@site.command()
+@_site
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one.")
+def serve(folder: Path, port: int) -> None:
+    """Serve a built site on the loopback address until interrupted."""
+    import functools
+    import http.server
+
+    if not (folder / "index.html").is_file():
+        raise click.UsageError(f"{folder}/index.html does not exist; run `harness site build` first.")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        click.echo(f"http://127.0.0.1:{server.server_port}/")
+        server.serve_forever()
+
+
+@site.command()
+@_store
+@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="What a static host serves.")
+@click.option("--release", required=True, metavar="NAME", help="Name of this state, as 2026-11-20; kept under v/NAME/.")
+def publish(store: Path, folder: Path, release: str) -> None:
+    """Write the site into a folder that any static host takes, with a permanent snapshot of this release.
+
+    The folder keeps earlier snapshots and the list of what changed: give the same folder each time.
+    """
+    from imharness_leaderboard.publishing import publish_site
+
+    built = publish_site(store, folder, release)
+    for line in built.problems:
+        click.echo(f"warning: {line}", err=True)
+    click.echo(f"{built.pages} pages: {folder / 'index.html'}; snapshot: {folder / 'v' / release / 'index.html'}")

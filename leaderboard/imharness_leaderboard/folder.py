@@ -1,0 +1,70 @@
+"""The folder of a site: files are written whole, kept when they did not change, removed when nothing makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from imharness.errors import StoreError
+
+MANIFEST = ".made.json"
+
+
+class SiteFolder:
+    """Writes files below `root` and remembers which, and from what the slow ones were made."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files: dict[str, str] = {}
+        self._before = _read(root / MANIFEST)
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file; one that holds the same already keeps its time."""
+        self.files[name] = ""
+        data = content.encode() if isinstance(content, str) else content
+        path = self.root / name
+        try:
+            if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            temporary.write_bytes(data)
+            temporary.replace(path)
+        except OSError as error:
+            raise StoreError(f"site {path} cannot be written: {error.strerror}") from None
+
+    def make(self, name: str, source: str, content: Callable[[], bytes]) -> None:
+        """Write a file that is slow to make, unless it was made from the same `source` before."""
+        if self._before.get(name) != source or not (self.root / name).is_file():
+            self.write(name, content())
+        self.files[name] = source
+
+    def size(self, name: str) -> int:
+        """Return the size of a file in bytes."""
+        return (self.root / name).stat().st_size
+
+    def finish(self) -> None:
+        """Remove what earlier builds wrote and this one did not, and write the list of files."""
+        for name in self._before.keys() - self.files.keys():
+            path = self.root / name
+            if path.resolve().is_relative_to(self.root.resolve()):
+                path.unlink(missing_ok=True)
+                _remove_if_empty(path.parent, self.root)
+        listed = dict(sorted(self.files.items()))
+        self.write(MANIFEST, json.dumps(listed, indent=0))
+
+
+def _remove_if_empty(folder: Path, root: Path) -> None:
+    while folder != root and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}

@@ -1,0 +1,41 @@
+"""A release: the site in a folder for a static host, and a copy of it that never changes again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from imharness.errors import StoreError, UsageError
+from imharness_leaderboard.changes import read_releases
+from imharness_leaderboard.folder import MANIFEST
+from imharness_leaderboard.pages import Built, build_site
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def publish_site(store: Path, folder: Path, release: str) -> Built:
+    """Build the site into `folder` and copy it to ``folder/v/<release>``; a release is never written twice.
+
+    Raises `UsageError` for a name that is taken or cannot be one, `StoreError` when something cannot be written.
+    """
+    if not NAME.fullmatch(release):
+        raise UsageError(f"{release!r} cannot name a release: letters, digits, dots, dashes and underscores.")
+    snapshot = folder / "v" / release
+    releases = read_releases(folder)
+    if snapshot.exists() or release in {known.name for known in releases}:
+        raise UsageError(f"release {release} is published already; a release never changes, choose another name.")
+    built = build_site(store, folder, releases, release)
+    temporary = folder / "v" / f".{release}"
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.copytree(folder, temporary, ignore=lambda path, names: _left_out(folder, path, names))
+        temporary.rename(snapshot)
+        (folder / ".nojekyll").touch()
+    except OSError as error:
+        raise StoreError(f"snapshot {snapshot} cannot be written: {error.strerror}") from None
+    return built
+
+
+def _left_out(folder: Path, path: str, names: list[str]) -> set[str]:
+    return {"v", ".git", ".nojekyll", MANIFEST} & set(names) if Path(path) == folder else set()

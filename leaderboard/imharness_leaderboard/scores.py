@@ -1,0 +1,36 @@
+"""The scores behind a comparison, with what is computed of them once and shown in several places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.ranking.comparisons import Pairwise, pairwise, unit_means
+from imharness.results.identity import digest
+from imharness.results.records import Board, Comparison
+
+
+class Scores:
+    """A comparison of a board and its numbers, float32 ``(entries, total)``."""
+
+    def __init__(self, board: Board, comparison: Comparison, vectors: npt.NDArray[np.float32]) -> None:
+        self.comparison, self.vectors = comparison, vectors
+        self.source = digest([board.numbers.sha256 if board.numbers else "", comparison.model_dump(mode="json")])
+
+    @cached_property
+    def tested(self) -> Pairwise:
+        """Every entry against every other one."""
+        return pairwise(self.comparison, self.vectors)
+
+    @cached_property
+    def means(self) -> npt.NDArray[np.float64]:
+        """``(entries, units)``: each unit's mean over the conditions."""
+        return unit_means(self.comparison, self.vectors)
+
+
+def scores_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]]) -> list[Scores]:
+    """Return the comparisons of a board that have numbers."""
+    return [Scores(board, c, numbers[c.id]) for c in board.comparisons if c.id in numbers]

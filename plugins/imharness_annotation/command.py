@@ -1,0 +1,222 @@
+"""`harness annotate`: people judge reconstructed or defended images in a browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from imharness_annotation.book import Book, Question
+    from imharness_annotation.sources import Rebuilt
+
+FILE = click.option("--file", type=click.Path(path_type=Path), default="annotations.sqlite", show_default=True)
+RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
+VOTES = {"class": 5, "pair": 5, "better": 10}
+LOOPBACK = "127.0.0.1"
+
+
+@click.group(invoke_without_command=True)
+@click.option("--kind", type=click.Choice(["class", "pair", "better"]), help="What is asked.")
+@FILE
+@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only images of this attack; several times.")
+@click.option(
+    "--defense", "defenses", multiple=True, metavar="NAME", help="better: a defense to compare; several times."
+)
+@click.option("--metric", help="better: the metric that was attacked. Default: the first.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first N images of each data set.")
+@click.option("--votes", type=click.IntRange(1), help="Votes per question. Default: 5; better: 10.")
+@click.option(
+    "--host", default=LOOPBACK, show_default=True, help="Address to serve; others may reach any but this one."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8571, show_default=True)
+@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
+@click.pass_context
+def annotate(
+    ctx: click.Context,
+    kind: str | None,
+    file: Path,
+    store: Path,
+    attacks: tuple[str, ...],
+    defenses: tuple[str, ...],
+    metric: str | None,
+    limit: int | None,
+    votes: int | None,
+    host: str,
+    port: int,
+    assets: Path | None,
+) -> None:
+    """Serve a page on which people judge images of a run; without --kind, go on with what FILE asks.
+
+    class: what does a reconstruction show? pair: the same as the original? better: which of two defended images?
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from imharness.commands import add_assets, console
+    from imharness_annotation.app import application
+    from imharness_annotation.book import Book
+
+    if assets is not None:
+        add_assets(assets)
+    if kind is None and not file.exists():
+        raise click.UsageError(f"{file} does not exist; say what to ask with --kind class, pair or better.")
+    book = Book(file)
+    if kind is not None:
+        count = book.fill(kind, votes or VOTES[kind], _questions(kind, store, attacks, defenses, metric, limit))
+        console.say(f"{count} questions in {file}, {book.about('votes')} votes each")
+    import uvicorn
+
+    if host != LOOPBACK:
+        console.warn(f"serving {host}: whoever reaches this machine can vote; there are no passwords.")
+    console.say(f"judge at http://{host}:{port}/ and stop with Ctrl-C; every answer is kept in {file}")
+    hosts = [LOOPBACK, "localhost"] if host == LOOPBACK else ["*"]
+    uvicorn.run(application(book, hosts), host=host, port=port, log_level="warning", server_header=False)
+
+
+@annotate.command()
+@FILE
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), required=True, help="File to write.")
+def export(file: Path, csv_file: Path) -> None:
+    """Write every vote as one line of a CSV file."""
+    from imharness.commands import console
+    from imharness_annotation.outcome import write_csv
+
+    votes = _book(file).votes()
+    write_csv(csv_file, votes)
+    console.say(f"{len(votes)} votes in {csv_file}")
+
+
+@annotate.command()
+@FILE
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def report(file: Path, as_json: bool) -> None:
+    """Print majorities, agreement, decoys; for `better`, the ranking by Bradley and Terry."""
+    from imharness.api import NotTestable
+    from imharness.commands import console
+    from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
+
+    book = _book(file)
+    votes = book.votes()
+    facts: dict[str, object] = {"kind": book.about("kind"), "votes": len(votes)}
+    try:
+        kappa, questions, raters = fleiss_kappa(votes)
+        facts |= {"fleiss_kappa": kappa, "kappa_questions": questions, "kappa_votes_each": raters}
+    except NotTestable as error:
+        facts["fleiss_kappa"] = str(error)
+    decoys = decoy_accuracy(votes)
+    facts["decoys"] = {name: {"right": right, "shown": shown} for name, (right, shown) in decoys.items()}
+    if book.about("kind") == "better":
+        try:
+            facts["ranking"] = [
+                dict(zip(("entry", "strength", "wins", "votes"), r, strict=True)) for r in ranking(votes)
+            ]
+        except NotTestable as error:
+            facts["ranking"] = str(error)
+    else:
+        verdicts = majorities(votes)
+        facts |= {"judged": len(verdicts), "recognised": sum(v.recognised for v in verdicts)}
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+        return
+    single = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
+    console.table("Votes", ["figure", "value"], [(n, f"{v:.3f}" if isinstance(v, float) else v) for n, v in single])
+    console.table("Decoys", ["annotator", "right", "of"], [(n, r, t) for n, (r, t) in decoys.items()])
+    if isinstance(facts.get("ranking"), list):
+        rows = [(r["entry"], f"{r['strength']:.3f}", r["wins"], r["votes"]) for r in facts["ranking"]]  # type: ignore[attr-defined]
+        console.table("Which is better", ["entry", "log-strength", "wins", "votes"], rows)
+
+
+@annotate.command("import")
+@FILE
+@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
+def import_votes(file: Path, store: Path, site: Path) -> None:
+    """Put majorities about reconstructions into the results, where they replace the classifier that stood in."""
+    from imharness.api import UsageError
+    from imharness.commands import add_external, build_site, console
+    from imharness_annotation.outcome import majorities
+
+    verdicts = majorities(_book(file).votes())
+    if not verdicts:
+        raise UsageError(f"{file} holds no votes about reconstructions.")
+    rows = {name: [v.facts[name] for v in verdicts] for name in ("dataset", "attack", "model", "defense", "name")}
+    add_external(store, RECONSTRUCTION, {**rows, "recognised": [float(v.recognised) for v in verdicts]}, file.stem)
+    build_site(store, site)
+    console.say(f"{len(verdicts)} majorities stand in the tables: {site / 'reconstruction.html'}")
+
+
+def _book(file: Path) -> Book:
+    from imharness.api import UsageError
+    from imharness_annotation.book import Book
+
+    if not file.is_file():
+        raise UsageError(f"{file} does not exist; `harness annotate --kind class` makes it.")
+    return Book(file)
+
+
+def _questions(
+    kind: str, store: Path, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
+) -> Iterator[Question]:
+    from imharness.api import UsageError
+    from imharness_annotation.sources import class_questions, pair_questions
+
+    if kind == "better":
+        return _better(store, attacks, defenses, metric, limit)
+    groups = list(_rebuilt(store, attacks, limit))
+    if not groups:
+        raise UsageError(f"store {store} has no reconstructions{' of these attacks' if attacks else ''}.")
+    return class_questions(groups) if kind == "class" else pair_questions(groups)
+
+
+def _rebuilt(store: Path, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
+    from imharness.commands import component, find, finished, place
+
+    wanted = {component("attack", name).info.id for name in attacks}
+    sets = {}
+    for task in finished(store, RECONSTRUCTION, "reconstruct"):
+        if wanted and component("attack", task.labels["attack"]).info.id not in wanted:
+            continue
+        label, images = task.labels["dataset"], task.output.arrays["images"]
+        if label not in sets:
+            sets[label] = find("dataset", label).build(place("cpu"))  # type: ignore[attr-defined]
+        count = min(len(images), limit or len(images))
+        facts = {role: task.labels[role] for role in ("dataset", "attack", "model", "defense")}
+        yield facts, images[:count], sets[label]
+
+
+def _better(
+    store: Path, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
+) -> Iterator[Question]:
+    import torch
+
+    from imharness.api import UsageError
+    from imharness.commands import component, context, find, finished
+    from imharness_annotation.sources import better_questions
+
+    if len(attacks) != 1 or len(defenses) < 2:
+        raise UsageError(
+            "--kind better compares defenses of one attack: add --attack NAME and two or more --defense NAME."
+        )
+    attack, guards = component("attack", attacks[0]).info.id, [find("defense", name) for name in defenses]
+    tasks = [t for t in finished(store, IQA, "attack") if component("attack", t.labels["attack"]).info.id == attack]
+    chosen = [t for t in tasks if metric is None or t.labels["metric"] == component("metric", metric).label]
+    if not chosen:
+        raise UsageError(f"store {store} has no images that {attack} attacked; run `harness run --track iqa` first.")
+    task = chosen[0]
+    step = context({"dataset": find("dataset", task.labels["dataset"])})
+    clean = step.images()
+    stack = next(a for name, a in task.output.arrays.items() if name.startswith("images-"))
+    count = min(len(stack), limit or len(stack))
+    attacked = torch.from_numpy(stack[:count].copy()).float() / 255
+    names = clean.names[:count]
+    defended = {}
+    for guard in guards:
+        built = context({"defense": guard}).build("defense")
+        with torch.no_grad():
+            defended[guard.label] = built(attacked, step.rng(names, "annotation", guard.label)).cpu()
+    facts = {role: task.labels[role] for role in ("dataset", "attack", "metric")}
+    return better_questions(facts, defended, clean.load(list(range(count))), names)

@@ -1,0 +1,107 @@
+"""What people are asked: reconstructions of a run, or defended images of a run, as questions."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from PIL import Image
+
+from imharness.api import ImageSet, UsageError, derive_seed
+from imharness_annotation.book import Question
+
+NONE = "none of them"
+SAME, DIFFERENT = "same", "different"
+LEFT, RIGHT = "left", "right"
+CHOICES = 20
+DECOYS = 10
+"""One decoy for so many questions."""
+
+Rebuilt = tuple[Mapping[str, str], np.ndarray, ImageSet]
+"""Labels of data set, attack, model and defense; reconstructions uint8 ``(N, 3, H, W)``; the data set, whose first N
+images are the private ones."""
+
+
+def png(image: np.ndarray) -> bytes:
+    """Return uint8 ``(3, H, W)`` as PNG."""
+    out = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))).save(out, "PNG")
+    return out.getvalue()
+
+
+def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
+    """Yield one question per reconstruction: which of up to twenty classes, or none? (SemSim, figure 8 A)."""
+    for facts, images, private in groups:
+        names = class_names(private)
+        everything = sorted(set(names))
+        if len(everything) < 2:
+            raise UsageError(f"{facts['dataset']} has fewer than two classes; use --kind pair.")
+        for name, truth, image in zip(private.names, names, images, strict=False):
+            others = [c for c in everything if c != truth]
+            rng = np.random.default_rng(derive_seed(seed, "choices", name))
+            drawn = rng.choice(len(others), min(CHOICES - 1, len(others)), replace=False)
+            choices = (*sorted([truth, *(others[i] for i in drawn)]), NONE)
+            yield Question(_key(facts, name), {**facts, "name": name}, choices, truth, False, None, png(image))
+
+
+def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
+    """Yield one question per reconstruction: does it show what the original shows? (SemSim, figure 8 B).
+
+    One in ten is a decoy: the reconstruction of another class, where "same" is wrong.
+    """
+    for facts, images, private in groups:
+        originals = private.load(list(range(len(images)))).mul(255).round().byte().numpy()
+        classes = class_names(private)[: len(images)]
+        for i, name in enumerate(private.names[: len(images)]):
+            asked = {**facts, "name": name}
+            yield Question(_key(facts, name), asked, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i]))
+            rng = np.random.default_rng(derive_seed(seed, "decoy", _key(facts, name)))
+            strangers = [j for j, c in enumerate(classes) if c != classes[i]]
+            if strangers and rng.random() < 1 / DECOYS:
+                other = strangers[int(rng.integers(len(strangers)))]
+                key = _key(facts, f"{name} decoy")
+                yield Question(key, asked, (SAME, DIFFERENT), DIFFERENT, True, png(originals[i]), png(images[other]))
+
+
+def better_questions(
+    facts: Mapping[str, str],
+    defended: Mapping[str, torch.Tensor],
+    clean: torch.Tensor,
+    names: Sequence[str],
+    seed: int = 0,
+) -> Iterator[Question]:
+    """Yield one question per image and pair of defenses: which defended image is better?
+
+    Verification questions set a clean image against the same image in a few grey levels.
+    """
+    pixels = {label: images.mul(255).round().byte().cpu().numpy() for label, images in defended.items()}
+    untouched = clean.mul(255).round().byte().cpu().numpy()
+    for i, name in enumerate(names):
+        for one, other in itertools.combinations(sorted(pixels), 2):
+            rng = np.random.default_rng(derive_seed(seed, "side", name, one, other))
+            left, right = (one, other) if rng.random() < 0.5 else (other, one)
+            asked = {**facts, "name": name, "left": left, "right": right}
+            key = _key(facts, f"{name} {one} {other}")
+            yield Question(key, asked, (LEFT, RIGHT), "", False, png(pixels[left][i]), png(pixels[right][i]))
+        spoilt = (untouched[i] // 64) * 64
+        first = np.random.default_rng(derive_seed(seed, "verification", name)).random() < 0.5
+        sides = (untouched[i], spoilt) if first else (spoilt, untouched[i])
+        asked = {**facts, "name": name, "left": "verification", "right": "verification"}
+        key, truth = _key(facts, f"{name} verification"), LEFT if first else RIGHT
+        yield Question(key, asked, (LEFT, RIGHT), truth, True, png(sides[0]), png(sides[1]))
+
+
+def class_names(images: ImageSet) -> list[str]:
+    """Return the name of each image's class: its column ``class``, else its number."""
+    if "class" in images.columns:
+        return [str(c) for c in images.columns["class"]]
+    if "label" not in images.columns:
+        raise UsageError("the data set names no classes; use --kind pair.")
+    return [f"class {int(c)}" for c in images.columns["label"]]
+
+
+def _key(facts: Mapping[str, str], name: str) -> str:
+    return "\x1f".join([*(f"{k}={facts[k]}" for k in sorted(facts)), name])

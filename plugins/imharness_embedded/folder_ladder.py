@@ -1,0 +1,40 @@
+"""The ladder of distortions on photographs of a folder: ``folder-ladder:PATH``."""
+
+import hashlib
+from pathlib import Path
+
+from pydantic import Field
+
+from imharness.api import ImageDataset, Info, Unavailable, hookimpl
+from imharness_embedded.photographs import SeverityLadder, sources_in
+
+
+class FolderLadder(SeverityLadder):
+    """Crops of the photographs of a folder, clean and in five severities of four distortions; labels are a proxy."""
+
+    info = Info(id="harness/folder-ladder", version="1")
+    address = "folder"
+    folder: str = Field(default="", description="The folder; there is no split.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the folder holds images."""
+        if not self.folder:
+            raise Unavailable("no folder is named", "--dataset folder-ladder:PATH")
+        sources_in(self.folder)
+
+    def content(self) -> str:
+        """Return a digest of names and sizes."""
+        try:
+            files = [Path(source) for source in sources_in(self.folder)] if self.folder else []
+        except Unavailable:
+            return ""
+        return hashlib.sha256(repr([(f.name, f.stat().st_size) for f in files]).encode()).hexdigest()
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the images of the folder."""
+        return sources_in(self.folder)
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [FolderLadder()]

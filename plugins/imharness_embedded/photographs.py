@@ -1,0 +1,175 @@
+"""Real photographs that ship inside scikit-image and scikit-learn, cut and distorted.
+
+Quality labels: nobody judged these images, so the mean opinion score is replaced by a stated proxy, minus the severity
+of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five severities per distortion family.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import cv2
+import numpy as np
+import torch
+from pydantic import Field
+
+from imharness.api import ContractError, ImageDataset, ImageSet, Info, Unavailable, derive_seed, hookimpl
+
+Array = np.ndarray
+TEST = ("astronaut", "chelsea", "china", "rocket")
+TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
+TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
+"""Further training photographs for the ladder; some are grey."""
+SEVERITIES = (1, 2, 3, 4, 5)
+TRAINING_CROPS = 20
+
+
+def photograph(name: str) -> Array:
+    """Return uint8 ``(H, W, 3)``, RGB, of a photograph that ships, or of a file."""
+    if Path(name).is_absolute():
+        found = cv2.imread(name, cv2.IMREAD_COLOR)
+        if found is None:
+            raise ContractError(f"{name} is no readable image")
+        return np.ascontiguousarray(found[..., ::-1])
+    if name in ("china", "flower"):
+        from sklearn.datasets import load_sample_image
+
+        return np.ascontiguousarray(load_sample_image(f"{name}.jpg"))
+    import skimage.data
+    import skimage.io
+
+    if name.startswith("motorcycle"):
+        folder = skimage.data.__path__[0]
+        return np.ascontiguousarray(skimage.io.imread(f"{folder}/{name}.png")[..., :3])
+    found = getattr(skimage.data, name)()
+    return np.ascontiguousarray(found[..., :3] if found.ndim == 3 else np.stack([found] * 3, axis=-1))
+
+
+def sources_in(folder: str) -> tuple[str, ...]:
+    """Return the image files of a folder by full path; raises `Unavailable` without any."""
+    found = sorted(f for f in Path(folder).glob("*") if f.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp"))
+    if not found:
+        raise Unavailable(f"{folder} holds no images", "name another folder")
+    return tuple(str(f.resolve()) for f in found)
+
+
+def crops(name: str, size: int, count: int) -> list[Array]:
+    """Return `count` squares of `size` px, spread over the photograph shrunk so that they show its content."""
+    image = photograph(name)
+    scale = 2.2 * size / min(image.shape[:2])
+    if scale < 1:
+        image = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+    rng = np.random.default_rng(derive_seed("crops", Path(name).name, size))
+    corners = [
+        (int(rng.integers(0, image.shape[0] - size + 1)), int(rng.integers(0, image.shape[1] - size + 1)))
+        for _ in range(count)
+    ]
+    return [image[y : y + size, x : x + size] for y, x in corners]
+
+
+def gaussian_noise(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Add white noise of standard deviation 6 to 50 grey levels."""
+    return image + rng.normal(0, (6, 12, 20, 32, 50)[severity - 1], image.shape)
+
+
+def gaussian_blur(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Blur with a standard deviation of 0.6 to 4 px."""
+    return cv2.GaussianBlur(image, (0, 0), (0.6, 1.0, 1.6, 2.5, 4.0)[severity - 1])
+
+
+def jpeg(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Compress with JPEG at quality 60 down to 4."""
+    quality = (60, 35, 20, 10, 4)[severity - 1]
+    _, code = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return cv2.imdecode(code, cv2.IMREAD_COLOR)[..., ::-1]
+
+
+def pixelate(image: Array, severity: int, rng: np.random.Generator) -> Array:
+    """Shrink 1.3 to 6 times and enlarge again without smoothing."""
+    factor = (1.3, 1.7, 2.4, 3.6, 6.0)[severity - 1]
+    height, width = image.shape[:2]
+    small = cv2.resize(image, (round(width / factor), round(height / factor)), interpolation=cv2.INTER_AREA)
+    return cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST)
+
+
+FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
+    "gaussian-noise": gaussian_noise,
+    "gaussian-blur": gaussian_blur,
+    "jpeg": jpeg,
+    "pixelate": pixelate,
+}
+
+
+class SeverityLadder(ImageDataset):
+    """Crops of real photographs, clean and in five severities of four distortions; labels are a proxy."""
+
+    info = Info(id="harness/severity-ladder", version="2")
+    split: Literal["test", "train"] = Field(default="test", description="Photographs; no photograph is in both.")
+    size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
+    per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
+    severities: tuple[int, ...] = Field(default=SEVERITIES, description="Which of the five severities.")
+
+    def sources(self) -> tuple[str, ...]:
+        """Return the photographs: names of those that ship, or full paths."""
+        return TEST if self.split == "test" else (*TRAIN, *TEXTURES)
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the clean crops and their distortions; severity 0 is clean."""
+        names, stack, columns = [], [], {"mos": [], "reference": [], "family": [], "severity": []}
+        for source in self.sources():
+            for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
+                reference = f"{Path(source).stem}-{position}"
+                rungs = [("clean", 0), *((family, s) for s in self.severities for family in FAMILIES)]
+                for family, severity in rungs:
+                    name = f"{reference}-{family}-{severity}" if severity else reference
+                    rng = np.random.default_rng(derive_seed("distortion", name, self.size))
+                    image = FAMILIES[family](crop, severity, rng) if severity else crop
+                    names.append(name)
+                    stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
+                    for column, value in zip(columns, (-float(severity), reference, family, severity), strict=True):
+                        columns[column].append(value)
+        return image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
+
+
+class Thumbnails(ImageDataset):
+    """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
+
+    info = Info(id="harness/thumbnails", version="2")
+    split: Literal["test", "train"] = Field(default="test", description="Crops; a crop to train on may overlap others.")
+    shows: Literal["scenes", "textures"] = Field(default="scenes", description="Photographs; none is in both.")
+    size: int = Field(default=32, ge=8, le=72, description="Side, px.")
+    per_photograph: int = Field(default=2, ge=1, le=500, description="Crops per photograph; training has 20 times.")
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return thumbnails with their label."""
+        names, stack, labels, classes = [], [], [], []
+        count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
+        side = 4 * self.size + (self.split == "train")  # another side, other places
+        for label, source in enumerate((*TEST, *TRAIN) if self.shows == "scenes" else TEXTURES):
+            for position, crop in enumerate(crops(source, side, count)):
+                names.append(f"{source}-{position}" if self.split == "test" else f"{source}-train-{position}")
+                stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))
+                labels.append(label)
+                classes.append(source.replace("_", " "))
+        columns = {"label": labels, "class": classes}
+        return image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
+
+
+def image_set(names: Sequence[str], stack: Array, columns: dict[str, list], proxy: str) -> ImageSet:
+    """Return uint8 ``(N, H, W, 3)`` as images with columns."""
+    pixels = torch.from_numpy(stack)
+
+    def load(positions: Sequence[int]) -> torch.Tensor:
+        return pixels[list(positions)].permute(0, 3, 1, 2).float().div(255).contiguous()
+
+    shapes = tuple((stack.shape[1], stack.shape[2]) for _ in names)
+    return ImageSet(tuple(names), shapes, load, {k: np.array(v) for k, v in columns.items()}, proxy)
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [
+        SeverityLadder(),
+        SeverityLadder(split="train", per_photograph=12),
+        Thumbnails(),
+    ]

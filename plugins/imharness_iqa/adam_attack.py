@@ -1,0 +1,55 @@
+"""What the attacks share that run Adam on the pixels: they differ in what they minimise."""
+
+from collections.abc import Callable
+
+import torch
+from pydantic import Field
+
+from imharness.api import Attack, Budget, ImageRng, Images, Perturb, Target
+
+STRENGTHS = {
+    "weak": {"learning_rate": 0.2 / 255},
+    "medium": {"learning_rate": 0.4 / 255},
+    "strong": {"learning_rate": 0.8 / 255},
+}
+"""Ten steps at these rates reach an L-infinity distance of about 2, 4 and 8 /255."""
+
+
+Loss = Callable[[Images, Target], Callable[[Images], torch.Tensor]]
+
+
+class AdamAttack(Attack):
+    """Adam on the pixels of a batch, element by element, so that no image depends on another."""
+
+    learning_rate: float = Field(default=0.005, gt=0, le=1, description="Of Adam, in units of the pixel range.")
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
+
+    def budget(self) -> Budget:
+        """Return one score per step; the distance is not bounded."""
+        return Budget(queries=self.iterations)
+
+    def descend(self, loss: Loss, mask: Callable[[Images], torch.Tensor] | None = None) -> Perturb:
+        """Return the attack that minimises ``loss(images, target)``, a function ``(N, 3, H, W)`` -> ``(N,)``.
+
+        `mask`: what the gradient is multiplied by before Adam sees it, given the images. NaN in a gradient counts as
+        zero.
+        """
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            cost, weight = loss(images, target), mask(images) if mask else 1.0
+            x = images.detach().clone().requires_grad_(True)
+            optimiser = torch.optim.Adam([x], lr=self.learning_rate)
+            for _ in range(self.iterations):
+                (gradient,) = torch.autograd.grad(cost(x).sum(), x)
+                x.grad = gradient.nan_to_num() * weight
+                optimiser.step()
+                with torch.no_grad():
+                    x.clamp_(0, 1)
+            return x.detach()
+
+        return perturb
+
+
+def relative(scores: torch.Tensor, target: Target) -> torch.Tensor:
+    """Return scores over the range of the metric."""
+    return scores / (target.upper - target.lower)

@@ -1,0 +1,123 @@
+"""cAdv: other colours, same lightness, through a network that colours images.
+
+Bhattad, Chong, Liang, Li & Forsyth, "Unrestricted Adversarial Examples via Semantic Manipulation" (ICLR 2020), section
+3.1: Adam on colour hints and their mask; the hints come from those clusters of colour whose colours the network is
+surest of.
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from imharness.api import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness_iqa.adam_attack import relative
+from imharness_iqa.colorizer import PUBLISHED_WIDTH, SIGGRAPH, UNIT, Colorizer, to_lab, to_rgb
+from imharness_iqa.networks import Backbone, loaded
+
+CLUSTERS, SURE_CLUSTERS, HINTS = 8, 4, 50
+LLOYD_STEPS = 10
+EMBEDDED_WIDTH = 6
+
+
+class CAdv(Attack):
+    """Adam on the colour hints of a colourisation network; lightness stays."""
+
+    info = AttackInfo(
+        id="harness/cadv",
+        version="1",
+        access="white_box",
+        norm="unrestricted",
+        distortion="ssim",
+        strengths={
+            "weak": {"learning_rate": 0.00011},
+            "medium": {"learning_rate": 0.0011244},
+            "strong": {"learning_rate": 0.0043568},
+        },
+        paper=Paper(
+            title="Unrestricted Adversarial Examples via Semantic Manipulation",
+            authors="Bhattad, Chong, Liang, Li & Forsyth",
+            year=2020,
+            url="https://arxiv.org/abs/1904.06347",
+        ),
+    )
+    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Of Adam, in scaled colour units.")
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
+    backbone: Backbone = Field(default="published", description="Colourisation network.")
+
+    def budget(self) -> Budget:
+        """Return one score per step; the distance is not bounded."""
+        return Budget(queries=self.iterations)
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published network, unless the embedded one is asked for."""
+        return (SIGGRAPH,) if self.backbone == "published" else ()
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack."""
+        width = EMBEDDED_WIDTH if self.backbone == "embedded" else PUBLISHED_WIDTH
+        network = loaded(Colorizer(width), self.backbone, "embedded-colorizer", SIGGRAPH, device=device)
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            height, width = images.shape[2:]
+            whole = F.pad(images, (0, -width % UNIT, 0, -height % UNIT), mode="replicate")
+            lightness, colours = to_lab(whole)
+            hints, mask = _hints(network, lightness, colours, rng)
+            leaves = [hints.requires_grad_(True), mask.requires_grad_(True)]
+
+            def recoloured() -> Images:
+                inputs = torch.cat([lightness, hints.clamp(-1, 1), mask.clamp(0, 1)], dim=1)
+                return to_rgb(lightness, network(inputs)[1])[:, :, :height, :width]
+
+            optimiser = torch.optim.Adam(leaves, lr=self.learning_rate)
+            for _ in range(self.iterations):
+                loss = -relative(target(recoloured()), target).sum()
+                for leaf, gradient in zip(leaves, torch.autograd.grad(loss, leaves), strict=True):
+                    leaf.grad = gradient.nan_to_num()
+                optimiser.step()
+            with torch.no_grad():
+                return recoloured()
+
+        return perturb
+
+
+@torch.no_grad()
+def _hints(
+    network: torch.nn.Module, lightness: torch.Tensor, colours: torch.Tensor, rng: ImageRng
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return hints ``(N, 2, H, W)`` and mask ``(N, 1, H, W)``: random pixels of the clusters with the least entropy."""
+    from kornia.filters import gaussian_blur2d
+
+    empty = torch.zeros_like(lightness)
+    logits, _ = network(torch.cat([lightness, torch.zeros_like(colours), empty], dim=1))
+    entropy = torch.distributions.Categorical(logits=logits.movedim(1, -1)).entropy()[:, None]
+    entropy = F.interpolate(entropy, lightness.shape[2:], mode="nearest").flatten(1)
+    reach = 2 * (min(8, min(lightness.shape[2:]) - 1) // 2) + 1
+    smooth = gaussian_blur2d(colours, (reach, reach), (3.0, 3.0)).flatten(2).movedim(1, 2)
+    member = F.one_hot(clusters(smooth, CLUSTERS), CLUSTERS).float()
+    sizes = member.sum(dim=1)
+    doubt = (member * entropy[:, :, None]).sum(dim=1) / sizes.clamp(min=1)
+    sure = doubt.masked_fill(sizes == 0, torch.inf).argsort(dim=1)[:, :SURE_CLUSTERS]
+    eligible = member.gather(2, sure[:, None].expand(-1, member.shape[1], -1)).any(dim=2)
+    keys = rng.uniform(eligible.shape[1]) + 2 * ~eligible
+    chosen = keys.argsort(dim=1)[:, :HINTS]
+    mask = torch.zeros_like(entropy).scatter(1, chosen, 1.0) * eligible
+    mask = mask.view_as(lightness)
+    return colours * mask, mask
+
+
+def clusters(points: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the cluster ``(N, P)`` of the points ``(N, P, D)``: Lloyd's k-means from farthest-point centres."""
+    centres = points.mean(dim=1, keepdim=True)
+    for _ in range(count - 1):
+        far = torch.cdist(points, centres).amin(dim=2).argmax(dim=1)
+        centres = torch.cat([centres, points.gather(1, far[:, None, None].expand(-1, 1, points.shape[2]))], dim=1)
+    for _ in range(LLOYD_STEPS):
+        member = F.one_hot(torch.cdist(points, centres).argmin(dim=2), count).to(points.dtype)
+        sums, sizes = member.transpose(1, 2) @ points, member.sum(dim=1)[:, :, None]
+        centres = torch.where(sizes > 0, sums / sizes.clamp(min=1), centres)
+    return torch.cdist(points, centres).argmin(dim=2)
+
+
+@hookimpl
+def register_attacks() -> list[Attack]:
+    return [CAdv(), CAdv(backbone="embedded")]

@@ -1,0 +1,57 @@
+"""Korhonen & You: gradient steps where texture hides them.
+
+Korhonen & You, "Adversarial attacks against blind image quality assessment models" (QoEVMA 2022). The published code
+takes the signed horizontal Sobel response of the first image of a batch; here every image has its own map, of the
+magnitude of the gradient.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from imharness.api import Attack, AttackInfo, Images, Paper, Perturb, hookimpl
+from imharness_iqa.adam_attack import STRENGTHS, AdamAttack
+
+LUMA = (0.299, 0.587, 0.114)
+SOBEL = ((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0))
+
+
+def activity(images: Images) -> torch.Tensor:
+    """Return ``(N, 1, H, W)`` in [0, 1]: Sobel magnitude of the luma over its maximum, dilated by a 5x5 octagon.
+
+    The border of 1 px counts as flat; an image without any gradient is active everywhere.
+    """
+    weights = images.new_tensor(LUMA).view(1, 3, 1, 1)
+    kernel = images.new_tensor(SOBEL)
+    both = torch.stack([kernel, kernel.T])[:, None]
+    inner = F.conv2d((images * weights).sum(dim=1, keepdim=True), both).norm(dim=1, keepdim=True)
+    magnitude = F.pad(inner, [1] * 4)
+    peak = magnitude.amax(dim=(1, 2, 3), keepdim=True)
+    scaled = torch.where(peak > 0, magnitude / peak.clamp(min=1e-12), 1.0)
+    return torch.maximum(F.max_pool2d(scaled, (5, 3), 1, (2, 1)), F.max_pool2d(scaled, (3, 5), 1, (1, 2)))
+
+
+class Korhonen(AdamAttack):
+    """Adam on the score, the gradient masked by a map of spatial activity."""
+
+    info = AttackInfo(
+        id="harness/korhonen",
+        version="1",
+        access="white_box",
+        norm="linf",
+        strengths=STRENGTHS,
+        paper=Paper(
+            title="Adversarial attacks against blind image quality assessment models",
+            authors="Korhonen & You",
+            year=2022,
+            url="https://doi.org/10.1145/3552469.3555715",
+        ),
+    )
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack: minus the score, masked by the activity map of each image."""
+        return self.descend(lambda images, target: lambda x: -target(x), activity)
+
+
+@hookimpl
+def register_attacks() -> list[Attack]:
+    return [Korhonen()]

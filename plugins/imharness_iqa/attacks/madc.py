@@ -1,0 +1,65 @@
+"""MADC: raise the score without raising the mean squared error further than allowed.
+
+Wang & Simoncelli, "Maximum differentiation (MAD) competition" (Journal of Vision 8, 2008). Projection and radius are
+those of each image; the published code sums the projection over the batch and walks back in steps of 0.0005, here the
+distance is put to its radius at once.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+
+
+class Madc(Attack):
+    """Sign steps along the score's gradient, made orthogonal to the gradient of the distance."""
+
+    info = AttackInfo(
+        id="harness/madc",
+        version="1",
+        access="white_box",
+        norm="linf",
+        strengths={
+            "weak": {"learning_rate": 0.25 / 255},
+            "medium": {"learning_rate": 0.5 / 255},
+            "strong": {"learning_rate": 1 / 255},
+        },
+        paper=Paper(
+            title="Maximum differentiation (MAD) competition: a methodology for comparing computational models of "
+            "perceptual quantities",
+            authors="Wang & Simoncelli",
+            year=2008,
+            url="https://doi.org/10.1167/8.12.8",
+        ),
+    )
+    learning_rate: float = Field(default=0.001, gt=0, le=1, description="Step, in units of the pixel range.")
+    iterations: int = Field(default=8, ge=1, le=10_000, description="Steps.")
+    rmse: float = Field(default=10 / 255, gt=0, le=1, description="Largest root mean squared error.")
+
+    def budget(self) -> Budget:
+        """Return the reach of the steps, and one score per step."""
+        return Budget(radius=min(1.0, self.learning_rate * self.iterations), queries=self.iterations)
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack."""
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            attacked = images
+            for _ in range(self.iterations):
+                leaf = attacked.detach().requires_grad_(True)
+                (gradient,) = torch.autograd.grad(target(leaf).sum(), leaf)
+                change = attacked - images
+                length = change.square().sum(dim=(1, 2, 3), keepdim=True)
+                share = (gradient * change).sum(dim=(1, 2, 3), keepdim=True) / length.clamp(min=1e-20)
+                step = torch.where(length > 0, gradient - share * change, gradient).sign()
+                change = (attacked + self.learning_rate * step).clamp(0, 1) - images
+                distance = change.square().mean(dim=(1, 2, 3), keepdim=True).sqrt()
+                attacked = images + change * (self.rmse / distance.clamp(min=1e-12)).clamp(max=1)
+            return attacked.clamp(0, 1)
+
+        return perturb
+
+
+@hookimpl
+def register_attacks() -> list[Attack]:
+    return [Madc()]

@@ -1,0 +1,105 @@
+"""One-pixel attack: differential evolution over the places and colours of a few pixels.
+
+Su, Vargas & Sakurai, "One Pixel Attack for Fooling Deep Neural Networks" (IEEE TEVC 2019), section 3; the evolution is
+best/1 with a mutation factor drawn from [0.5, 1] per generation and full recombination, as scipy runs it for Guardians
+of Image Quality. Every image has a population of its own.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+
+GENES = 5
+"""Per pixel: row, column, red, green, blue, each in [0, 1)."""
+LARGEST_CALL = 1 << 26
+"""Numbers in one batch of candidates."""
+
+
+class OnePixel(Attack):
+    """Differential evolution of a few pixels, each with place and colour."""
+
+    info = AttackInfo(
+        id="harness/one-pixel",
+        version="1",
+        access="black_box",
+        norm="l0",
+        distortion="psnr",
+        strengths={"weak": {"pixels": 10}, "medium": {"pixels": 20}, "strong": {"pixels": 40}},
+        paper=Paper(
+            title="One Pixel Attack for Fooling Deep Neural Networks",
+            authors="Su, Vargas & Sakurai",
+            year=2019,
+            url="https://arxiv.org/abs/1710.08864",
+        ),
+    )
+    pixels: int = Field(default=3, ge=1, le=1000, description="Pixels that change.")
+    population: int = Field(default=300, ge=4, le=10_000, description="Candidates per image and generation.")
+    generations: int = Field(default=10, ge=1, le=10_000, description="After the first.")
+
+    def budget(self) -> Budget:
+        """Return the pixels, and a score per candidate."""
+        return Budget(radius=self.pixels, queries=self.population * (self.generations + 1))
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack."""
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            people = rng.uniform(self.population, self.pixels, GENES)
+            fitness = _scores(images, people, target)
+            for _ in range(self.generations):
+                trial = _offspring(people, fitness, rng)
+                found = _scores(images, trial, target)
+                better = found > fitness
+                people = torch.where(better[:, :, None, None], trial, people)
+                fitness = torch.where(better, found, fitness)
+            return _painted(images, _best(people, fitness))
+
+        return perturb
+
+
+def _best(people: torch.Tensor, fitness: torch.Tensor) -> torch.Tensor:
+    number = torch.arange(len(people), device=people.device)
+    return people[number, fitness.argmax(dim=1)][:, None]
+
+
+def _offspring(people: torch.Tensor, fitness: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+    """Return the best plus a scaled difference of two others; genes that leave [0, 1) are drawn anew."""
+    n, size = people.shape[:2]
+    own = torch.arange(size, device=people.device)
+    first = (own + rng.integers(1, size, size)) % size
+    second = rng.integers(0, size - 2, size)
+    low, high = torch.minimum(own, first), torch.maximum(own, first)
+    second = second + (second >= low)
+    second = second + (second >= high)
+    number = torch.arange(n, device=people.device)[:, None]
+    factor = (0.5 + 0.5 * rng.uniform(1))[:, :, None, None]
+    trial = _best(people, fitness) + factor * (people[number, first] - people[number, second])
+    return torch.where((trial >= 0) & (trial < 1), trial, rng.uniform(*people.shape[1:]))
+
+
+def _scores(images: Images, people: torch.Tensor, target: Target) -> torch.Tensor:
+    """Score ``(N, P)`` candidates, as many at once as fit."""
+    at_once = max(1, LARGEST_CALL // images.numel())
+    parts = [target(_painted(images, part)).view(len(images), -1) for part in people.split(at_once, dim=1)]
+    return torch.cat(parts, dim=1)
+
+
+def _painted(images: Images, people: torch.Tensor) -> Images:
+    """Return ``(N * P, 3, H, W)``: candidates of one image in a row; colours are multiples of 1/255."""
+    n, size, pixels = people.shape[:3]
+    height, width = images.shape[2:]
+    rows, columns = (people[..., 0] * height).long(), (people[..., 1] * width).long()
+    colours = (people[..., 2:] * 256).floor() / 255
+    canvas = images[:, None].expand(-1, size, -1, -1, -1).permute(0, 1, 3, 4, 2).clone()
+    number = torch.arange(n, device=images.device)[:, None, None].expand(-1, size, pixels)
+    candidate = torch.arange(size, device=images.device)[None, :, None].expand(n, -1, pixels)
+    for pixel in range(pixels):  # in order: a later pixel may lie on an earlier one
+        place = (number[..., pixel], candidate[..., pixel], rows[..., pixel], columns[..., pixel])
+        canvas[place] = colours[..., pixel, :]
+    return canvas.permute(0, 1, 4, 2, 3).flatten(0, 1).contiguous()
+
+
+@hookimpl
+def register_attacks() -> list[Attack]:
+    return [OnePixel()]

@@ -1,0 +1,203 @@
+"""Parsimonious attack: lazy greedy search over the signs of blocks, from coarse to fine.
+
+Moon, An & Song, "Parsimonious Black-Box Adversarial Attacks via Efficient Combinatorial Optimization" (ICML 2019),
+algorithms 1 to 3. The noise lives on a 256x256 grid that is laid over the image by the nearest pixel. Every image runs
+through its own search: in each step every image of the batch asks for one score.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+
+GRID = 256
+FIRST_BLOCK = 32
+AT_ONCE = 64
+"""Blocks that one local search works on."""
+BASE, INSERT, INSERT_LAZY, DELETE, DELETE_LAZY = range(5)
+"""Phases of a local search: score the start; score each block's flip, take the best, then the others lazily."""
+
+
+class Parsimonious(Attack):
+    """Lazy greedy insertion and deletion of blocks with positive sign, inside an L-infinity ball."""
+
+    info = AttackInfo(
+        id="harness/parsimonious",
+        version="1",
+        access="black_box",
+        norm="linf",
+        distortion="psnr",
+        strengths={"weak": {"epsilon": 0.018623}, "medium": {"epsilon": 0.033676}, "strong": {"epsilon": 0.0607}},
+        paper=Paper(
+            title="Parsimonious Black-Box Adversarial Attacks via Efficient Combinatorial Optimization",
+            authors="Moon, An & Song",
+            year=2019,
+            url="https://arxiv.org/abs/1905.06635",
+        ),
+    )
+    epsilon: float = Field(default=0.05, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
+    queries: int = Field(default=10_000, ge=2, le=1_000_000, description="Scores per image.")
+
+    def budget(self) -> Budget:
+        """Return the distance and the number of scores."""
+        return Budget(radius=self.epsilon, queries=self.queries)
+
+    def build(self, device: torch.device) -> Perturb:
+        """Return the attack; each image gets the noise with the highest score it saw."""
+
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            blocks = _all_blocks(rng, self.queries)
+            search = _Search.begin(len(images), device)
+            best, highest = images, torch.full((len(images),), -torch.inf, device=images.device)
+            for _ in range(self.queries):
+                candidate = self._noisy(images, search.proposed(blocks))
+                score = target(candidate)
+                better = score > highest
+                best = torch.where(better[:, None, None, None], candidate, best)
+                highest = torch.where(better, score, highest)
+                search.learn(blocks, score)
+            return best
+
+        return perturb
+
+    def _noisy(self, images: Images, positive: torch.Tensor) -> Images:
+        """Return images with the noise of ``(N, 3, GRID, GRID)`` signs."""
+        signs = F.interpolate(2 * positive.float() - 1, images.shape[2:], mode="nearest")
+        return (images + self.epsilon * signs).clamp(0, 1)
+
+
+def _all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
+    """Return int64 ``(N, batches, AT_ONCE, 4)``: channel, top, left, side of the blocks, coarse to fine, shuffled.
+
+    Each block is asked for at least once, so that `queries` bounds how many are needed; the last batch of the finest
+    level may not be reached.
+    """
+    parts, side, count = [], FIRST_BLOCK, 0
+    while side >= 1 and count < queries:
+        places = torch.arange(0, GRID, side, device=rng.device)
+        channels = torch.arange(3, device=rng.device)
+        grid = torch.cartesian_prod(channels, places, places)
+        order = rng.uniform(len(grid)).argsort(dim=1)
+        sized = torch.cat([grid[order], torch.full((*order.shape, 1), side, device=rng.device)], dim=2)
+        parts.append(sized)
+        count, side = count + len(grid), side // 2
+    joined = torch.cat(parts, dim=1)
+    whole = joined[:, : joined.shape[1] // AT_ONCE * AT_ONCE]
+    return whole.view(len(rng), -1, AT_ONCE, 4)
+
+
+@dataclass
+class _Search:
+    """Where the search of each image stands; all tensors have one row per image."""
+
+    positive: torch.Tensor
+    """bool ``(N, 3, GRID, GRID)``: where the noise is +epsilon."""
+    batch: torch.Tensor
+    phase: torch.Tensor
+    score: torch.Tensor
+    """Of the noise as it stands."""
+    inside: torch.Tensor
+    """bool ``(N, AT_ONCE)``: blocks of the batch with positive sign."""
+    todo: torch.Tensor
+    """Blocks whose flip is still to be scored."""
+    queued: torch.Tensor
+    gain: torch.Tensor
+    """Of the score, by the flip of each block, as last seen."""
+
+    @classmethod
+    def begin(cls, n: int, device: torch.device) -> "_Search":
+        flags = torch.zeros(n, AT_ONCE, dtype=torch.bool, device=device)
+        integers = torch.zeros(n, dtype=torch.int64, device=device)
+        canvas = torch.zeros(n, 3, GRID, GRID, dtype=torch.bool, device=device)
+        empty = torch.zeros(n, AT_ONCE, device=device)
+        return cls(canvas, integers, integers, integers.float(), flags, flags, flags, empty)
+
+    def choice(self) -> torch.Tensor:
+        """Return the block each image asks for next; of no meaning in the base phase."""
+        first = self.todo.float().argmax(dim=1)
+        return torch.where(self._lazy(), self._best(), first)
+
+    def proposed(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Return the noise whose score is wanted."""
+        flip = self._area(blocks, self.choice()) & (self.phase != BASE)[:, None, None, None]
+        return self.positive ^ flip
+
+    def learn(self, blocks: torch.Tensor, score: torch.Tensor) -> None:
+        """Take the score of the proposal and go on to the next one."""
+        base, lazy, asked = self.phase == BASE, self._lazy(), self.choice()
+        self.score = torch.where(base, score, self.score)
+        gain = score - self.score
+        self.gain = torch.where(_at(asked, ~base), gain[:, None], self.gain)
+        self.todo = self.todo & ~_at(asked, ~base & ~lazy)
+        self.queued = (self.queued | _at(asked, ~base & ~lazy)) & ~_at(asked, lazy)
+        rest = self.gain.masked_fill(~self.queued, -torch.inf).amax(dim=1)
+        leads = lazy & (gain >= rest)
+        helps = torch.where(self.phase == INSERT_LAZY, gain >= 0, gain > 0)
+        self.queued = self.queued | _at(asked, lazy & ~leads)
+        scored = ((self.phase == INSERT) | (self.phase == DELETE)) & ~self.todo.any(dim=1)
+        self._accept(blocks, asked, leads & helps, score)
+        self._accept(blocks, self._best(), scored, self.score + self.gain.gather(1, self._best()[:, None])[:, 0])
+        ended = (lazy & ((leads & ~helps) | ~self.queued.any(dim=1))) | (scored & ~self.queued.any(dim=1))
+        self.phase = torch.where(scored & ~ended, self.phase + 1, self.phase)
+        self._enter(blocks, base, ended)
+
+    def _accept(self, blocks: torch.Tensor, block: torch.Tensor, which: torch.Tensor, score: torch.Tensor) -> None:
+        self.positive = self.positive ^ (self._area(blocks, block) & which[:, None, None, None])
+        self.inside = self.inside ^ _at(block, which)
+        self.queued = self.queued & ~_at(block, which)
+        self.score = torch.where(which, score, self.score)
+
+    def _enter(self, blocks: torch.Tensor, based: torch.Tensor, ended: torch.Tensor) -> None:
+        """Begin the insertion after the base score, the deletion after the insertion, the next batch after that."""
+        inserting = self.phase <= INSERT_LAZY
+        to_delete = ended & inserting
+        to_next = ended & ~inserting
+        self.inside = torch.where(based[:, None], self._signs(blocks), self.inside)
+        self.todo = torch.where(based[:, None], ~self.inside, self.todo)
+        none_outside = based & ~self.todo.any(dim=1)
+        self.phase = torch.where(based, INSERT, self.phase)
+        to_delete = to_delete | none_outside
+        self.todo = torch.where(to_delete[:, None], self.inside, self.todo)
+        self.phase = torch.where(to_delete, DELETE, self.phase)
+        to_next = to_next | (to_delete & ~self.inside.any(dim=1))
+        self.queued = self.queued & ~(based | to_delete | to_next)[:, None]
+        self.batch = torch.where(to_next, (self.batch + 1) % blocks.shape[1], self.batch)
+        self.phase = torch.where(to_next, BASE, self.phase)
+
+    def _lazy(self) -> torch.Tensor:
+        return (self.phase == INSERT_LAZY) | (self.phase == DELETE_LAZY)
+
+    def _best(self) -> torch.Tensor:
+        return self.gain.masked_fill(~self.queued, -torch.inf).argmax(dim=1)
+
+    def _current(self, blocks: torch.Tensor) -> torch.Tensor:
+        return blocks[torch.arange(len(blocks), device=blocks.device), self.batch]
+
+    def _signs(self, blocks: torch.Tensor) -> torch.Tensor:
+        channel, top, left, _ = self._current(blocks).unbind(dim=2)
+        number = torch.arange(len(blocks), device=blocks.device)[:, None]
+        return self.positive[number, channel, top, left]
+
+    def _area(self, blocks: torch.Tensor, choice: torch.Tensor) -> torch.Tensor:
+        """Return bool ``(N, 3, GRID, GRID)``: the pixels of one block of each image."""
+        number = torch.arange(len(blocks), device=blocks.device)
+        channel, top, left, side = self._current(blocks)[number, choice].unbind(dim=1)
+        line = torch.arange(GRID, device=blocks.device)
+        rows = (line >= top[:, None]) & (line < (top + side)[:, None])
+        columns = (line >= left[:, None]) & (line < (left + side)[:, None])
+        channels = torch.arange(3, device=blocks.device) == channel[:, None]
+        return channels[:, :, None, None] & rows[:, None, :, None] & columns[:, None, None, :]
+
+
+def _at(block: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
+    """Return bool ``(N, AT_ONCE)``: the one block of each image, for the images in `which`."""
+    line = torch.arange(AT_ONCE, device=block.device)
+    return (line == block[:, None]) & which[:, None]
+
+
+@hookimpl
+def register_attacks() -> list[Attack]:
+    return [Parsimonious()]

@@ -1,0 +1,81 @@
+"""Auto-PGD: projected gradient steps whose size halves by itself.
+
+Croce & Hein, "Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-Free Attacks" (ICML
+2020), algorithm 1 and section 3: momentum 0.75; at the checkpoints w_j the step of an image is halved, and its search
+restarted from the best point, when fewer than 75 % of the steps since the last one went up, or when neither the step
+nor the best value changed. Every image decides for itself.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from imharness.api import Images, Scores
+
+MOMENTUM, RISING = 0.75, 0.75
+
+
+def checkpoints(steps: int) -> list[int]:
+    """Return the steps after which step sizes are reconsidered: 0.22 of all, then ever closer."""
+    places, previous, place = [], 0.0, 0.22
+    while place <= 1:
+        places.append(-(-round(1e6 * place * steps) // 1_000_000))
+        previous, place = place, place + max(place - previous - 0.03, 0.06)
+    return sorted(set(places))
+
+
+def auto_pgd(
+    loss: Callable[[Images], Scores], images: Images, radius: float, steps: int, first_step: float = 2.0
+) -> Images:
+    """Return images ``(N, 3, H, W)`` in [0, 1], within `radius` of the given ones (L-infinity), with a high loss.
+
+    Args:
+        loss: images -> ``(N,)``, differentiable; it is asked for `steps` + 1 times.
+        radius: of the ball.
+        steps: gradient steps.
+        first_step: size of the first ones, in radii.
+    """
+    low, high = (images - radius).clamp(min=0), (images + radius).clamp(max=1)
+    shape = (-1, 1, 1, 1)
+    step = torch.full((len(images),), first_step * radius, device=images.device)
+    before, now = images, images
+    value, gradient = _with_gradient(loss, now)
+    best, best_value, best_gradient = now, value, gradient
+    checked_value, halved = value, torch.ones_like(value, dtype=torch.bool)
+    risen, last = torch.zeros_like(value), 0
+    marks = set(checkpoints(steps))
+    for number in range(1, steps + 1):
+        plain = torch.clamp(now + step.view(shape) * gradient.sign(), low, high)
+        pull = MOMENTUM if number > 1 else 1.0
+        moved = torch.clamp(now + pull * (plain - now) + (1 - pull) * (now - before), low, high)
+        before, now = now, moved
+        former = value
+        value, gradient = _with_gradient(loss, now) if number < steps else (_value(loss, now), gradient)
+        risen = risen + (value > former)
+        better = value > best_value
+        best, best_gradient = (
+            torch.where(better.view(shape), a, b) for a, b in ((now, best), (gradient, best_gradient))
+        )
+        best_value = torch.where(better, value, best_value)
+        if number in marks:
+            stuck = ~halved & (checked_value >= best_value)
+            halved = (risen < RISING * (number - last)) | stuck
+            step = torch.where(halved, step / 2, step)
+            back = halved.view(shape)
+            now, gradient = torch.where(back, best, now), torch.where(back, best_gradient, gradient)
+            value = torch.where(halved, best_value, value)
+            checked_value, risen, last = best_value, torch.zeros_like(risen), number
+    return best
+
+
+def _with_gradient(loss: Callable[[Images], Scores], images: Images) -> tuple[Scores, Images]:
+    with torch.enable_grad():
+        leaf = images.detach().requires_grad_(True)
+        value = loss(leaf)
+        (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    return value.detach(), gradient
+
+
+def _value(loss: Callable[[Images], Scores], images: Images) -> Scores:
+    with torch.no_grad():
+        return loss(images)

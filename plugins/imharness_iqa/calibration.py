@@ -1,0 +1,131 @@
+"""How strong is an attack? The value of its parameter at which the mean distortion meets a target.
+
+Guardians of Image Quality, appendix A.3.4: ten values of the parameter, the mean distortion of each, a linear
+approximation between them.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from imharness.api import BaseAttack, UsageError
+
+TARGETS = {
+    "linf": {"weak": 2 / 255, "medium": 4 / 255, "strong": 8 / 255},
+    "ssim": {"weak": 0.9, "medium": 0.8, "strong": 0.75},
+    "psnr": {"weak": 35.0, "medium": 30.0, "strong": 25.0},
+}
+VALUES = 10
+REACH = 4.0
+"""The ten values begin at the weak strength over this, and end at the strong one times this."""
+
+
+class Preset(BaseModel):
+    """The strengths of one attack on one metric, with the data they were measured on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attack: str
+    metric: str
+    field: str
+    strengths: Mapping[str, float]
+    distortion: str
+    measured: Sequence[tuple[float, float]] = ()
+    """(value, mean distortion) of every value that was tried."""
+    unreached: Sequence[str] = ()
+    """Strengths whose target lies beyond everything that was measured; they have the value that came nearest."""
+    data: str = ""
+    images: int = 0
+
+
+def varied(attack: BaseAttack) -> str:
+    """Return the field that sets the strength."""
+    return next(iter(attack.info.strengths["weak"]))
+
+
+def values(attack: BaseAttack) -> list[float]:
+    """Return ten values of the varied field, evenly spaced in their logarithm; whole ones for a whole field."""
+    field = varied(attack)
+    first, last = (float(attack.info.strengths[s][field]) for s in ("weak", "strong"))
+    low, high = (first / REACH, last * REACH) if first < last else (last / REACH, first * REACH)
+    spaced = np.geomspace(low, high, VALUES)
+    whole = isinstance(attack.info.strengths["weak"][field], int)
+    candidates = sorted({max(1, round(v)) for v in spaced}) if whole else spaced.tolist()
+    return [v for v in candidates if _accepted(attack, field, v)]
+
+
+def _accepted(attack: BaseAttack, field: str, value: float) -> bool:
+    try:
+        attack.with_parameters(**{field: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float], metric: str) -> Preset:
+    """Return the strengths of an attack, given a function that measures its mean distortion."""
+    field, kind = varied(attack), attack.info.distortion
+    tried = [(value, distortion_at(attack.with_parameters(**{field: value}))) for value in values(attack)]
+    whole = isinstance(attack.info.strengths["weak"][field], int)
+    strengths = {}
+    for strength, target in TARGETS[kind].items():
+        value = crossing(tried, target)
+        strengths[strength] = round(value) if whole else value
+    low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
+    unreached = [strength for strength, target in TARGETS[kind].items() if not low <= target <= high]
+    return Preset(
+        attack=attack.info.id,
+        metric=metric,
+        field=field,
+        strengths=strengths,
+        distortion=kind,
+        measured=tried,
+        unreached=unreached,
+    )
+
+
+def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
+    """Return the first value at which the line through the measured points meets the target.
+
+    A target that lies beyond all measured distortions gets the value that came nearest.
+    """
+    for (v0, d0), (v1, d1) in pairwise(tried):
+        if d0 != d1 and min(d0, d1) <= target <= max(d0, d1):
+            return v0 + (target - d0) / (d1 - d0) * (v1 - v0)
+    return min(tried, key=lambda pair: abs(pair[1] - target))[0]
+
+
+def read_presets(path: Path) -> list[Preset]:
+    """Return the presets of a file; raises `UsageError` when it is none."""
+    try:
+        return [Preset.model_validate(item) for item in json.loads(path.read_text())]
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is no file of presets: {str(error).splitlines()[0]}") from None
+
+
+def write_presets(path: Path, found: Sequence[Preset]) -> None:
+    """Write presets; those of the same attack and metric are replaced."""
+    old = {(p.attack, p.metric): p for p in (read_presets(path) if path.is_file() else [])}
+    old |= {(p.attack, p.metric): p for p in found}
+    path.write_text(json.dumps([p.model_dump(mode="json") for p in old.values()], indent=1) + "\n")
+
+
+@cache
+def published() -> Mapping[tuple[str, str], Preset]:
+    """Return the published strengths, by attack and metric."""
+    text = (files("imharness_iqa.presets") / "published.json").read_text()
+    return {(p.attack, p.metric): p for p in map(Preset.model_validate, json.loads(text))}
+
+
+def at(attack: BaseAttack, metric: str, strength: str, presets: Mapping[tuple[str, str], Preset]) -> BaseAttack:
+    """Return an attack at a strength: by a preset for this metric, or as the attack declares it."""
+    preset = presets.get((attack.info.id, metric))
+    if preset is None or strength not in preset.strengths:
+        return attack.at(strength)
+    return attack.with_parameters(**{preset.field: preset.strengths[strength]})

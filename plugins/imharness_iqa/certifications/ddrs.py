@@ -1,0 +1,40 @@
+"""DDRS: randomised smoothing behind one step of a diffusion model."""
+
+import torch
+
+from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness_iqa.certifications.denoisers import Backbone, assets_of, backbone_field, diffusion
+from imharness_iqa.defenses.diffpure import WEIGHTS
+from imharness_iqa.smoothing import ClassSmoothing, Denoise
+
+
+class Ddrs(ClassSmoothing):
+    """Smoothing with one step of a diffusion model between the noise and the metric."""
+
+    info = DefenseInfo(
+        id="harness/ddrs",
+        version="1",
+        group="certified",
+        differentiable=False,
+        random=True,
+        paper=Paper(
+            title="(Certified!!) Adversarial Robustness for Free!",
+            authors="Carlini et al.",
+            year=2023,
+            url="https://arxiv.org/abs/2206.10550",
+        ),
+    )
+    backbone: Backbone = backbone_field()
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded network is asked for."""
+        return assets_of(self.backbone, WEIGHTS)
+
+    def denoiser(self, device: torch.device) -> Denoise:
+        """Return the denoiser."""
+        return diffusion(self.backbone, self.sigma, 1, device)
+
+
+@hookimpl
+def register_defenses() -> list[Certification]:
+    return [Ddrs(), Ddrs(backbone="embedded")]

@@ -1,0 +1,45 @@
+"""DMS: the median score of noisy copies behind a convolutional denoiser."""
+
+import torch
+
+from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness_iqa.certifications.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
+from imharness_iqa.certifications.drs import Drs
+from imharness_iqa.smoothing import Denoise, MedianSmoothing
+
+
+class Dms(MedianSmoothing):
+    """Median smoothing with DnCNN between the noise and the metric."""
+
+    info = DefenseInfo(
+        id="harness/dms",
+        version="1",
+        group="certified",
+        differentiable=False,
+        random=True,
+        paper=Paper(
+            title="Detection as Regression: Certified Object Detection with Median Smoothing",
+            authors="Chiang et al.",
+            year=2020,
+            url="https://arxiv.org/abs/2007.03730",
+        ),
+    )
+    backbone: Backbone = backbone_field()
+
+    def noisy(self) -> Certification:
+        """Return the noisy pass that denoised randomised smoothing makes, too."""
+        shared = {name: getattr(self, name) for name in ("sigma", "selection", "samples", "votes", "backbone")}
+        return Drs.model_validate(shared)
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded network is asked for."""
+        return assets_of(self.backbone, DNCNN)
+
+    def denoiser(self, device: torch.device) -> Denoise:
+        """Return the denoiser."""
+        return convolutional(self.backbone, device)
+
+
+@hookimpl
+def register_defenses() -> list[Certification]:
+    return [Dms(), Dms(backbone="embedded")]

@@ -1,0 +1,39 @@
+"""DRS: randomised smoothing behind a convolutional denoiser."""
+
+import torch
+
+from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness_iqa.certifications.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
+from imharness_iqa.smoothing import ClassSmoothing, Denoise
+
+
+class Drs(ClassSmoothing):
+    """Denoised smoothing: DnCNN between the noise and the metric."""
+
+    info = DefenseInfo(
+        id="harness/drs",
+        version="1",
+        group="certified",
+        differentiable=False,
+        random=True,
+        paper=Paper(
+            title="Denoised Smoothing: A Provable Defense for Pretrained Classifiers",
+            authors="Salman et al.",
+            year=2020,
+            url="https://arxiv.org/abs/2003.01908",
+        ),
+    )
+    backbone: Backbone = backbone_field()
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded network is asked for."""
+        return assets_of(self.backbone, DNCNN)
+
+    def denoiser(self, device: torch.device) -> Denoise:
+        """Return the denoiser."""
+        return convolutional(self.backbone, device)
+
+
+@hookimpl
+def register_defenses() -> list[Certification]:
+    return [Drs(), Drs(backbone="embedded")]

@@ -1,0 +1,32 @@
+"""MS: the median score of noisy copies, and how far it can move."""
+
+from imharness.api import Certification, DefenseInfo, Paper, hookimpl
+from imharness_iqa.certifications.rs import Rs
+from imharness_iqa.smoothing import MedianSmoothing
+
+
+class Ms(MedianSmoothing):
+    """Median smoothing: an interval that holds the score of every image within a radius."""
+
+    info = DefenseInfo(
+        id="harness/ms",
+        version="1",
+        group="certified",
+        differentiable=False,
+        random=True,
+        paper=Paper(
+            title="Detection as Regression: Certified Object Detection with Median Smoothing",
+            authors="Chiang et al.",
+            year=2020,
+            url="https://arxiv.org/abs/2007.03730",
+        ),
+    )
+
+    def noisy(self) -> Certification:
+        """Return the noisy pass that randomised smoothing makes, too."""
+        return Rs(sigma=self.sigma, selection=self.selection, samples=self.samples, votes=self.votes)
+
+
+@hookimpl
+def register_defenses() -> list[Certification]:
+    return [Ms()]

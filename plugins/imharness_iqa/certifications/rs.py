@@ -1,0 +1,28 @@
+"""RS: randomised smoothing of the score, cut into ordered classes."""
+
+from imharness.api import Certification, DefenseInfo, Paper, hookimpl
+from imharness_iqa.smoothing import ClassSmoothing
+
+
+class Rs(ClassSmoothing):
+    """Randomised smoothing: a radius within which the class of the score stays."""
+
+    info = DefenseInfo(
+        id="harness/rs",
+        version="1",
+        group="certified",
+        differentiable=False,
+        random=True,
+        grid={"classes": (3, 5, 10, 15, 20)},
+        paper=Paper(
+            title="Certified Adversarial Robustness via Randomized Smoothing",
+            authors="Cohen, Rosenfeld & Kolter",
+            year=2019,
+            url="https://arxiv.org/abs/1902.02918",
+        ),
+    )
+
+
+@hookimpl
+def register_defenses() -> list[Certification]:
+    return [Rs()]

@@ -1,0 +1,114 @@
+"""`harness iqa`: calibrate attacks, take in results of others, check subsets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def iqa() -> None:
+    """Calibrate attacks, import external results, check that a subset does not move the scores."""
+
+
+@iqa.command()
+@click.option("--attack", "attacks", multiple=True, required=True, metavar="NAME", help="May be given several times.")
+@click.option("--metric", "metrics", multiple=True, required=True, metavar="NAME", help="May be given several times.")
+@click.option("--dataset", default="harness/severity-ladder[severities=[2],size=96,split=train]", show_default=True)
+@click.option("--images", type=click.IntRange(1), default=16, show_default=True, help="Use the first N images.")
+@click.option("--out", type=click.Path(path_type=Path), default="presets.json", show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def calibrate(
+    attacks: tuple[str, ...],
+    metrics: tuple[str, ...],
+    dataset: str,
+    images: int,
+    out: Path,
+    device: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Find the parameter values at which attacks reach the weak, medium and strong distortion.
+
+    Targets: L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; PSNR 35, 30, 25 dB, as each attack declares.
+    A run uses the result with the option `presets` of the track.
+    """
+    from imharness.commands import console, find
+    from imharness_iqa.calibration import calibrated, write_presets
+    from imharness_iqa.distortion import meter
+
+    data = find("dataset", dataset)
+    chosen = [(find("attack", attack), find("metric", metric)) for attack in attacks for metric in metrics]
+    found = []
+    with console.progress("calibrating", shown=not as_json) as advance:
+        for done, (attack, metric) in enumerate(chosen):
+            measure = meter(attack, metric, data, images=images, seed=seed, device=device)
+            preset = calibrated(attack, measure, metric.info.id)
+            found.append(preset.model_copy(update={"data": data.label, "images": images}))
+            advance(done + 1, len(chosen))
+    write_presets(out, found)
+    if as_json:
+        click.echo(json.dumps([p.model_dump(mode="json") for p in found], indent=1))
+        return
+    names = ("weak", "medium", "strong")
+    rows = [
+        (p.attack, p.metric, p.field, p.distortion, *(f"{p.strengths[s]:.6g}{'*' * (s in p.unreached)}" for s in names))
+        for p in found
+    ]
+    console.table("Strengths", ["attack", "metric", "field", "by", "weak", "medium", "strong"], rows)
+    if any(p.unreached for p in found):
+        console.say("* no value that was tried reaches the target; this one came nearest")
+    console.say(f"presets: {out}")
+
+
+@iqa.command("import")
+@click.argument("table", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--map", "renamed", multiple=True, metavar="COLUMN=NAME", help="The file calls COLUMN by another NAME.")
+@click.option("--bounds", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric that is not installed.")
+@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
+def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], store: Path, site: Path) -> None:
+    """Take in per-image scores that someone else measured; they stand in the tables, marked external.
+
+    Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos and
+    adaptive (0 or 1) are optional.
+    """
+    from imharness.commands import add_external, build_site, console
+    from imharness_iqa.external import read_external
+
+    rows = read_external(table, renamed, bounds)
+    board = add_external(store, "harness/iqa", rows, table.stem)
+    build_site(store, site)
+    console.say(f"{len(rows['name'])} rows of {table} stand in the tables, marked external: {site / 'iqa.html'}")
+    console.say(f"cells in the tables: {board.cells_done}")
+
+
+@iqa.command()
+@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@click.option("--per-cluster", type=click.IntRange(1), default=5, show_default=True, help="Images per cluster.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def sampling(store: Path, per_cluster: int, as_json: bool) -> None:
+    """Draw ten clustered subsets of each data set that was run, and test whether the draw moves the scores.
+
+    Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.
+    """
+    from imharness.commands import console, query
+    from imharness_iqa.tables.sampling import studies
+
+    tables = studies(query(store, "harness/iqa"), per_cluster)
+    if as_json:
+        click.echo(json.dumps([table.model_dump(mode="json") for table in tables], indent=1))
+        return
+    for table in tables:
+        rows = [
+            (row.label, *(_shown(row.values[c.key].value, c.decimals) for c in table.columns)) for row in table.rows
+        ]
+        console.table(table.title, ["score", *(column.label for column in table.columns)], rows)
+
+
+def _shown(value: float | None, decimals: int) -> str:
+    return "-" if value is None else f"{value:.{decimals}f}"

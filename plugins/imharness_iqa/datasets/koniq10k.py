@@ -1,0 +1,50 @@
+"""KonIQ-10k: photographs with authentic distortions.
+
+Hosu, Lin, Sziranyi & Saupe, "KonIQ-10k: An Ecologically Valid Database for Deep Learning of Blind Image Quality
+Assessment" (IEEE TIP 2020). Expected in the asset folder ``koniq10k``: the table of scores and the images in
+``512x384``.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from imharness.api import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
+from imharness_iqa.folders import FolderDataset, Listing, read_scores
+
+SOURCE = "https://database.mmsp-kn.de/koniq-10k-database.html"
+TABLES = ("koniq10k_distributions_sets.csv", "koniq10k_scores_and_distributions.csv")
+IMAGES = "512x384"
+
+
+class KonIq10k(FolderDataset):
+    """10,073 photographs of 512x384 px with mean opinion scores."""
+
+    info = Info(
+        id="harness/koniq10k",
+        version="1",
+        paper=Paper(
+            title="KonIQ-10k: An Ecologically Valid Database for Deep Learning of Blind Image Quality Assessment",
+            authors="Hosu, Lin, Sziranyi & Saupe",
+            year=2020,
+            url="https://arxiv.org/abs/1910.06180",
+        ),
+    )
+
+    split: Literal["all", "training", "validation", "test"] = Field(default="all", description="Published part.")
+
+    def listing(self) -> Listing:
+        """Return the images that the table names."""
+        folder = data_folder("koniq10k", SOURCE)
+        table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
+        if table is None or not (folder / IMAGES).is_dir():
+            raise Unavailable(f"{folder} lacks {TABLES[0]} or the images in {IMAGES}", f"get them from {SOURCE}")
+        names, scores = read_scores(
+            table, ("image_name",), ("MOS",), {} if self.split == "all" else {"set": self.split}
+        )
+        return Listing(folder / IMAGES, names, {"mos": scores})
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [KonIq10k()]

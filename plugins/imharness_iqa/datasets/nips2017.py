@@ -1,0 +1,46 @@
+"""NIPS 2017 adversarial learning development set: photographs without opinion scores.
+
+Kurakin et al., "Adversarial Attacks and Defences Competition" (2018). Expected in the asset folder ``nips2017``: the
+images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table is there).
+"""
+
+import csv
+
+from imharness.api import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, hookimpl
+from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below
+
+SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
+
+
+class Nips2017(FolderDataset):
+    """1,000 photographs of 299x299 px; nobody judged their quality."""
+
+    info = Info(
+        id="harness/nips2017",
+        version="1",
+        paper=Paper(
+            title="Adversarial Attacks and Defences Competition",
+            authors="Kurakin et al.",
+            year=2018,
+            url="https://arxiv.org/abs/1804.00097",
+        ),
+    )
+
+    def listing(self) -> Listing:
+        """Return the images."""
+        folder = data_folder("nips2017", SOURCE)
+        if not (folder / "images").is_dir():
+            raise Unavailable(f"{folder} lacks the folder images", f"get it from {SOURCE}")
+        table = folder / "images.csv"
+        if not table.is_file():
+            return Listing(folder / "images", images_below(folder / "images"), proxy=NO_LABELS)
+        with table.open(newline="", encoding="utf-8-sig") as file:
+            ids = [row.get("ImageId") or "" for row in csv.DictReader(file)]
+        if not all(ids):
+            raise UsageError(f"{table} has no column ImageId, or lines without it.")
+        return Listing(folder / "images", [f"{id}.png" for id in ids], proxy=NO_LABELS)
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [Nips2017()]

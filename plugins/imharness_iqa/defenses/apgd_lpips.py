@@ -1,0 +1,26 @@
+"""APGD-LPIPS: adversarial training with labels corrected by LPIPS.
+
+Guardians of Image Quality, appendix A.3.5; the method is `imharness_iqa.tuning.ApgdTraining`.
+"""
+
+from imharness.api import DefenseInfo, TrainingDefense, hookimpl
+from imharness_iqa.tuning import PAPER, RADII, ApgdTraining
+
+
+class ApgdLpips(ApgdTraining):
+    """Adversarial training with APGD; the label of an attacked image falls with its LPIPS."""
+
+    info = DefenseInfo(
+        id="harness/apgd-lpips",
+        version="1",
+        group="training",
+        differentiable=True,
+        grid={"radius": RADII},
+        paper=PAPER,
+    )
+    distance = "harness/lpips[net=squeeze]"
+
+
+@hookimpl
+def register_defenses() -> list[TrainingDefense]:
+    return [ApgdLpips(radius=radius) for radius in RADII]

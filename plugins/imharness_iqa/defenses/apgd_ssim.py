@@ -1,0 +1,26 @@
+"""APGD-SSIM: adversarial training with labels corrected by SSIM.
+
+Guardians of Image Quality, appendix A.3.5; the method is `imharness_iqa.tuning.ApgdTraining`.
+"""
+
+from imharness.api import DefenseInfo, TrainingDefense, hookimpl
+from imharness_iqa.tuning import PAPER, RADII, ApgdTraining
+
+
+class ApgdSsim(ApgdTraining):
+    """Adversarial training with APGD; the label of an attacked image falls with 1 - SSIM."""
+
+    info = DefenseInfo(
+        id="harness/apgd-ssim",
+        version="1",
+        group="training",
+        differentiable=True,
+        grid={"radius": RADII},
+        paper=PAPER,
+    )
+    distance = "harness/ssim-uniform7"
+
+
+@hookimpl
+def register_defenses() -> list[TrainingDefense]:
+    return [ApgdSsim(radius=radius) for radius in RADII]

@@ -1,0 +1,41 @@
+"""Colour quantisation.
+
+Xu, Evans & Qi, "Feature Squeezing: Detecting Adversarial Examples in Deep Neural Networks" (NDSS 2018), section III-A.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+
+
+class ColorQuantization(Purification):
+    """Round every channel to a few evenly spaced levels."""
+
+    info = DefenseInfo(
+        id="harness/color-quantization",
+        version="1",
+        group="compression",
+        grid={"npp": (2, 5, 16, 20, 25)},
+        differentiable=False,
+        paper=Paper(
+            title="Feature Squeezing: Detecting Adversarial Examples in Deep Neural Networks",
+            authors="Xu, Evans & Qi",
+            year=2018,
+            url="https://arxiv.org/abs/1704.01155",
+        ),
+    )
+    npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, 0 and 1 among them.")
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return (images * (self.npp - 1)).round() / (self.npp - 1)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [ColorQuantization()]

@@ -1,0 +1,72 @@
+"""DiffPure: drown the perturbation in the noise of a diffusion model, and let the model take the noise away.
+
+Nie, Guo, Huang, Xiao, Vahdat & Anandkumar, "Diffusion Models for Adversarial Purification" (ICML 2022), by the DDPM
+chain.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness_iqa.networks import Backbone, loaded
+from imharness_iqa.restorers import padded
+from imharness_vision.diffusion import GuidedUNet, Schedule
+
+WEIGHTS = Asset(
+    name="guided-diffusion-256",
+    file="weights/guided-diffusion/256x256_diffusion_uncond.pt",
+    sha256="a37c32fffd316cd494cf3f35b339936debdc1576dad13fe57c42399a5dbc78b1",
+    size=2211383297,
+    licence="MIT",
+    source="https://github.com/openai/guided-diffusion",
+    address="https://openaipublic.blob.core.windows.net/diffusion/jul-2021/256x256_diffusion_uncond.pt",
+)
+EMBEDDED = {"width": 16, "multiples": (1, 2), "blocks": 1, "attention": (), "learned_spread": False}
+
+
+def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet:
+    """Return the published diffusion model of 256x256 images, or the embedded one."""
+    sizes = EMBEDDED if backbone == "embedded" else {}
+    return loaded(GuidedUNet(**sizes), backbone, "embedded-ddpm", WEIGHTS, device=device)
+
+
+class DiffPure(Purification):
+    """Some steps of noise, and as many of a diffusion model back; the embedded backbone is a small model."""
+
+    info = DefenseInfo(
+        id="harness/diffpure",
+        version="1",
+        group="restoration",
+        grid={"steps": (5, 10, 20, 30, 50)},
+        differentiable=True,
+        random=True,
+        paper=Paper(
+            title="Diffusion Models for Adversarial Purification",
+            authors="Nie, Guo, Huang, Xiao, Vahdat & Anandkumar",
+            year=2022,
+            url="https://arxiv.org/abs/2205.07460",
+        ),
+    )
+    steps: int = Field(default=5, ge=1, le=1000, description="Steps of noise, of 1000 with variances 0.0001 to 0.02.")
+    backbone: Backbone = Field(default="published", description="Diffusion model.")
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded model is asked for."""
+        return (WEIGHTS,) if self.backbone == "published" else ()
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+        network = diffusion_model(self.backbone, device)
+        schedule = Schedule.linear()
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            x = 2 * padded(images, network.unit) - 1
+            clean = schedule.purified(network, x, self.steps, lambda: rng.normal(*x.shape[1:]))
+            return (clean[:, :, : images.shape[2], : images.shape[3]] / 2 + 0.5).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [DiffPure(), DiffPure(backbone="embedded")]

@@ -1,0 +1,57 @@
+"""DISCO: every pixel is painted anew from its neighbourhood, by a network trained on attacked images.
+
+Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022).
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness_iqa.networks import Backbone, loaded
+from imharness_iqa.restorers import LocalImplicit
+
+WEIGHTS = Asset(
+    name="disco-pgd",
+    file="weights/disco/disco_pgd.pth",
+    sha256="",
+    licence="MIT",
+    source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
+)
+EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
+
+
+class Disco(Purification):
+    """Local implicit function; the embedded backbone is a small one of the same kind."""
+
+    info = DefenseInfo(
+        id="harness/disco",
+        version="1",
+        group="restoration",
+        differentiable=True,
+        paper=Paper(
+            title="DISCO: Adversarial Defense with Local Implicit Functions",
+            authors="Ho & Vasconcelos",
+            year=2022,
+            url="https://arxiv.org/abs/2212.05630",
+        ),
+    )
+    backbone: Backbone = Field(default="published", description="Size and weights.")
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded network is asked for."""
+        return (WEIGHTS,) if self.backbone == "published" else ()
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+        sizes = EMBEDDED if self.backbone == "embedded" else {}
+        network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return network(images).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [Disco(), Disco(backbone="embedded")]

@@ -1,0 +1,24 @@
+"""Mirroring."""
+
+import torch
+
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Flip(Purification):
+    """Mirror left and right."""
+
+    info = DefenseInfo(id="harness/flip", version="1", group="spatial", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return images.flip(3)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [Flip()]

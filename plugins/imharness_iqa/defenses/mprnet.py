@@ -1,0 +1,91 @@
+"""MPRNet: restoration in several stages, with the weights for denoising.
+
+Zamir et al., "Multi-Stage Progressive Image Restoration" (CVPR 2021). The network comes from the package
+spandrel-extra-arches (extra `mprnet`); its licence forbids commercial use.
+"""
+
+from importlib.util import find_spec
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    Asset,
+    DefenseInfo,
+    ImageRng,
+    Images,
+    Paper,
+    Purification,
+    Purifier,
+    Unavailable,
+    hookimpl,
+)
+from imharness_iqa.networks import Backbone, trained
+from imharness_iqa.restorers import SmallDenoiser, padded
+from imharness_vision.weights import frozen, state_dict
+
+WEIGHTS = Asset(
+    name="mprnet-denoising",
+    file="weights/mprnet/model_denoising.pth",
+    sha256="",
+    licence="academic use only",
+    source="https://github.com/swz30/MPRNet (Denoising, pretrained model)",
+)
+UNIT = 8
+
+
+class MprNet(Purification):
+    """Denoise with MPRNet; the embedded backbone is a small denoiser in its place."""
+
+    info = DefenseInfo(
+        id="harness/mprnet",
+        version="1",
+        group="restoration",
+        differentiable=True,
+        paper=Paper(
+            title="Multi-Stage Progressive Image Restoration",
+            authors="Zamir et al.",
+            year=2021,
+            url="https://arxiv.org/abs/2102.02808",
+        ),
+    )
+    backbone: Backbone = Field(default="published", description="Restoration network.")
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the published weights, unless the embedded network is asked for."""
+        return (WEIGHTS,) if self.backbone == "published" else ()
+
+    def require(self) -> None:
+        """Ask for the package that has the network, too."""
+        if self.backbone == "published" and find_spec("spandrel_extra_arches") is None:
+            remedy = "pip install 'image-privacy-harness[mprnet]'"
+            raise Unavailable("the package spandrel-extra-arches is not installed", remedy)
+        super().require()
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+        if self.backbone == "embedded":
+            network = trained(SmallDenoiser(), "embedded-denoiser", device)
+        else:
+            network = restorer(state_dict(WEIGHTS, "state_dict"), device)
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            restored = network(padded(images, UNIT))
+            first = restored if isinstance(restored, torch.Tensor) else restored[0]
+            return first[:, :, : images.shape[2], : images.shape[3]].clamp(0, 1)
+
+        return purify
+
+
+def restorer(weights: dict[str, torch.Tensor], device: torch.device) -> torch.nn.Module:
+    """Return the network that weights belong to."""
+    import spandrel_extra_arches
+    from spandrel import ModelLoader
+
+    spandrel_extra_arches.install(ignore_duplicates=True)
+    return frozen(ModelLoader().load_from_state_dict(weights).model, device)
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [MprNet(), MprNet(backbone="embedded")]

@@ -1,0 +1,24 @@
+"""The baseline: no defense."""
+
+import torch
+
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class NoDefense(Purification):
+    """Hand the images on as they are."""
+
+    info = DefenseInfo(id="harness/none", version="1", group="none", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the identity."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return images
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [NoDefense()]

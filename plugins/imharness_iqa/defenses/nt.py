@@ -1,0 +1,72 @@
+"""NT: training with a penalty on the gradient of the score.
+
+Liu, Yang, Li, Ding & Jiang, "Defense Against Adversarial Attacks on No-Reference Image Quality Models with Gradient
+Norm Regularization" (CVPR 2024), equations 8 to 10: the L1 norm of the gradient of the score with respect to the image,
+by a finite difference along its sign. Guardians of Image Quality, equation 43.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    DefenseInfo,
+    Images,
+    Paper,
+    TrainableMetric,
+    Trained,
+    TrainingContext,
+    TrainingDefense,
+    Tune,
+    TuningPlan,
+    hookimpl,
+)
+from imharness_iqa.tuning import error_of, label_range, tuned
+
+
+class Nt(TrainingDefense):
+    """Training with a penalty on the L1 norm of the gradient of the score."""
+
+    info = DefenseInfo(
+        id="harness/nt",
+        version="1",
+        group="training",
+        differentiable=True,
+        paper=Paper(
+            title="Defense Against Adversarial Attacks on No-Reference Image Quality Models with Gradient Norm "
+            "Regularization",
+            authors="Liu, Yang, Li, Ding & Jiang",
+            year=2024,
+            url="https://arxiv.org/abs/2403.11397",
+        ),
+    )
+    weight: float = Field(default=5e-4, gt=0, description="Of the penalty; scores over the range of the labels.")
+    difference: float = Field(default=0.01, gt=0, le=1, description="Step of the finite difference, pixel range units.")
+
+    def build(self, device: torch.device) -> Tune:
+        """Return the training."""
+
+        def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
+            low, high = label_range(workshop.data["train"])
+
+            def loss(network: torch.nn.Module, images: Images, labels: torch.Tensor) -> torch.Tensor:
+                leaf = images.requires_grad_(True)
+                scores = network(leaf)
+                (gradient,) = torch.autograd.grad(scores.sum(), leaf, retain_graph=True)
+                penalty = gradient_norm(network, leaf.detach(), scores, gradient, self.difference) / (high - low)
+                return error_of(scores, labels, high - low).mean() + self.weight * penalty.mean()
+
+            return tuned(metric, plan, workshop, device, loss)
+
+        return tune
+
+
+def gradient_norm(
+    network: torch.nn.Module, images: Images, scores: torch.Tensor, gradient: Images, difference: float
+) -> torch.Tensor:
+    """Return the L1 norm of each image's gradient, ``(N,)``, as a difference quotient that can be differentiated."""
+    return (network(images + difference * gradient.sign()) - scores).abs() / difference
+
+
+@hookimpl
+def register_defenses() -> list[TrainingDefense]:
+    return [Nt()]

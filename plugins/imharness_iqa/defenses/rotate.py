@@ -1,0 +1,34 @@
+"""Rotation by a random angle."""
+
+import torch
+from pydantic import Field
+
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Rotate(Purification):
+    """Rotate each image about its centre by an angle drawn uniformly from [-limit, limit]; corners turn black."""
+
+    info = DefenseInfo(
+        id="harness/rotate",
+        version="1",
+        group="spatial",
+        grid={"limit": (10.0, 15.0, 20.0, 30.0, 50.0)},
+        differentiable=True,
+        random=True,
+    )
+    limit: float = Field(default=15, gt=0, le=180, description="Largest angle, degrees.")
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+        from kornia.geometry.transform import rotate
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return rotate(images, self.limit * (2 * rng.uniform() - 1)).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [Rotate()]

@@ -1,0 +1,38 @@
+"""Shrinking, and enlarging again."""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+SMALLEST = 8
+"""No side gets shorter than this, px."""
+
+
+class Upscale(Purification):
+    """Shrink and enlarge again to the old size, both bilinear."""
+
+    info = DefenseInfo(
+        id="harness/upscale",
+        version="1",
+        group="spatial",
+        grid={"scale": (0.1, 0.25, 0.5, 0.75, 0.9)},
+        differentiable=True,
+    )
+    scale: float = Field(default=0.5, gt=0, le=1, description="Side of the small image over the old side.")
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
+            small = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)
+            return F.interpolate(small, images.shape[2:], mode="bilinear", align_corners=False).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def register_defenses() -> list[Purification]:
+    return [Upscale()]

@@ -1,0 +1,43 @@
+"""How far an attack changes images, measured by the step that a run uses."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from imharness.api import BaseAttack, FittedAttack, ImageDataset, NoReferenceMetric, Output
+from imharness.commands import context, find
+from imharness_iqa import steps
+
+METERS = {"linf": "harness/linf", "ssim": "harness/ssim-uniform7", "psnr": "harness/psnr"}
+
+
+def meter(
+    attack: BaseAttack,
+    metric: NoReferenceMetric,
+    dataset: ImageDataset,
+    *,
+    images: int,
+    seed: int = 0,
+    device: str = "auto",
+) -> Callable[[BaseAttack], float]:
+    """Return a function: attack with other parameters -> mean distortion over the first images of a data set.
+
+    The distortion is of the kind the attack declares; infinite ones (nothing changed) are left out. A part that is
+    trained is trained once.
+    """
+    roles = {"dataset": dataset, "metric": metric, "attack": attack}
+    options = {"adaptive": False, "samples": 1, "fit_images": images}
+    distance = f"{steps.CLOSENESS}distortion"
+    needs = {}
+    if isinstance(attack, FittedAttack):
+        trained = steps.fit(context({**roles, "attack": attack.unscaled()}, options=options, seed=seed, device=device))
+        needs["fitted"] = Output({}, trained.arrays)
+
+    def distortion(at: BaseAttack) -> float:
+        own = {**roles, "attack": at, distance: find("metric", METERS[at.info.distortion])}
+        found = steps.attack(context(own, options=options, needs=needs, limit=images, seed=seed, device=device))
+        numbers = np.asarray(found.rows["distortion"], dtype=float)
+        finite = numbers[np.isfinite(numbers)]
+        return float(finite.mean()) if len(finite) else float("inf")
+
+    return distortion

@@ -1,0 +1,119 @@
+"""Per-image scores that someone else measured: read, checked line by line, and put into the form of the tables."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import HarnessError, UsageError
+
+NAMES = ("image", "metric", "attack", "strength", "defense")
+SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
+OPTIONAL = ("mos", "adaptive")
+TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
+
+
+def read_external(path: Path, renamed: Sequence[str], bounds: Sequence[str]) -> dict[str, list]:
+    """Return columns of one length: name, dataset, metric, method, strength, defense, adaptive, the scores, the range.
+
+    `renamed`: ``column=name in the file``. `bounds`: ``metric=low:high`` for metrics that are not installed. Raises
+    `UsageError` that names the column or the line.
+    """
+    names = _renamed(path, renamed)
+    known = dict(_bounds(text) for text in bounds)
+    found: dict[str, list] = {column: [] for column in (*NAMES, *SCORES, *OPTIONAL)}
+    seen: dict[tuple, int] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        present = rows.fieldnames or []
+        for column in (*NAMES, *SCORES):
+            if names[column] not in present:
+                have = ", ".join(present) or "none"
+                raise UsageError(f"{path} has no column {names[column]}; it has: {have}. Use --map {column}=NAME.")
+        for row in rows:
+            read = {column: (row.get(names[column]) or "").strip() for column in found}
+            _take(path, rows.line_num, read, found, seen)
+    if not seen:
+        raise UsageError(f"{path} has no rows.")
+    for metric in sorted(set(found["metric"]) - set(known)):
+        known[metric] = _installed_bounds(metric)
+    return {
+        "name": found["image"],
+        "dataset": [f"external: {path.stem}"] * len(found["image"]),
+        "metric": found["metric"],
+        "method": found["attack"],
+        "strength": found["strength"],
+        "defense": [f"{name} (external)" for name in found["defense"]],
+        "adaptive": found["adaptive"],
+        "score": found["defended_attacked"],
+        "source": found["clear"],
+        "attacked": found["attacked"],
+        "defended": found["defended_clear"],
+        "mos": found["mos"],
+        "lower": [known[m][0] for m in found["metric"]],
+        "upper": [known[m][1] for m in found["metric"]],
+    }
+
+
+def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], seen: dict[tuple, int]) -> None:
+    """Check one line and append it."""
+    for column in NAMES:
+        if not read[column]:
+            raise UsageError(f"{path}, line {line}: {column} is empty.")
+    flag = read["adaptive"].lower()
+    if flag not in (*TRUE, *FALSE):
+        raise UsageError(f"{path}, line {line}: adaptive is {read['adaptive']!r}; write 0 or 1.")
+    place = (*(read[column] for column in NAMES), flag in TRUE)
+    if place in seen:
+        raise UsageError(
+            f"{path}, line {line}: the same image, metric, attack, strength and defense as line {seen[place]}."
+        )
+    seen[place] = line
+    for column in NAMES:
+        found[column].append(read[column])
+    for column in SCORES:
+        found[column].append(_number(path, line, column, read[column]))
+    found["mos"].append(_number(path, line, "mos", read["mos"]) if read["mos"] else float("nan"))
+    found["adaptive"].append(flag in TRUE)
+
+
+def _number(path: Path, line: int, column: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise UsageError(f"{path}, line {line}: {column} is no finite number: {text!r}.")
+    return value
+
+
+def _renamed(path: Path, renamed: Sequence[str]) -> dict[str, str]:
+    names = {column: column for column in (*NAMES, *SCORES, *OPTIONAL)}
+    for pair in renamed:
+        column, equals, name = pair.partition("=")
+        if not equals or column not in names or not name:
+            raise UsageError(f"cannot read --map {pair!r}; write COLUMN=NAME, COLUMN one of {', '.join(names)}.")
+        names[column] = name
+    return names
+
+
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    metric, _, span = text.rpartition("=")
+    low, colon, high = span.partition(":")
+    try:
+        lower, upper = float(low), float(high)
+    except ValueError:
+        colon = ""
+    if not metric or not colon or not lower < upper:
+        raise UsageError(f"cannot read --bounds {text!r}; write METRIC=LOW:HIGH with LOW < HIGH.")
+    return metric, (lower, upper)
+
+
+def _installed_bounds(metric: str) -> tuple[float, float]:
+    from imharness.commands import component
+
+    try:
+        return component("metric", metric).bounds
+    except HarnessError:
+        raise UsageError(f"the range of metric {metric!r} is not known; give --bounds {metric}=LOW:HIGH.") from None

@@ -1,0 +1,178 @@
+"""A folder of images and a table of opinion scores as an `ImageSet`."""
+
+import csv
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import Field
+
+from imharness.api import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
+from imharness_iqa.sampling import clustered, colourfulness, read_image, spatial_information
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
+SHOWN = 5
+NO_LABELS = "nobody judged these images"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a data set says it holds: file names below `folder`, and one value per file in each column."""
+
+    folder: Path
+    names: Sequence[str]
+    columns: Mapping[str, Sequence[float] | Sequence[str]] = field(default_factory=dict)
+    proxy: str = ""
+
+
+class FolderDataset(ImageDataset):
+    """Images of a folder, named by a listing; what is missing or unreadable is named and counted."""
+
+    on_missing: Literal["refuse", "skip"] = Field(
+        default="refuse", description="What to do about files that are missing or are no image."
+    )
+    per_cluster: int = Field(
+        default=0, ge=0, description="Images drawn from each of ten clusters of SI, CF and score; 0: no subset."
+    )
+    draw: int = Field(default=0, ge=0, description="Number of the random draw, for repeated subsets.")
+
+    @abstractmethod
+    def listing(self) -> Listing:
+        """Return what there is; raises `Unavailable` when it is not on this machine."""
+
+    def require(self) -> None:
+        """Ask for the listing."""
+        self.listing()
+
+    def content(self) -> str:
+        """Return a digest of the listed names, sizes, times of change and scores."""
+        try:
+            listing = self.listing()
+        except HarnessError:
+            return ""
+        scores = "\n".join(str(value) for value in listing.columns.get("mos", ()))
+        return hashlib.sha256(
+            f"{_state(listing.folder / name for name in listing.names)}\n{scores}".encode()
+        ).hexdigest()
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the images, those of one size behind each other; raises `ContractError` for what is missing."""
+        listing = self.listing()
+        sizes = {name: _size(listing.folder / name) for name in listing.names}
+        lost = [name for name, size in sizes.items() if size is None]
+        if lost and (self.on_missing == "refuse" or len(lost) == len(sizes)):
+            more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
+            raise ContractError(
+                f"{self.label}: {len(lost)} of {len(sizes)} images in {listing.folder} are missing or unreadable: "
+                f"{', '.join(lost[:SHOWN])}{more}; put them there, or set on_missing=skip to go on without them"
+            )
+        kept = [i for i, name in enumerate(listing.names) if sizes[name] is not None]
+        kept.sort(key=lambda i: (sizes[listing.names[i]], listing.names[i]))
+        if self.per_cluster:
+            kept = [kept[i] for i in clustered(_features(listing, kept), self.per_cluster, self.draw)]
+        names = tuple(listing.names[i] for i in kept)
+        columns = {key: np.array([values[i] for i in kept]) for key, values in listing.columns.items()}
+        columns.setdefault("mos", np.full(len(names), np.nan))
+        paths = [listing.folder / name for name in names]
+
+        def load(positions: Sequence[int]) -> Images:
+            stack = np.stack([_decoded(paths[p]) for p in positions])
+            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+        return ImageSet(names, tuple(sizes[name] for name in names), load, columns, listing.proxy)
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    """Return (height, width) from the head of a file, or None when it is no image."""
+    try:
+        with Image.open(path) as image:
+            return image.height, image.width
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return None
+
+
+def _decoded(path: Path) -> np.ndarray:
+    pixels = read_image(str(path))
+    if pixels is None:
+        raise ContractError(f"{path} cannot be decoded; replace it, or remove it from the list")
+    return pixels
+
+
+def _features(listing: Listing, kept: Sequence[int]) -> np.ndarray:
+    """Return ``(n, 2 or 3)``: SI, CF and, where there is one, the score; the first two are kept between runs."""
+    paths = [listing.folder / listing.names[i] for i in kept]
+    state = hashlib.sha256(_state(paths).encode()).hexdigest()
+    stored = cache_folder().parent / "features" / f"{state[:32]}.npy"
+    if stored.is_file():
+        seen = np.load(stored, allow_pickle=False)
+    else:
+        images = (torch.tensor(_decoded(path).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths)
+        seen = np.array([[float(spatial_information(x)), float(colourfulness(x))] for x in images])
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        np.save(stored, seen, allow_pickle=False)
+    if "mos" not in listing.columns:
+        return seen
+    return np.column_stack([seen, np.array([listing.columns["mos"][i] for i in kept], dtype=float)])
+
+
+def _state(paths: Iterable[Path]) -> str:
+    """Return a line per file: name, size and time of change, or that it is missing."""
+    lines = []
+    for path in paths:
+        try:
+            found = path.stat()
+            lines.append(f"{path.name} {found.st_size} {found.st_mtime_ns}")
+        except OSError:
+            lines.append(f"{path.name} missing")
+    return "\n".join(lines)
+
+
+def images_below(folder: Path) -> list[str]:
+    """Return the names of all image files in a folder, sorted."""
+    return sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+
+
+def read_scores(
+    path: Path, name: Sequence[str], score: Sequence[str], only: Mapping[str, str] | None = None
+) -> tuple[list[str], list[float]]:
+    """Return file names and scores of a table; the first of the given column names that it has is taken.
+
+    `only`: column -> the value that a row must have there. Raises `UsageError` that names the column or the line.
+    """
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        found = rows.fieldnames or []
+        columns = [next((c for c in wanted if c in found), None) for wanted in (name, score)]
+        for wanted, column in zip((name, score), columns, strict=True):
+            if column is None:
+                raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {', '.join(found) or 'none'}.")
+        names, scores = [], []
+        only = only or {}
+        for column in only:
+            if column not in found:
+                raise UsageError(f"{path} has no column {column}; it has: {', '.join(found)}.")
+        for row in rows:
+            if any(row[column] != value for column, value in only.items()):
+                continue
+            names.append(row[columns[0]])
+            scores.append(_number(path, rows.line_num, columns[1], row[columns[1]]))
+    doubles = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
+    if doubles:
+        raise UsageError(f"{path} names {len(doubles)} images more than once: {', '.join(doubles[:SHOWN])}.")
+    return names, scores
+
+
+def _number(path: Path, line: int, column: str, text: str | None) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise UsageError(f"{path}, line {line}: {column} is no number: {text!r}.")
+    return value

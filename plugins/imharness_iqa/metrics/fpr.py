@@ -1,0 +1,108 @@
+"""FPR: a network that was taught, beside a full-reference one, to do without the reference.
+
+Chen, Zhu, Kong, Li & Wang, "No-Reference Image Quality Assessment by Hallucinating Pristine Features" (IEEE TIP 2022).
+Of the published weights only the branch that scores is used: what rebuilds the pristine features serves training alone.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness_vision.weights import frozen, state_dict
+
+WEIGHTS = Asset(
+    name="fpr-natural-images",
+    file="weights/fpr/FPR.pth",
+    sha256="",
+    licence="none stated",
+    source="https://github.com/Baoliang93/FPR",
+)
+PATCH = 64
+
+
+class _Conv(nn.Module):
+    def __init__(self, ins: int, outs: int) -> None:
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(ins, outs, 3, 1, 1), nn.LeakyReLU(0.2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x)
+
+
+class _Double(nn.Module):
+    def __init__(self, ins: int, outs: int, pooled: bool) -> None:
+        super().__init__()
+        self.conv1, self.conv2, self.pooled = _Conv(ins, outs), _Conv(outs, outs), pooled
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.conv2(self.conv1(x))
+        return F.max_pool2d(x, 2) if self.pooled else x
+
+
+class FprNet(nn.Module):
+    """Patches ``(N, P, 3, 64, 64)`` of N images -> quality ``(N,)``: their mean, weighted by a recurrent network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sfl1, self.sfl21, self.sfl22 = _Double(3, 128, True), _Double(128, 256, False), _Double(256, 256, True)
+        self.sfl23, self.sfl3 = _Double(256, 256, False), _Double(256, 512, True)
+        self.scl1, self.scl2 = _Conv(512, 128), nn.Conv2d(128, 64, 3)
+        self.srl1, self.srl2 = nn.Linear(256, 32), nn.Linear(32, 1)
+        self.swl1, self.swl2 = nn.GRU(256, 32, batch_first=True), nn.Linear(32, 1)
+
+    def forward(self, patches: torch.Tensor) -> Scores:
+        x = patches.flatten(0, 1)
+        for part in (self.sfl1, self.sfl21, self.sfl22, self.sfl23, self.sfl3):
+            x = part(x)
+        features = self.scl2(F.max_pool2d(self.scl1(x), 2)).flatten(1).unflatten(0, patches.shape[:2])
+        scores = self.srl2(self.srl1(features))[..., 0]
+        weights = F.relu(self.swl2(self.swl1(features)[0]))[..., 0] + 1e-8
+        return (scores * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+class Fpr(NoReferenceMetric):
+    """Network that hallucinates pristine features, on patches of 64 px."""
+
+    info = MetricInfo(
+        id="harness/fpr",
+        version="1",
+        higher_means="better_quality",
+        bounds=(47.22482681274414, 77.04672241210938),
+        unit="MOS",
+        paper=Paper(
+            title="No-Reference Image Quality Assessment by Hallucinating Pristine Features",
+            authors="Chen, Zhu, Kong, Li & Wang",
+            year=2022,
+            url="https://arxiv.org/abs/2108.04165",
+        ),
+    )
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the weights."""
+        return (WEIGHTS,)
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the metric; an image below 64 px is repeated at its border."""
+        network = FprNet()
+        ours = network.state_dict()
+        found = state_dict(WEIGHTS, "state_dict")
+        network.load_state_dict({name: tensor for name, tensor in found.items() if name in ours}, strict=True)
+        network = frozen(network, device)
+
+        def score(images: Images) -> Scores:
+            return network(patches(images))
+
+        return score
+
+
+def patches(images: Images) -> torch.Tensor:
+    """Return ``(N, P, 3, 64, 64)``: whole patches side by side."""
+    missing = [max(0, PATCH - side) for side in images.shape[2:]]
+    images = F.pad(images, (0, missing[1], 0, missing[0]), mode="replicate")
+    return images.unfold(2, PATCH, PATCH).unfold(3, PATCH, PATCH).flatten(2, 3).transpose(1, 2)
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [Fpr()]

@@ -1,0 +1,86 @@
+"""Linearity: a ResNeXt-101 trained with the norm-in-norm loss.
+
+Li, Jiang & Jiang, "Norm-in-Norm Loss with Faster Convergence and Better Performance for Image Quality Assessment" (ACM
+MM 2020).
+"""
+
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from imharness.api import Asset, Images, MetricInfo, Paper, Scores, TrainableMetric, TuningPlan, hookimpl
+from imharness_vision.perceptual import normalised
+from imharness_vision.weights import frozen, state_dict
+
+WEIGHTS = Asset(
+    name="linearity",
+    file="weights/linearity/p1q2.pth",
+    sha256="",
+    licence="MIT",
+    source="https://github.com/lidq92/LinearityIQA",
+)
+
+
+def _reduction(channels: int) -> nn.Sequential:
+    widths = (channels, 1024, 256, 64)
+    layers = [m for i, o in pairwise(widths) for m in (nn.Linear(i, o), nn.BatchNorm1d(o))]
+    return nn.Sequential(*layers, nn.ReLU())
+
+
+class LinearityNet(nn.Module):
+    """Images ``(N, 3, H, W)`` -> opinion scores ``(N,)``: a linear map of the network's answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from torchvision.models import resnext101_32x8d
+
+        self.features = nn.Sequential(*list(resnext101_32x8d(weights=None).children())[:-2])
+        self.dr6, self.dr7 = _reduction(1024), _reduction(2048)
+        self.regr6, self.regr7 = nn.Linear(64, 1), nn.Linear(64, 1)
+        self.regression = nn.Linear(128, 1)
+        self.register_buffer("slope", torch.ones(()))
+        self.register_buffer("offset", torch.zeros(()))
+
+    def forward(self, images: Images) -> Scores:
+        six = self.features[:7](normalised(images))
+        seven = self.features[7](six)
+        found = [reduce(maps.mean(dim=(2, 3))) for reduce, maps in ((self.dr6, six), (self.dr7, seven))]
+        return self.slope * self.regression(torch.cat(found, dim=1)).flatten() + self.offset
+
+
+class Linearity(TrainableMetric):
+    """ResNeXt-101 trained with the norm-in-norm loss on KonIQ-10k."""
+
+    info = MetricInfo(
+        id="harness/linearity",
+        version="1",
+        higher_means="better_quality",
+        bounds=(25.780681610107422, 83.22696685791016),
+        unit="MOS",
+        paper=Paper(
+            title="Norm-in-Norm Loss with Faster Convergence and Better Performance for Image Quality Assessment",
+            authors="Li, Jiang & Jiang",
+            year=2020,
+            url="https://arxiv.org/abs/2008.03889",
+        ),
+    )
+
+    tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the weights."""
+        return (WEIGHTS,)
+
+    def network(self, device: torch.device) -> nn.Module:
+        """Return the network; its answer times k plus b, both part of the published file."""
+        whole = torch.load(WEIGHTS.path(), map_location="cpu", weights_only=True)
+        network = LinearityNet()
+        scale = {"slope": torch.tensor(float(whole["k"][0])), "offset": torch.tensor(float(whole["b"][0]))}
+        network.load_state_dict({**state_dict(WEIGHTS, "model"), **scale}, strict=True)
+        return frozen(network, device)
+
+
+@hookimpl
+def register_metrics() -> list[TrainableMetric]:
+    return [Linearity()]

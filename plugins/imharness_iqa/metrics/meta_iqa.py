@@ -1,0 +1,77 @@
+"""Meta-IQA: a ResNet-18 that was taught to learn distortions.
+
+Zhu, Li, Wu, Dong & Shi, "MetaIQA: Deep Meta-learning for No-Reference Image Quality Assessment" (CVPR 2020).
+"""
+
+import torch
+from torch import nn
+
+from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness_vision.perceptual import normalised
+from imharness_vision.weights import folded, frozen, state_dict
+
+WEIGHTS = Asset(
+    name="meta-iqa",
+    file="weights/meta-iqa/metaiqa.pth",
+    sha256="",
+    licence="none stated",
+    source="https://github.com/zhuhancheng/MetaIQA",
+)
+
+
+class _Head(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1, self.bn1, self.relu1 = nn.Linear(1000, 1024), nn.BatchNorm1d(1024), nn.PReLU()
+        self.fc2, self.bn2, self.relu2 = nn.Linear(1024, 512), nn.BatchNorm1d(512), nn.PReLU()
+        self.fc3 = nn.Linear(512, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.relu1(self.bn1(self.fc1(x)))
+        return self.fc3(self.relu2(self.bn2(self.fc2(x)))).sigmoid()
+
+
+class MetaIqaNet(nn.Module):
+    """Images ``(N, 3, H, W)`` -> quality ``(N,)`` in [0, 1]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from torchvision.models import resnet18
+
+        self.resnet_layer, self.net = resnet18(weights=None), _Head()
+
+    def forward(self, images: Images) -> Scores:
+        return self.net(self.resnet_layer(normalised(images))).flatten()
+
+
+class MetaIqa(NoReferenceMetric):
+    """ResNet-18 with meta-learnt knowledge of distortions."""
+
+    info = MetricInfo(
+        id="harness/meta-iqa",
+        version="1",
+        higher_means="better_quality",
+        bounds=(0.0, 1.0),
+        unit="1",
+        paper=Paper(
+            title="MetaIQA: Deep Meta-learning for No-Reference Image Quality Assessment",
+            authors="Zhu, Li, Wu, Dong & Shi",
+            year=2020,
+            url="https://arxiv.org/abs/2004.05508",
+        ),
+    )
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the weights."""
+        return (WEIGHTS,)
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the network."""
+        network = MetaIqaNet()
+        network.load_state_dict(state_dict(WEIGHTS), strict=True)
+        return frozen(folded(network), device)
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [MetaIqa()]

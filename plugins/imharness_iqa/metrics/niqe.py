@@ -1,0 +1,100 @@
+"""NIQE: how far the statistics of an image are from those of natural photographs.
+
+Mittal, Soundararajan & Bovik, "Making a 'Completely Blind' Image Quality Analyzer" (IEEE SPL 2013), with the published
+parameters of the pristine model. The shape of a distribution is interpolated on its grid, so that gradients pass.
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised
+
+PARAMETERS = Asset(
+    name="niqe-pristine",
+    file="natural-statistics/niqe_pris_params.npz",
+    sha256="2a7c182a68c9e7f1b2e2e5ec723279d6f65d912b6fcaf37eb2bf03d7367c4296",
+    size=11850,
+    licence="Apache-2.0",
+    source="https://github.com/XPixelGroup/BasicSR",
+    address="https://github.com/XPixelGroup/BasicSR/raw/8d56e3a045f9fb3e1d8872f92ee4a4f07f886b0a/"
+    "basicsr/metrics/niqe_pris_params.npz",
+)
+BLOCK = 96
+Y_WEIGHTS, Y_OFFSET = (65.481, 128.553, 24.966), 16.0
+
+
+class Niqe(NoReferenceMetric):
+    """Distance of natural-scene statistics from a pristine model; lower is better."""
+
+    info = MetricInfo(
+        id="harness/niqe",
+        version="1",
+        higher_means="worse_quality",
+        bounds=(1.4140845773108388, 28.737131730780796),
+        unit="1",
+        paper=Paper(
+            title="Making a 'Completely Blind' Image Quality Analyzer",
+            authors="Mittal, Soundararajan & Bovik",
+            year=2013,
+            url="https://doi.org/10.1109/LSP.2012.2227726",
+        ),
+    )
+
+    def assets(self) -> tuple[Asset, ...]:
+        """Return the pristine model."""
+        return (PARAMETERS,)
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the metric; a side below 96 px makes one block of the image, one block counts without spread."""
+        with np.load(PARAMETERS.path(), allow_pickle=False) as stored:
+            mean, covariance, kernel = (
+                torch.from_numpy(stored[name]).float().to(device)
+                for name in ("mu_pris_param", "cov_pris_param", "gaussian_window")
+            )
+
+        def score(images: Images) -> Scores:
+            luminance = (images * images.new_tensor(Y_WEIGHTS).view(1, 3, 1, 1)).sum(dim=1, keepdim=True) + Y_OFFSET
+            found = _features(luminance, kernel)
+            own_mean = found.mean(dim=1)
+            centred = found - own_mean[:, None]
+            own = centred.transpose(1, 2) @ centred / max(found.shape[1] - 1, 1)
+            difference = (own_mean - mean).double()
+            inverse = torch.linalg.pinv(((covariance + own) / 2).double(), hermitian=True)
+            return torch.einsum("ni,nij,nj->n", difference, inverse, difference).clamp(min=1e-12).sqrt().float()
+
+        return score
+
+
+def _features(luminance: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+    """Return ``(N, blocks, 36)``: 18 numbers at full and at half size of each block."""
+    height, width = (min(BLOCK, side // 2 * 2) for side in luminance.shape[2:])
+    down, across = luminance.shape[2] // height, luminance.shape[3] // width
+    cut = luminance[:, :, : down * height, : across * width]
+    scales = []
+    for scale in (1, 2):
+        size = (height // scale, width // scale)
+        blocks = F.unfold(normalised(cut, kernel, 1.0), size, stride=size).transpose(1, 2)
+        scales.append(_of_blocks(blocks.unflatten(2, size)))
+        half = (cut.shape[2] // 2, cut.shape[3] // 2)
+        cut = F.interpolate(cut, half, mode="bicubic", antialias=True, align_corners=False)
+    return torch.cat(scales, dim=2)
+
+
+def _of_blocks(blocks: torch.Tensor) -> torch.Tensor:
+    """Return ``(N, blocks, 18)``: the fit of the block and of its products with four neighbours."""
+    shape, left, right = asymmetric_fit(blocks.flatten(2))
+    scale = log_gamma_ratio(shape, 1, 3).sqrt()
+    numbers = [shape, (left + right) / 2 * scale]
+    for shift in NEIGHBOURS:
+        shape, left, right = asymmetric_fit((blocks * blocks.roll(shift, (2, 3))).flatten(2))
+        scale = log_gamma_ratio(shape, 1, 3).sqrt()
+        mean = (right - left) * scale * log_gamma_ratio(shape, 2, 1)
+        numbers += [shape, mean, left * scale, right * scale]
+    return torch.stack(numbers, dim=2)
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [Niqe()]

@@ -1,0 +1,118 @@
+"""MANIQA, CLIP-IQA+, TOPIQ and PAQ2PIQ as the package pyiqa computes them (extra `pyiqa`).
+
+pyiqa's licence (PolyForm Noncommercial, NTU S-Lab) forbids commercial use. It fetches its weights into torch's hub
+folder when a metric is made for the first time; here that is done by hand, building a metric never does it.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from imharness.api import (
+    Images,
+    MetricInfo,
+    NoReferenceMetric,
+    NoReferenceScore,
+    Paper,
+    Scores,
+    Unavailable,
+    hookimpl,
+)
+
+LABEL = "pyiqa, non-commercial licence"
+
+
+class _Pyiqa(NoReferenceMetric):
+    """A metric of pyiqa."""
+
+    name: ClassVar[str]
+    weights: ClassVar[str]
+
+    def require(self) -> None:
+        """Ask for the package and for the weights it keeps."""
+        if find_spec("pyiqa") is None:
+            raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
+        if not (Path(torch.hub.get_dir()) / "pyiqa" / self.weights).is_file():
+            remedy = f"python -c \"import pyiqa; pyiqa.create_metric('{self.name}')\""
+            raise Unavailable(f"pyiqa has not fetched {self.weights}", remedy)
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the metric, with gradients."""
+        import pyiqa
+
+        metric = pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False)
+
+        def score(images: Images) -> Scores:
+            return metric.net(images).flatten()
+
+        return score
+
+
+def _info(id: str, bounds: tuple[float, float], title: str, authors: str, year: int, url: str) -> MetricInfo:
+    paper = Paper(title=title, authors=authors, year=year, url=url)
+    return MetricInfo(
+        id=id, version="1", higher_means="better_quality", bounds=bounds, unit="1", labelled=LABEL, paper=paper
+    )
+
+
+class Maniqa(_Pyiqa):
+    """Transformer with attention over channels and space, trained on KonIQ-10k (pyiqa, non-commercial)."""
+
+    name, weights = "maniqa", "ckpt_koniq10k.pt"
+    info = _info(
+        "harness/maniqa",
+        (0.0, 1.0),
+        "MANIQA: Multi-dimension Attention Network for No-Reference Image Quality Assessment",
+        "Yang et al.",
+        2022,
+        "https://arxiv.org/abs/2204.08958",
+    )
+
+
+class ClipIqaPlus(_Pyiqa):
+    """CLIP with learnt prompts (pyiqa, non-commercial); bounds are the range of a softmax."""
+
+    name, weights = "clipiqa+", "CLIP-IQA+_learned_prompts-603f3273.pth"
+    info = _info(
+        "harness/clip-iqa-plus",
+        (0.0, 1.0),
+        "Exploring CLIP for Assessing the Look and Feel of Images",
+        "Wang, Chan & Loy",
+        2023,
+        "https://arxiv.org/abs/2207.12396",
+    )
+
+
+class Topiq(_Pyiqa):
+    """ResNet-50 with attention from semantics to distortions (pyiqa, non-commercial); bounds as pyiqa states them."""
+
+    name, weights = "topiq_nr", "cfanet_nr_koniq_res50-9a73138b.pth"
+    info = _info(
+        "harness/topiq",
+        (0.0, 1.0),
+        "TOPIQ: A Top-down Approach from Semantics to Distortions for Image Quality Assessment",
+        "Chen et al.",
+        2024,
+        "https://arxiv.org/abs/2308.03060",
+    )
+
+
+class Paq2Piq(_Pyiqa):
+    """ResNet-18 with region pooling, trained on patches and pictures (pyiqa, non-commercial)."""
+
+    name, weights = "paq2piq", "P2P_RoIPoolModel-fit.10.bs.120-ca69882e.pth"
+    info = _info(
+        "harness/paq2piq",
+        (58.3803939819336, 84.1711196899414),
+        "From Patches to Pictures (PaQ-2-PiQ): Mapping the Perceptual Space of Picture Quality",
+        "Ying et al.",
+        2020,
+        "https://arxiv.org/abs/1912.10088",
+    )
+
+
+@hookimpl
+def register_metrics() -> list[NoReferenceMetric]:
+    return [Maniqa(), ClipIqaPlus(), Topiq(), Paq2Piq()]

@@ -1,0 +1,28 @@
+"""How the weights of harness/embedded-cnn were trained."""
+
+from collections.abc import Mapping
+
+import torch
+
+from imharness.api import Info, Train, WeightTraining, hookimpl
+from imharness_iqa.networks import ConvQuality
+from imharness_iqa.recipes.quality_training import TEST, TRAIN, quality_training
+
+
+class EmbeddedCnnRecipe(WeightTraining):
+    """The small convolutional quality network, trained on the severity ladder."""
+
+    info = Info(id="harness/embedded-cnn", version="2")
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return the ladder's two halves; they share no photograph."""
+        return {"train": TRAIN, "test": TEST}
+
+    def build(self, device: torch.device) -> Train:
+        """Return the training."""
+        return quality_training(ConvQuality, device)
+
+
+@hookimpl
+def register_recipes() -> list[WeightTraining]:
+    return [EmbeddedCnnRecipe()]

@@ -1,0 +1,35 @@
+"""How the weights of harness/embedded-upscaler were trained."""
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+
+from imharness.api import Images, Info, Train, WeightTraining, hookimpl
+from imharness_iqa.recipes.restoration_training import datasets, restoring
+from imharness_iqa.restorers import SmallUpscaler
+
+
+class EmbeddedUpscalerRecipe(WeightTraining):
+    """The small upscaler, trained on shrunk and noisy images."""
+
+    info = Info(id="harness/embedded-upscaler", version="1")
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return clean crops."""
+        return datasets()
+
+    def build(self, device: torch.device) -> Train:
+        """Return the training, on the CPU."""
+        return restoring(SmallUpscaler, shrunk, steps=800)
+
+
+def shrunk(clean: Images, rng: torch.Generator) -> Images:
+    """Shrink four times and add a little noise."""
+    small = F.interpolate(clean, scale_factor=1 / SmallUpscaler.SCALE, mode="bicubic", antialias=True)
+    return (small + 4 / 255 * torch.randn(small.shape, generator=rng)).clamp(0, 1)
+
+
+@hookimpl
+def register_recipes() -> list[WeightTraining]:
+    return [EmbeddedUpscalerRecipe()]

@@ -1,0 +1,112 @@
+"""Networks that clean images: what the learned purifications are made of."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from imharness.api import Images
+
+
+def padded(images: Images, unit: int) -> Images:
+    """Repeat the last row and column until both sides are multiples of `unit`."""
+    return F.pad(images, (0, -images.shape[3] % unit, 0, -images.shape[2] % unit), mode="replicate")
+
+
+class SmallDenoiser(nn.Module):
+    """Convolutions that predict the noise of an image (Zhang et al., DnCNN, TIP 2017), at half its size."""
+
+    def __init__(self, width: int = 24, layers: int = 6) -> None:
+        super().__init__()
+        inner = [m for _ in range(layers - 2) for m in (nn.Conv2d(width, width, 3, 1, 1), nn.ReLU())]
+        self.body = nn.Sequential(nn.Conv2d(12, width, 3, 1, 1), nn.ReLU(), *inner, nn.Conv2d(width, 12, 3, 1, 1))
+
+    def forward(self, images: Images) -> Images:
+        small = F.pixel_unshuffle(padded(images, 2), 2)
+        return images - F.pixel_shuffle(self.body(small), 2)[:, :, : images.shape[2], : images.shape[3]]
+
+
+class SmallUpscaler(nn.Module):
+    """Convolutions and a pixel shuffle: an image four times as large, added to its enlargement."""
+
+    SCALE = 4
+
+    def __init__(self, width: int = 24, layers: int = 5) -> None:
+        super().__init__()
+        inner = [m for _ in range(layers - 2) for m in (nn.Conv2d(width, width, 3, 1, 1), nn.PReLU(width))]
+        last = nn.Conv2d(width, 3 * self.SCALE**2, 3, 1, 1)
+        self.body = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1), nn.PReLU(width), *inner, last)
+
+    def forward(self, images: Images) -> Images:
+        base = F.interpolate(images, scale_factor=self.SCALE, mode="nearest")
+        return base + F.pixel_shuffle(self.body(images), self.SCALE)
+
+
+class _EdsrBlock(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(width, width, 3, 1, 1), nn.ReLU(), nn.Conv2d(width, width, 3, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.body(x)
+
+
+class _Encoder(nn.Module):
+    def __init__(self, width: int, blocks: int) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1))
+        last = nn.Conv2d(width, width, 3, 1, 1)
+        self.body = nn.Sequential(*(_EdsrBlock(width) for _ in range(blocks)), last)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.head(x)
+        return x + self.body(x)
+
+
+class _Perceptron(nn.Module):
+    def __init__(self, ins: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        parts: list[nn.Module] = []
+        for number in range(layers):
+            parts += [nn.Linear(ins if number == 0 else hidden, hidden), nn.ReLU()]
+        self.layers = nn.Sequential(*parts, nn.Linear(hidden, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class LocalImplicit(nn.Module):
+    """EDSR features of 3x3 neighbourhoods, and a perceptron that answers with the colour at a place.
+
+    Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
+    Asked at the centres of its own pixels, the blend of the four nearest features gives all weight to the pixel's own:
+    offset 0, cell 2 in both directions.
+    """
+
+    def __init__(self, width: int = 64, blocks: int = 16, hidden: int = 256, layers: int = 4) -> None:
+        super().__init__()
+        self.encoder = _Encoder(width, blocks)
+        self.imnet = _Perceptron(9 * width + 4, hidden, layers)
+
+    def forward(self, images: Images) -> Images:
+        features = self.encoder(2 * images - 1)
+        around = F.unfold(features, 3, padding=1).transpose(1, 2)
+        place = around.new_tensor([0.0, 0.0, 2.0, 2.0]).expand(*around.shape[:2], 4)
+        colours = self.imnet(torch.cat([around, place], dim=2))
+        return (colours / 2 + 0.5).transpose(1, 2).reshape_as(images)
+
+
+class ColourFilter(nn.Module):
+    """Three convolutions against changed colours.
+
+    Gushchin et al., "Adversarial purification for no-reference image-quality metrics: applicability study and new
+    methods" (2024): 64, 16 and 3 filters, instance normalisation, tanh.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(3, 64, 3, 1, 1), nn.Conv2d(64, 16, 3, 1, 1)
+        self.conv3 = nn.Conv2d(16, 3, 3, 1, 1)
+
+    def forward(self, images: Images) -> Images:
+        x = F.instance_norm(self.conv2(F.leaky_relu(self.conv1(images), 0.2)))
+        return torch.tanh(self.conv3(F.leaky_relu(x, 0.2)))

@@ -1,0 +1,56 @@
+"""Subsets of a data set that keep its spread: clusters of spatial information, colourfulness and opinion score.
+
+Guardians of Image Quality, appendix A.3.1; the two features as in KonIQ-10k (Hosu et al., IEEE TIP 2020).
+"""
+
+import cv2
+import numpy as np
+import torch
+
+from imharness.api import Images, derive_seed
+from imharness_iqa.natural_statistics import luma
+
+CLUSTERS = 10
+
+
+def spatial_information(images: Images) -> torch.Tensor:
+    """Return ``(N,)``: standard deviation of the Sobel magnitude of the luma, in grey levels (ITU-T P.910)."""
+    kernel = images.new_tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
+    both = torch.stack([kernel, kernel.T])[:, None]
+    magnitude = torch.nn.functional.conv2d(255 * luma(images), both).norm(dim=1)
+    return magnitude.flatten(1).std(dim=1, unbiased=False)
+
+
+def colourfulness(images: Images) -> torch.Tensor:
+    """Return ``(N,)``, in grey levels: Hasler & Suesstrunk, "Measuring Colourfulness in Natural Images" (2003)."""
+    red, green, blue = (255 * images).unbind(dim=1)
+    opponents = torch.stack([red - green, (red + green) / 2 - blue], dim=1).flatten(2)
+    deviation, mean = (getattr(opponents, name)(dim=2) for name in ("std", "mean"))
+    return deviation.norm(dim=1) + 0.3 * mean.norm(dim=1)
+
+
+def clustered(features: np.ndarray, per_cluster: int, draw: int) -> np.ndarray:
+    """Return positions, sorted: `per_cluster` images drawn from each of ten clusters of ``(N, F)`` features.
+
+    The features are standardised; a cluster that is smaller is taken whole. Fewer images than clusters: all of them.
+    """
+    if len(features) <= CLUSTERS:
+        return np.arange(len(features))
+    spread = features.std(axis=0)
+    points = ((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
+    cluster = _clusters(points)
+    rng = np.random.default_rng(derive_seed("subset", draw))
+    chosen = [rng.permutation(np.flatnonzero(cluster == c))[:per_cluster] for c in range(CLUSTERS)]
+    return np.sort(np.concatenate(chosen))
+
+
+def _clusters(points: np.ndarray) -> np.ndarray:
+    from sklearn.cluster import KMeans
+
+    return KMeans(n_clusters=CLUSTERS, n_init=10, random_state=0).fit_predict(points)
+
+
+def read_image(path: str) -> np.ndarray | None:
+    """Return uint8 ``(H, W, 3)``, RGB, or None when the file is no image."""
+    decoded = cv2.imread(path, cv2.IMREAD_COLOR)
+    return None if decoded is None else decoded[..., ::-1]

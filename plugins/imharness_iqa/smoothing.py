@@ -1,0 +1,142 @@
+"""Randomised smoothing of a quality metric: the noisy pass, and the two promises that can be read off it.
+
+Cohen, Rosenfeld & Kolter, "Certified Adversarial Robustness via Randomized Smoothing" (ICML 2019), algorithm CERTIFY
+and theorem 1, on the score cut into ordered classes; Chiang et al., "Detection as Regression: Certified Object
+Detection with Median Smoothing" (NeurIPS 2020), theorem 1 and its order statistics. Settings of Guardians of Image
+Quality, appendix A.3.5.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from pydantic import Field
+from scipy import stats
+
+from imharness.api import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth, UsageError
+
+ALPHA = 0.001
+"""One minus the confidence of a radius."""
+DRAWN, SCORED = 16, 64
+"""Copies of each image drawn at once, whatever the batch, so that it changes no result; copies scored at once."""
+Denoise = Callable[[Images, ImageRng], Images]
+
+
+class GaussianPass(Certification):
+    """The scores of noisy copies, behind a denoiser or not."""
+
+    sigma: float = Field(default=0.12, gt=0, le=1, description="Standard deviation of the noise, in pixel range units.")
+    selection: int = Field(default=100, ge=1, le=100_000, description="Copies that choose the class.")
+    samples: int = Field(default=1000, ge=1, le=1_000_000, description="Copies that estimate.")
+    votes: int = Field(default=1, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")
+
+    def denoiser(self, device: torch.device) -> Denoise | None:
+        """Return what noisy copies go through before the metric sees them, or None."""
+        return None
+
+    def smooth(self, device: torch.device) -> Smooth:
+        """Return the noisy pass: ``(N, selection + samples, votes)``, copies scored as they are drawn.
+
+        Clipping to [0, 1] is a part of the smoothed metric, the promise holds with it.
+        """
+        denoise = self.denoiser(device)
+
+        def smooth(score: Callable[[Images], Scores], images: Images, rng: ImageRng) -> torch.Tensor:
+            parts, left = [], self.selection + self.samples
+            while left:
+                count = min(DRAWN, left)
+                noise = rng.normal(count, *images.shape[1:]).mul_(self.sigma)
+                noisy = noise.add_(images[:, None]).flatten(0, 1)
+                streams = rng.repeated(count) if denoise is not None else rng
+                chunks = [
+                    self._votes(score, denoise, chunk, streams.slice(start, start + len(chunk)))
+                    for start, chunk in zip(range(0, len(noisy), SCORED), noisy.split(SCORED), strict=True)
+                ]
+                parts.append(torch.cat(chunks).unflatten(0, (len(images), count)))
+                left -= count
+            return torch.cat(parts, dim=1)
+
+        return smooth
+
+    def _votes(
+        self, score: Callable[[Images], Scores], denoise: Denoise | None, noisy: Images, rng: ImageRng
+    ) -> torch.Tensor:
+        """Return ``(n, votes)``; without a denoiser all votes are the same one."""
+        if denoise is None:
+            return score(noisy.clamp(0, 1))[:, None].expand(-1, self.votes)
+        return torch.stack([score(denoise(noisy, rng)) for _ in range(self.votes)], dim=1)
+
+
+class ClassSmoothing(GaussianPass):
+    """A radius within which the most frequent class of the score stays the most frequent one."""
+
+    classes: int = Field(
+        default=10, ge=1, le=1000, description="Ordered classes inside the bounds; one more at each end."
+    )
+
+    def noisy(self) -> Certification:
+        """Return this certification with its classes at their default: the noisy scores do not depend on them."""
+        return type(self).model_validate({k: v for k, v in self.model_dump().items() if k != "classes"})
+
+    def build(self, device: torch.device) -> Certify:
+        """Return the certification."""
+
+        def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
+            found = classes_of(scores, bounds, self.classes)
+            found = found.mode(dim=2).values
+            top = found[:, : self.selection].mode(dim=1).values
+            hits = (found[:, self.selection :] == top[:, None]).sum(dim=1)
+            low = torch.from_numpy(lower_confidence(hits.cpu().numpy(), self.samples)).to(scores)
+            abstained = low < 0.5
+            radius = torch.where(abstained, torch.zeros_like(low), self.sigma * torch.special.ndtri(low))
+            lower, upper = bounds
+            centre = lower + (top.to(scores) - 0.5) * (upper - lower) / self.classes
+            value = centre.clamp(lower, upper)
+            return Certificate(value, radius, torch.full_like(value, torch.nan), abstained)
+
+        return certify
+
+
+class MedianSmoothing(GaussianPass):
+    """An interval that holds the median score of noisy copies, for every image within a radius."""
+
+    epsilon: float = Field(default=0.05, gt=0, le=10, description="Euclidean radius, images in [0, 1].")
+    confidence: float = Field(default=0.999, gt=0.5, lt=1, description="Of each end of the interval.")
+
+    def build(self, device: torch.device) -> Certify:
+        """Return the certification; raises `ValueError` when there are too few copies for the radius."""
+        low, high = order_statistics(self.samples, self.sigma, self.epsilon, self.confidence)
+
+        def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
+            ordered = scores[:, self.selection :].mean(dim=2).sort(dim=1).values
+            value = (ordered[:, (self.samples - 1) // 2] + ordered[:, self.samples // 2]) / 2
+            delta = ordered[:, high - 1] - ordered[:, low - 1]
+            certain = torch.zeros_like(value, dtype=torch.bool)
+            return Certificate(value, torch.full_like(value, torch.nan), delta, certain)
+
+        return certify
+
+
+def classes_of(scores: torch.Tensor, bounds: tuple[float, float], classes: int) -> torch.Tensor:
+    """Return 0 below the bounds, 1 to `classes` inside them, `classes` + 1 above."""
+    lower, upper = bounds
+    place = ((scores - lower) / (upper - lower) * classes).floor().long() + 1
+    return place.clamp(0, classes + 1)
+
+
+def lower_confidence(hits: np.ndarray, samples: int, alpha: float = ALPHA) -> np.ndarray:
+    """Return Clopper & Pearson's lower bound of a share, given `hits` of `samples`, with confidence 1 - alpha."""
+    return np.where(hits > 0, stats.beta.ppf(alpha, np.maximum(hits, 1), samples - hits + 1), 0.0)
+
+
+def order_statistics(samples: int, sigma: float, epsilon: float, confidence: float) -> tuple[int, int]:
+    """Return the places, counted from 1, of the sorted scores that enclose the median within the radius.
+
+    With p = Phi(epsilon / sigma), the upper one is the first k for which fewer than k of the scores lie below the
+    p-quantile with the confidence asked for; the lower one is its mirror image.
+    """
+    p = stats.norm.cdf(epsilon / sigma)
+    high = int(stats.binom.ppf(confidence, samples, p)) + 1
+    if high > samples:
+        raise UsageError(f"{samples} noisy copies are too few for radius {epsilon:g} at noise {sigma:g}; take more")
+    return samples + 1 - high, high

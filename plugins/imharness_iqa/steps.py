@@ -1,0 +1,246 @@
+"""What the cells of the track compute, per image."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from imharness.api import Certification, FittedAttack, ImageSet, Output, Purification, StepContext, StepResult
+from imharness_iqa.sampling import colourfulness, spatial_information
+from imharness_iqa.smoothing import ClassSmoothing
+
+CLOSENESS = "distance."
+"""Roles of the full-reference metrics: ``distance.<column>``."""
+TUNED = "tuned"
+"""Role of the metric with the weights of a training defense."""
+SHOWN = "shown."
+"""Roles of the defenses that transferred images are shown to."""
+
+
+def clean(context: StepContext) -> StepResult:
+    """Score every image, f(x), and measure what subsets are drawn by."""
+    images, metric = context.images(), context.build("metric")
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"score": metric(batch), "si": spatial_information(batch), "cf": colourfulness(batch)}
+
+    found = context.map(images, measure)
+    lower, upper = context.component("metric").bounds
+    facts = {
+        "lower": np.full(len(images), lower),
+        "upper": np.full(len(images), upper),
+        "labelled": [context.component("metric").info.labelled] * len(images),
+        "proxy": [images.proxy] * len(images),
+    }
+    return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
+
+
+def defended(context: StepContext) -> StepResult:
+    """Score every defended image: f(D(x))."""
+    images, score = context.images(), context.build(_scorer(context))
+    found = context.map(images, lambda positions, batch: {"score": score(_purified(context, images, positions, batch))})
+    trained = [TUNED in context.roles] * len(images)
+    return StepResult(rows={"name": list(images.names), "trained": trained, **found})
+
+
+def purify(context: StepContext) -> StepResult:
+    """Measure how far a defense changes clean images, and how long it takes."""
+    images, defense = context.images(), context.build("defense")
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        return _distances(context, "", _as_large(_purified(context, images, positions, batch), batch), batch)
+
+    streams = context.rng(images.names, "timing")
+
+    def timed(batch: torch.Tensor) -> torch.Tensor:
+        return defense(batch, streams.slice(0, len(batch)))
+
+    recipe: Purification = context.component("defense")
+    kind = {"group": [recipe.info.group] * len(images), "entry": [recipe.without_grid().label] * len(images)}
+    rows = {"name": list(images.names), **kind, **context.map(images, measure)}
+    return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
+
+
+def fit(context: StepContext) -> StepResult:
+    """Train the part of an attack that serves all images."""
+    images = context.images(limited=False).first(int(context.options["fit_images"]))
+    pixels = images.load(list(range(len(images)))).to(context.device)
+    recipe: FittedAttack = context.component("attack")
+    target = _target(context, ["training"], counted=False)
+    tensors = recipe.fit(pixels, target, context.generator("fit"), context.progress)
+    return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
+
+
+def attack(context: StepContext) -> StepResult:
+    """Attack every image; the result is rounded to 8 bits before anything reads it."""
+    images, recipe = context.images(), context.component("attack")
+    if isinstance(recipe, FittedAttack):
+        tile = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
+        perturb = context.build_with("attack", tile)
+    else:
+        perturb = context.build("attack")
+    metric = context.build("metric")
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        names = _names(images, positions)
+        target = _target(context, names)
+        attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round().byte()
+        rounded = attacked.float() / 255
+        return {
+            _stack_name(batch.shape[2:]): attacked,
+            "score": metric(rounded),
+            "queries": target.queries,
+            **_distances(context, "", rounded, batch),
+        }
+
+    found = context.map(images, measure)
+    stacks = {name: found.pop(name) for name in list(found) if name.startswith("images-")}
+    kind = {"access": [recipe.info.access] * len(images), "norm": [recipe.info.norm] * len(images)}
+    return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
+
+
+def evaluate(context: StepContext) -> StepResult:
+    """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
+    images, score = context.images(), context.build(_scorer(context))
+    attacked_images = _stored(images, context.need("attacked"))
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        attacked = attacked_images(positions).to(batch.device)
+        # one call for both: a defense is not told which images are clean
+        both = _purified(context, images, [*positions, *positions], torch.cat([attacked, batch]))
+        cleaned, clean = both.split(len(batch))
+        shown, shown_clean = _as_large(cleaned, batch), _as_large(clean, batch)
+        return {
+            "score": score(cleaned),
+            **_distances(context, "", shown, batch),
+            **_distances(context, "attacked_", shown, attacked),
+            **_distances(context, "defended_", shown, shown_clean),
+        }
+
+    return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
+
+
+def transfer(context: StepContext) -> StepResult:
+    """Score images that were attacked through one defense behind every other one."""
+    images, metric = context.images(), context.build("metric")
+    attacked_images = _stored(images, context.need("attacked"))
+    roles = [role for role in context.roles if role.startswith(SHOWN)]
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        attacked = attacked_images(positions).to(batch.device)
+        return {role: metric(_purified(context, images, positions, attacked, role)) for role in roles}
+
+    found = context.map(images, measure)
+    labels = [context.component(role).label for role in roles]
+    return StepResult(
+        rows={
+            "name": list(images.names) * len(roles),
+            "defense": [label for label in labels for _ in images.names],
+            "score": np.concatenate([found[role] for role in roles]),
+        }
+    )
+
+
+def smooth(context: StepContext) -> StepResult:
+    """Score noisy copies of the first images, clean or attacked; several certifications read one pass."""
+    images, metric = context.images().first(int(context.options["images"])), context.build("metric")
+    noisy = context.component("defense").smooth(context.device)
+    attacked = _stored(images, context.need("attacked")) if context.options["attacked"] else None
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        shown = batch if attacked is None else attacked(positions).to(batch.device)
+        return {"scores": noisy(metric, shown, context.rng(_names(images, positions), "smoothing"))}
+
+    started = time.perf_counter()
+    found = context.map(images, measure)
+    return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
+
+
+def certify(context: StepContext) -> StepResult:
+    """Read what holds off the scores of noisy copies."""
+    images = context.images().first(int(context.options["images"]))
+    scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
+    recipe: Certification = context.component("defense")
+    found = context.build("defense")(scores, context.component("metric").bounds)
+    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained}
+    kind = {
+        "entry": [recipe.without_grid().label] * len(images),
+        "classes": [recipe.classes if isinstance(recipe, ClassSmoothing) else 0] * len(images),
+    }
+    numbers = {name: column.numpy() for name, column in rows.items()}
+    return StepResult(rows={"name": list(images.names), **kind, **numbers})
+
+
+def gallery(context: StepContext) -> StepResult:
+    """Keep the first images as they are, attacked and defended, with the scores of each, for the gallery."""
+    images, score = context.images(), context.build("metric")
+    stored = _stored(images, context.need("attacked"))
+    first = list(range(min(int(context.options["images"]), len(images))))
+    rows: dict[str, list] = {"position": first, "name": [images.names[p] for p in first]}
+    rows |= {"source": [], "attacked": [], "score": []}
+    arrays = {}
+    for p in first:
+        shown = {"original": images.load([p]).to(context.device), "attacked": stored([p]).to(context.device)}
+        shown["defended"] = _purified(context, images, [p], shown["attacked"])
+        for column, batch in zip(("source", "attacked", "score"), shown.values(), strict=True):
+            rows[column].append(float(score(batch)))
+        arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
+    return StepResult(rows=rows, arrays=arrays)
+
+
+def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
+    defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
+    samples = int(context.options["samples"])
+    return context.target(_scorer(context), names, attack="attack", defense=defense, samples=samples, counted=counted)
+
+
+def _scorer(context: StepContext) -> str:
+    """Return the role that scores defended images: a training defense puts other weights into the metric."""
+    return TUNED if TUNED in context.roles else "metric"
+
+
+def _names(images: ImageSet, positions: Sequence[int]) -> list[str]:
+    return [images.names[p] for p in positions]
+
+
+def _purified(
+    context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor, role: str = "defense"
+) -> torch.Tensor:
+    """Return D(batch); the draws belong to the image, so that x and x' get the same."""
+    if not isinstance(context.component(role), Purification):
+        return batch
+    rng = context.rng(_names(images, positions), "defense", context.component(role).label)
+    return context.build(role)(batch, rng)
+
+
+def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return images at the size of others, for comparisons only."""
+    if images.shape == like.shape:
+        return images
+    return F.interpolate(images, like.shape[2:], mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+
+
+def _distances(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:
+    roles = [role for role in context.roles if role.startswith(CLOSENESS)]
+    return {prefix + role.removeprefix(CLOSENESS): context.build(role)(images, reference) for role in roles}
+
+
+def _stack_name(size: Sequence[int]) -> str:
+    return f"images-{size[0]}x{size[1]}"
+
+
+def _stored(images: ImageSet, output: Output):
+    """Return a function that loads attacked images by position; each size is stored in a stack of its own."""
+    place, counts = [], {}
+    for size in images.shapes:
+        name = _stack_name(size)
+        place.append(counts.get(name, 0))
+        counts[name] = place[-1] + 1
+
+    def load(positions: list[int]) -> torch.Tensor:
+        stack = output.arrays[_stack_name(images.shapes[positions[0]])]
+        return torch.from_numpy(np.asarray(stack[[place[p] for p in positions]])).float() / 255
+
+    return load

@@ -1,0 +1,29 @@
+"""Tables of the track, after those of Guardians of Image Quality."""
+
+from imharness.api import Query, TrackReport
+from imharness_iqa.tables import certified, grouped, overall, parameters, pictures, sampling, trained, transfer
+from imharness_iqa.tables.data import BASELINE, load
+
+__all__ = ["BASELINE", "report"]
+
+
+def report(query: Query) -> TrackReport:
+    """Return what the finished cells allow."""
+    if "external" not in query.steps and not {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps:
+        return TrackReport()
+    study = load(query)
+    tables = [
+        *overall.tables(study),
+        *trained.tables(study),
+        *certified.tables(query, study.note),
+        *grouped.tables(study),
+        *parameters.tables(study),
+        *transfer.tables(query, study),
+        *sampling.tables(query, study),
+    ]
+    return TrackReport(
+        tables=tables,
+        comparisons=overall.comparisons(study, grouped.attack_types(study.rows)),
+        charts=pictures.charts(tables),
+        examples=pictures.examples(query),
+    )

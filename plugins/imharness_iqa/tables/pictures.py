@@ -1,0 +1,50 @@
+"""What the site draws of the track: robustness against quality and time, and attacked images beside defended ones."""
+
+from collections.abc import Sequence
+
+from imharness.api import Chart, Example, Panel, Query, Table
+
+
+def charts(tables: Sequence[Table]) -> list[Chart]:
+    """Return scatter plots of the main table and of the parameter study."""
+    present = {table.id for table in tables}
+    found = [
+        Chart(
+            id="quality", title="Robustness against quality", kind="scatter", table="defenses", x="fixed_d",
+            y="fixed_ssim", front=True,
+            caption="How far attack and defense together move the score, against how much of the image is left. The "
+            "line joins the defenses that no other beats in both.",
+        ),
+        Chart(
+            id="time", title="Robustness against time", kind="scatter", table="defenses", x="ms", y="fixed_d", log=True,
+            front=True, caption="Milliseconds per image, on a log axis, against D of fixed attacks.",
+        ),
+        Chart(
+            id="adaptive", title="Fixed against adaptive attacks", kind="scatter", table="defenses", x="fixed_d",
+            y="adaptive_d", front=True,
+            caption="A defense far above the others of its column was robust only to attacks that did not know it.",
+        ),
+        Chart(
+            id="parameters", title="Parameter study", kind="scatter", table="parameters", x="d", y="srocc", front=True,
+            caption="Every variant of every defense: D against the rank correlation with quality labels, both "
+            "attacked.",
+        ),
+    ]  # fmt: skip
+    return [chart for chart in found if chart.table in present]
+
+
+def examples(query: Query) -> list[Example]:
+    """Return original, attacked and defended images with their scores."""
+    if "gallery" not in query.steps:
+        return []
+    rows = query("SELECT * FROM gallery ORDER BY defense, method, task, position")
+    found = []
+    for i, (task, position) in enumerate(zip(rows["task"], rows["position"], strict=True)):
+        scores = {"original": rows["source"][i], "attacked": rows["attacked"][i], "defended": rows["score"][i]}
+        panels = tuple(
+            Panel(label=label, task=task, array=f"{label}-{position}", position=0, score=f"{score:.2f}")
+            for label, score in scores.items()
+        )
+        facets = {name: str(rows[name][i]) for name in ("dataset", "metric", "method", "strength")}
+        found.append(Example(entry=str(rows["defense"][i]), title=str(rows["name"][i]), facets=facets, panels=panels))
+    return found

@@ -1,0 +1,154 @@
+"""Training a quality network further, against attacks: the loop that the training defenses share.
+
+Guardians of Image Quality, appendix A.3.5, after Chistyakova et al., "Increasing the Robustness of Image Quality
+Assessment Models Through Adversarial Training" (Technologies 12:220, 2024) and Liu et al., "Defense Against Adversarial
+Attacks on No-Reference Image Quality Models with Gradient Norm Regularization" (CVPR 2024).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from imharness.api import (
+    FullReferenceMetric,
+    Images,
+    ImageSet,
+    Paper,
+    Scores,
+    TrainableMetric,
+    Trained,
+    TrainingContext,
+    TrainingDefense,
+    Tune,
+    TuningPlan,
+    correlate,
+)
+from imharness_iqa.auto_pgd import auto_pgd
+
+RADII = (2, 4, 8)
+PAPER = Paper(
+    title="Increasing the Robustness of Image Quality Assessment Models Through Adversarial Training",
+    authors="Chistyakova et al.",
+    year=2024,
+    url="https://doi.org/10.3390/technologies12110220",
+)
+Loss = Callable[[torch.nn.Module, Images, torch.Tensor], torch.Tensor]
+"""Network, images and labels -> loss, one number."""
+
+
+def error_of(scores: Scores, labels: torch.Tensor, span: float) -> torch.Tensor:
+    """Return smooth L1 of the error over the range of the labels, ``(N,)``; quadratic below a tenth of it."""
+    return F.smooth_l1_loss(scores / span, labels / span, beta=0.1, reduction="none")
+
+
+def label_range(images: ImageSet) -> tuple[float, float]:
+    """Return the lowest and the highest label."""
+    labels = np.asarray(images.columns["mos"], dtype=float)
+    return float(np.nanmin(labels)), float(np.nanmax(labels))
+
+
+def tuned(
+    metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext, device: torch.device, loss: Loss
+) -> Trained:
+    """Train the metric's network on `loss` with AdamW and a cosine schedule; a checkpoint ends each epoch.
+
+    The weights are rounded to float16, as they are kept, before the figures of the card are measured.
+    """
+    images = workshop.data["train"]
+    labels = torch.from_numpy(np.asarray(images.columns["mos"], dtype=np.float32))
+    network = metric.network(device).train().requires_grad_(True)
+    per_epoch = len(_shuffled(images, plan.batch, torch.Generator()))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=plan.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, plan.epochs * per_epoch)
+    order: list[list[int]] = []
+
+    def step(number: int) -> None:
+        if number % per_epoch == 0:
+            order[:] = _shuffled(images, plan.batch, workshop.rng)
+        chosen = order[number % per_epoch]
+        value = loss(network, images.load(chosen).to(device), labels[chosen].to(device))
+        optimiser.zero_grad()
+        value.backward()
+        optimiser.step()
+        schedule.step()
+
+    parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
+    workshop.loop(parts, plan.epochs * per_epoch, step, every=per_epoch)
+    weights = {n: t.half() if t.is_floating_point() else t for n, t in network.state_dict().items()}
+    network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in weights.items()})
+    before = metric.tuned_network(device)
+    test = workshop.data["test"]
+    card = {
+        "test_images": len(test),
+        "test_srocc_before": _srocc(before, test, device, plan.batch),
+        "test_srocc": _srocc(network.eval(), test, device, plan.batch),
+    }
+    return Trained(weights, card)
+
+
+def _shuffled(images: ImageSet, size: int, rng: torch.Generator) -> list[list[int]]:
+    """Return batches of images of one shape in a random order; how many there are does not depend on it."""
+    place = torch.randperm(len(images), generator=rng).tolist()
+    by_shape: dict[tuple[int, int], list[int]] = {}
+    for position in place:
+        by_shape.setdefault(images.shapes[position], []).append(position)
+    batches = [own[i : i + size] for own in by_shape.values() for i in range(0, len(own), size)]
+    return [batches[i] for i in torch.randperm(len(batches), generator=rng).tolist()]
+
+
+@torch.no_grad()
+def _srocc(network: torch.nn.Module, images: ImageSet, device: torch.device, size: int) -> float:
+    scores = [network(images.load(positions).to(device)).cpu() for positions in images.batches(size)]
+    return round(correlate(torch.cat(scores).numpy(), np.asarray(images.columns["mos"], float), "spearman").value, 4)
+
+
+class ApgdTraining(TrainingDefense):
+    """Adversarial training with corrected labels: clean and attacked images one to one.
+
+    The attack is two steps of APGD that raise the training loss. The label of an attacked image is lowered by its
+    distance M to the clean one, LPIPS or 1 - SSIM, times the range of the labels, and stays inside it (equation 42).
+    """
+
+    distance: ClassVar[str]
+    """Full-reference metric that lowers the label."""
+
+    radius: int = Field(default=4, ge=1, le=255, description="L-infinity ball of the attack, in 1/255.")
+
+    def requires(self) -> Mapping[str, tuple[str, str]]:
+        """Return the distance."""
+        return {"distance": ("metric", self.distance)}
+
+    def build(self, device: torch.device) -> Tune:
+        """Return the training."""
+
+        def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
+            low, high = label_range(workshop.data["train"])
+            recipe = workshop.components["distance"]
+            assert isinstance(recipe, FullReferenceMetric)
+            distance = recipe.build(device)
+
+            def loss(network: torch.nn.Module, images: Images, labels: torch.Tensor) -> torch.Tensor:
+                network.eval()
+                attacked = auto_pgd(
+                    lambda x: error_of(network(x), labels, high - low), images, self.radius / 255, 2, first_step=1.0
+                )
+                network.train()
+                with torch.no_grad():
+                    far = distance(attacked, images)
+                far = 1 - far if recipe.closeness > 0 else far
+                lowered = corrected(labels, far, low, high)
+                scores = network(torch.cat([images, attacked]))
+                return error_of(scores, torch.cat([labels, lowered]), high - low).mean()
+
+            return tuned(metric, plan, workshop, device, loss)
+
+        return tune
+
+
+def corrected(labels: torch.Tensor, distance: torch.Tensor, low: float, high: float) -> torch.Tensor:
+    """Return the labels of attacked images (equation 42)."""
+    return (labels - distance * (high - low)).clamp(low, high)

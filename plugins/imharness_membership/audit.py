@@ -1,0 +1,232 @@
+"""The audit of one model: what every evaluator finds out, how sure that is, and who is exposed.
+
+Song & Mittal (USENIX Security 2021), sections 3 and 4.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+from imharness.api import MembershipEvaluator, MembershipQuery, NotTestable, correlate, generator
+from imharness_membership.audit_inputs import Outputs
+from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
+from imharness_membership.risk import calibration, calibration_rmse, precision_and_recall, risk_scores
+
+Array = np.ndarray
+THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+FPRS = (0.001, 0.01)
+LEVEL = 0.95
+ROC_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one evaluator finds out about the target."""
+
+    evaluator: str
+    accuracy: Estimate
+    auc: Estimate
+    tpr_at_01: Estimate
+    tpr_at_1: Estimate
+    roc: tuple[list[float], list[float]] = field(repr=False)
+    by_class: dict[int, float | None] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Privacy risk scores of the target's rows, and whether they keep what they say."""
+
+    thresholds: tuple[float, ...]
+    precision: list[float | None]
+    recall: list[float]
+    rmse: float
+    said: list[float]
+    real: list[float]
+    rows: list[int]
+    member_quantiles: list[float]
+    by_class: dict[int, tuple[float | None, float | None]]
+    """Class -> mean risk score of its members, train minus test accuracy."""
+    correlation: float | None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All that an audit found."""
+
+    members: int
+    nonmembers: int
+    classes: int
+    train_accuracy: float
+    test_accuracy: float
+    findings: list[Finding]
+    risk: Risk
+
+    def worst(self) -> Finding:
+        """Return the finding with the highest attack accuracy."""
+        return max(self.findings, key=lambda f: f.accuracy.value)
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain data, full precision."""
+        return asdict(self)
+
+
+def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> Audit:
+    """Let evaluators guess the target's members; they see its rows in a secret order."""
+    order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
+    outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
+    query = MembershipQuery(
+        shadow_outputs=torch.from_numpy(shadow.outputs),
+        shadow_labels=torch.from_numpy(shadow.labels),
+        shadow_member=torch.from_numpy(shadow.member),
+        target_outputs=torch.from_numpy(outputs),
+        target_labels=torch.from_numpy(labels),
+    )
+    findings = []
+    for number, evaluator in enumerate(evaluators):
+        scores = evaluator.build(torch.device("cpu"))(query).numpy()
+        findings.append(_finding(evaluator.label, scores, member, labels, outputs.shape[1]))
+        progress(number + 1, len(evaluators))
+    right = outputs.argmax(axis=1) == labels
+    return Audit(
+        members=int(member.sum()),
+        nonmembers=int((~member).sum()),
+        classes=outputs.shape[1],
+        train_accuracy=float(right[member].mean()),
+        test_accuracy=float(right[~member].mean()),
+        findings=findings,
+        risk=_risk(query, member, labels, right),
+    )
+
+
+def _finding(name: str, scores: Array, member: Array, labels: Array, classes: int) -> Finding:
+    caught = scores >= 0
+    hits, spared = caught[member].mean(), (~caught[~member]).mean()
+    fpr, tpr = roc(scores, member)
+    found = [_tpr_at(scores, member, limit) for limit in FPRS]
+    return Finding(
+        evaluator=name,
+        accuracy=_normal(
+            float(hits + spared) / 2,
+            float(hits * (1 - hits) / member.sum() + spared * (1 - spared) / (~member).sum()) / 4,
+        ),
+        auc=auc_interval(scores, member),
+        tpr_at_01=found[0],
+        tpr_at_1=found[1],
+        roc=(fpr.tolist(), tpr.tolist()),
+        by_class=_by_class(caught, member, labels, classes),
+    )
+
+
+def _by_class(caught: Array, member: Array, labels: Array, classes: int) -> dict[int, float | None]:
+    """Return the balanced accuracy within each class; None where a class lacks members or non-members."""
+    inside, outside = (np.bincount(labels[m], minlength=classes) for m in (member, ~member))
+    hit = np.bincount(labels[member & caught], minlength=classes)
+    spared = np.bincount(labels[~member & ~caught], minlength=classes)
+    return {
+        c: float(hit[c] / inside[c] + spared[c] / outside[c]) / 2 if inside[c] and outside[c] else None
+        for c in range(classes)
+    }
+
+
+def _normal(value: float, variance: float) -> Estimate:
+    reach = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance)
+    return Estimate(value, float(max(0.0, value - reach)), float(min(1.0, value + reach)))
+
+
+def auc_interval(scores: Array, member: Array) -> Estimate:
+    """Return the area under the ROC curve with the interval of DeLong, DeLong & Clarke-Pearson (Biometrics 1988).
+
+    O(n log n), by ranks (Sun & Xu, IEEE SPL 2014).
+    """
+    inside, outside = scores[member], scores[~member]
+    both, own, others = stats.rankdata(np.r_[inside, outside]), stats.rankdata(inside), stats.rankdata(outside)
+    beaten = (both[: len(inside)] - own) / len(outside)
+    beating = 1 - (both[len(inside) :] - others) / len(inside)
+    variance = sum(float(np.var(v, ddof=1)) / len(v) if len(v) > 1 else 0.0 for v in (beaten, beating))
+    return _normal(float(beaten.mean()), variance)
+
+
+def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate:
+    """Return the true-positive rate at the lowest threshold with at most that false-positive rate.
+
+    The interval is Clopper & Pearson's, for this threshold.
+    """
+    outside = np.sort(scores[~member])
+    allowed = int(np.floor(fpr * len(outside) + 1e-9))
+    inside = scores[member]
+    hits = len(inside) if allowed >= len(outside) else int((inside > outside[len(outside) - allowed - 1]).sum())
+    interval = stats.binomtest(hits, len(inside)).proportion_ci(LEVEL, method="exact")
+    return Estimate(hits / len(inside), float(interval.low), float(interval.high))
+
+
+def roc(scores: Array, member: Array) -> tuple[Array, Array]:
+    """Return at most 400 points (false-positive rate, true-positive rate), close together near 0."""
+    order = np.argsort(-scores, kind="stable")
+    last = np.r_[scores[order][1:] != scores[order][:-1], True]
+    tpr = np.r_[0.0, np.cumsum(member[order])[last] / member.sum()]
+    fpr = np.r_[0.0, np.cumsum(~member[order])[last] / (~member).sum()]
+    if len(fpr) <= ROC_POINTS:
+        return fpr, tpr
+    wanted = np.r_[0.0, np.geomspace(0.5 / (~member).sum(), 1, ROC_POINTS - 3), 1.0]
+    kept = np.unique(np.r_[0, np.searchsorted(fpr, wanted, side="right") - 1])
+    return fpr[kept], tpr[kept]
+
+
+def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) -> Risk:
+    shadow, target = (
+        -ModifiedEntropy().values(*pair).numpy()
+        for pair in ((query.shadow_outputs, query.shadow_labels), (query.target_outputs, query.target_labels))
+    )
+    classes = query.shadow_outputs.shape[1]
+    scores = risk_scores(shadow, query.shadow_member.numpy(), query.shadow_labels.numpy(), target, labels, classes)
+    precision, recall = precision_and_recall(scores, member, np.array(THRESHOLDS))
+    said, real, rows = calibration(scores, member)
+    by_class = _risk_by_class(scores, member, labels, right, classes)
+    return Risk(
+        thresholds=THRESHOLDS,
+        precision=[None if np.isnan(p) else float(p) for p in precision],
+        recall=recall.tolist(),
+        rmse=calibration_rmse(scores, member),
+        said=said.tolist(),
+        real=real.tolist(),
+        rows=rows.tolist(),
+        member_quantiles=np.quantile(scores[member], np.linspace(0, 1, 101)).tolist(),
+        by_class=by_class,
+        correlation=_correlation(by_class),
+    )
+
+
+def _risk_by_class(
+    scores: Array, member: Array, labels: Array, right: Array, classes: int
+) -> dict[int, tuple[float | None, float | None]]:
+    inside, outside = (np.bincount(labels[m], minlength=classes) for m in (member, ~member))
+    risk = np.bincount(labels[member], scores[member], classes)
+    train, test = (np.bincount(labels[m], right[m], classes) for m in (member, ~member))
+    return {
+        c: (
+            float(risk[c] / inside[c]) if inside[c] else None,
+            float(train[c] / inside[c] - test[c] / outside[c]) if inside[c] and outside[c] else None,
+        )
+        for c in range(classes)
+    }
+
+
+def _correlation(by_class: dict[int, tuple[float | None, float | None]]) -> float | None:
+    pairs = [pair for pair in by_class.values() if None not in pair]
+    try:
+        return correlate([p[0] for p in pairs], [p[1] for p in pairs], "pearson").value
+    except NotTestable:
+        return None

@@ -1,0 +1,88 @@
+"""The report of an audit: one HTML file with its pictures inside, no script and no request."""
+
+import io
+from collections.abc import Callable
+
+import jinja2
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from imharness_membership.audit import Audit
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
+"""After Okabe & Ito: told apart by the colour-blind, too."""
+SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif"}
+
+
+def report(found: Audit, name: str) -> str:
+    """Return the page."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["brief"] = _brief
+    pictures = [
+        (
+            "ROC, both axes logarithmic",
+            "Members found while few others are accused.",
+            _picture(_roc, found),
+        ),
+        ("Risk scores of members", "Share of members at or below a risk score.", _picture(_distribution, found)),
+        ("Calibration", "Real share of members against the risk score; area: rows.", _picture(_calibration, found)),
+        ("Classes", "Mean risk score of members against train minus test accuracy.", _picture(_classes, found)),
+    ]
+    findings = sorted(found.findings, key=lambda f: -f.accuracy.value)
+    risk = list(zip(found.risk.thresholds, found.risk.precision, found.risk.recall, strict=True))
+    return environment.get_template("report.html").render(
+        audit=found, name=name, pictures=pictures, findings=findings, risk=risk, worst=found.worst()
+    )
+
+
+def _brief(label: str) -> str:
+    """Return a label without the owner of what the harness itself brings."""
+    return label.removeprefix("harness/")
+
+
+def _picture(draw: Callable[[Axes, Audit], None], found: Audit) -> Markup:
+    """Return a figure as SVG; matplotlib escapes the text in it."""
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(5.2, 3.9), layout="constrained")
+        axes = figure.subplots()
+        axes.spines[["top", "right"]].set_visible(False)
+        draw(axes, found)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = file.getvalue()
+    return Markup(text[text.index("<svg") :])
+
+
+def _roc(axes: Axes, found: Audit) -> None:
+    least = 0.5 / found.nonmembers
+    for number, finding in enumerate(found.findings):
+        fpr, tpr = ([max(x, least) for x in values] for values in finding.roc)
+        style = "-" if number < len(COLOURS) else "--"
+        axes.plot(fpr, tpr, style, color=COLOURS[number % len(COLOURS)], label=_brief(finding.evaluator), lw=1.3)
+    axes.plot([least, 1], [least, 1], ":", color="gray", lw=1)
+    axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.2))
+    axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
+    axes.legend(fontsize=7, frameon=False, loc="lower right")
+
+
+def _distribution(axes: Axes, found: Audit) -> None:
+    quantiles = found.risk.member_quantiles
+    axes.step(quantiles, [i / 100 for i in range(101)], where="post", color=COLOURS[0])
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="share of members")
+
+
+def _calibration(axes: Axes, found: Audit) -> None:
+    largest = max(found.risk.rows)
+    axes.plot([0, 1], [0, 1], ":", color="gray", lw=1)
+    axes.scatter(found.risk.said, found.risk.real, [10 + 150 * n / largest for n in found.risk.rows], COLOURS[1])
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="real share of members")
+
+
+def _classes(axes: Axes, found: Audit) -> None:
+    pairs = [pair for pair in found.risk.by_class.values() if None not in pair]
+    axes.scatter([error for _, error in pairs], [risk for risk, _ in pairs], 16, COLOURS[2])
+    axes.set(xlabel="train minus test accuracy", ylabel="mean risk score of members")

@@ -1,0 +1,146 @@
+"""What an audit reads: outputs and labels of a model on members and non-members, and of a shadow model of it."""
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import UsageError
+
+Array = np.ndarray
+MODELS, SIDES = ("shadow", "target"), ("member", "nonmember")
+SUM_TOLERANCE = 1e-3
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """A model's probabilities float32 ``(n, classes)``, labels int64 ``(n,)`` and membership bool ``(n,)``."""
+
+    outputs: Array
+    labels: Array
+    member: Array
+
+
+def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
+    """Return the outputs of ``shadow`` and ``target`` from an npz, csv or parquet file.
+
+    An npz has the arrays {shadow,target}_{member,nonmember}_{outputs,labels}. A table has the columns model ("shadow"
+    or "target"), member (0 or 1), label, and the outputs as p0, p1, ... Raises `UsageError` that names array and row.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist.")
+    readers = {".npz": _from_npz, ".csv": _from_table, ".parquet": _from_table, ".pq": _from_table}
+    if path.suffix not in readers:
+        raise UsageError(f"{path}: cannot tell from its ending what it is; use .npz, .csv or .parquet.")
+    read = readers[path.suffix](path)
+    parts = {name: _checked(path, name, outputs, labels, logits) for name, (outputs, labels) in read.items()}
+    widths = {name: outputs.shape[1] for name, (outputs, _) in parts.items()}
+    if len(set(widths.values())) > 1:
+        listed = ", ".join(f"{name} {width}" for name, width in widths.items())
+        raise UsageError(f"{path}: outputs differ in their number of classes: {listed}.")
+    return {model: _joined([parts[f"{model}_{side}"] for side in SIDES]) for model in MODELS}
+
+
+def _joined(sides: Sequence[tuple[Array, Array]]) -> Outputs:
+    inside, outside = sides
+    member = np.arange(len(inside[1]) + len(outside[1])) < len(inside[1])
+    return Outputs(*(np.concatenate(pair) for pair in zip(inside, outside, strict=True)), member)
+
+
+def _from_npz(path: Path) -> dict[str, tuple[Array, Array]]:
+    wanted = [f"{model}_{side}_{kind}" for model in MODELS for side in SIDES for kind in ("outputs", "labels")]
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = [name for name in wanted if name not in file.files]
+            if missing:
+                have = ", ".join(file.files) or "nothing"
+                raise UsageError(f"{path} has no array {' and no '.join(missing)}; it has: {have}.")
+            found = {name: file[name] for name in wanted}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path} is no npz file of plain arrays: {error}") from None
+    return {
+        f"{model}_{side}": (found[f"{model}_{side}_outputs"], found[f"{model}_{side}_labels"])
+        for model in MODELS
+        for side in SIDES
+    }
+
+
+def _from_table(path: Path) -> dict[str, tuple[Array, Array]]:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        table = pa.csv.read_csv(path) if path.suffix == ".csv" else pa.parquet.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+    classes = sum(1 for _ in _leading(table.column_names))
+    for name in ("model", "member", "label", "p0", "p1"):
+        if name not in table.column_names:
+            raise UsageError(f"{path} has no column {name}; it has: {', '.join(table.column_names)}.")
+    model = np.asarray(table["model"].to_pylist(), dtype=str)
+    member = _numbers(path, table["member"], "member") == 1
+    outputs = np.stack([_numbers(path, table[f"p{i}"], f"p{i}") for i in range(classes)], axis=1)
+    labels = _numbers(path, table["label"], "label")
+    strange = np.flatnonzero(~np.isin(model, MODELS))
+    if len(strange):
+        raise UsageError(f"{path}, row {strange[0]}: model is {str(model[strange[0]])!r}; it must be shadow or target.")
+    return {
+        f"{name}_{side}": (outputs[mask], labels[mask])
+        for name in MODELS
+        for side, mask in (("member", (model == name) & member), ("nonmember", (model == name) & ~member))
+    }
+
+
+def _leading(names: Sequence[str]) -> Iterator[str]:
+    """Yield p0, p1, ... as long as they are there."""
+    number = 0
+    while f"p{number}" in names:
+        yield f"p{number}"
+        number += 1
+
+
+def _numbers(path: Path, column: object, name: str) -> Array:
+    try:
+        return np.asarray(column.to_numpy(), dtype=np.float64)  # type: ignore[attr-defined]
+    except (ValueError, TypeError):
+        raise UsageError(f"{path}: column {name} holds something that is no number.") from None
+
+
+def _checked(path: Path, name: str, outputs: Array, labels: Array, logits: bool) -> tuple[Array, Array]:
+    where = f"{path}: {name}_outputs"
+    if outputs.ndim != 2 or outputs.shape[1] < 2 or not np.issubdtype(outputs.dtype, np.number):
+        raise UsageError(f"{where} must be numbers (rows, classes) with at least 2 classes, got {_shape(outputs)}.")
+    if len(outputs) == 0:
+        raise UsageError(f"{where} has no rows.")
+    if labels.shape != (len(outputs),):
+        raise UsageError(f"{path}: {name}_labels must have shape ({len(outputs)},), got {_shape(labels)}.")
+    _refuse(f"{where}, row", ~np.isfinite(outputs).all(axis=1), "holds NaN or infinity")
+    if not np.issubdtype(labels.dtype, np.number):
+        raise UsageError(f"{path}: {name}_labels must be whole numbers, got {labels.dtype}.")
+    outside = ~np.isfinite(labels) | (labels != np.floor(labels)) | (labels < 0) | (labels >= outputs.shape[1])
+    _refuse(f"{path}: {name}_labels, row", outside, f"is no class from 0 to {outputs.shape[1] - 1}", labels)
+    if logits:
+        shifted = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
+        outputs = shifted / shifted.sum(axis=1, keepdims=True)
+    else:
+        _refuse(f"{where}, row", (outputs < 0).any(axis=1) | (outputs > 1 + SUM_TOLERANCE).any(axis=1),
+                "is outside [0, 1]; if these are logits, add --logits")  # fmt: skip
+        total = outputs.sum(axis=1, dtype=np.float64)
+        _refuse(f"{where}, row", np.abs(total - 1) > SUM_TOLERANCE, "does not sum to 1 (--logits for logits)", total)
+    return outputs.astype(np.float32), labels.astype(np.int64)
+
+
+def _refuse(where: str, bad: Array, what: str, values: Array | None = None) -> None:
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        shown = "" if values is None else f": {values[rows[0]]:g}"
+        more = f" (and {len(rows) - 1} more rows)" if len(rows) > 1 else ""
+        raise UsageError(f"{where} {rows[0]} {what}{shown}{more}.")
+
+
+def _shape(array: Array) -> str:
+    return f"{array.dtype} {array.shape}"

@@ -1,0 +1,39 @@
+"""CIFAR-100 (Krizhevsky 2009), the binary version: no pickle."""
+
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import Info, Paper, TableDataset, hookimpl
+from imharness_membership.tabular import PublishedTable, first_of
+
+SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
+
+
+class Cifar100(PublishedTable):
+    """60,000 images of 32x32 px in 100 classes."""
+
+    info = Info(
+        id="harness/cifar100",
+        version="1",
+        paper=Paper(
+            title="Learning Multiple Layers of Features from Tiny Images",
+            authors="Krizhevsky",
+            year=2009,
+            url="https://www.cs.toronto.edu/~kriz/cifar.html",
+        ),
+    )
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the published files."""
+        return first_of("cifar100", SOURCE, ("train.bin", "test.bin"))
+
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return images ``(60000, 3, 32, 32)`` in [0, 1] and the fine classes."""
+        rows = np.concatenate([np.fromfile(file, np.uint8).reshape(-1, 2 + 3 * 32 * 32) for file in files])
+        return rows[:, 2:].reshape(-1, 3, 32, 32).astype(np.float32) / 255, rows[:, 1]
+
+
+@hookimpl
+def register_datasets() -> list[TableDataset]:
+    return [Cifar100()]

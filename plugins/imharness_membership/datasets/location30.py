@@ -1,0 +1,31 @@
+"""Location30: places that people checked in at (Shokri et al., IEEE S&P 2017, from Foursquare)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import Info, TableDataset, hookimpl
+from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_column_is_class, first_of
+
+
+class Location30(PublishedTable):
+    """5,010 people, 446 places they were at or not, 30 kinds of people."""
+
+    info = Info(
+        id="harness/location30",
+        version="1",
+        paper=SHOKRI,
+    )
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the published files."""
+        return first_of("location30", SOURCE, ("location30.npz",), ("bangkok",))
+
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return bits; the npz has x and y, the text file the class first."""
+        return arrays(files[0]) if files[0].suffix == ".npz" else first_column_is_class(files[0])
+
+
+@hookimpl
+def register_datasets() -> list[TableDataset]:
+    return [Location30()]

@@ -1,0 +1,46 @@
+"""MNIST (LeCun et al., 1998) in its IDX files, gzipped or not."""
+
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import Info, Paper, TableDataset, hookimpl
+from imharness_membership.tabular import PublishedTable, first_of, idx
+
+SOURCE = "http://yann.lecun.com/exdb/mnist"
+
+
+class Mnist(PublishedTable):
+    """Handwritten digits of 28x28 px: the 60,000 of training, or the 10,000 of the test where only they are there."""
+
+    info = Info(
+        id="harness/mnist",
+        version="1",
+        paper=Paper(
+            title="Gradient-Based Learning Applied to Document Recognition",
+            authors="LeCun, Bottou, Bengio & Haffner",
+            year=1998,
+            url="https://doi.org/10.1109/5.726791",
+        ),
+    )
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the published files."""
+        return first_of(
+            "mnist",
+            SOURCE,
+            *(
+                (f"{part}-images-idx3-ubyte{end}", f"{part}-labels-idx1-ubyte{end}")
+                for part in ("train", "t10k")
+                for end in ("", ".gz")
+            ),
+        )
+
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return images ``(n, 1, 28, 28)`` in [0, 1] and digits."""
+        return idx(files[0])[:, None].astype(np.float32) / 255, idx(files[1])
+
+
+@hookimpl
+def register_datasets() -> list[TableDataset]:
+    return [Mnist()]

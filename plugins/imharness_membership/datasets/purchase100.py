@@ -1,0 +1,34 @@
+"""Purchase100: what people bought (Shokri et al., IEEE S&P 2017, from the Acquire Valued Shoppers challenge)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import Info, TableDataset, hookimpl
+from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_column_is_class, first_of
+
+
+class Purchase100(PublishedTable):
+    """197,324 people, 600 products bought or not, 100 kinds of buyer."""
+
+    info = Info(
+        id="harness/purchase100",
+        version="1",
+        paper=SHOKRI,
+    )
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the published files."""
+        return first_of("purchase100", SOURCE, ("purchase100.npz",), ("dataset_purchase",))
+
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return bits; the npz has features and one-hot labels, the text file the class first."""
+        if files[0].suffix != ".npz":
+            return first_column_is_class(files[0])
+        features, labels = arrays(files[0], "features", "labels")
+        return features, labels.argmax(axis=1) if labels.ndim == 2 else labels
+
+
+@hookimpl
+def register_datasets() -> list[TableDataset]:
+    return [Purchase100()]

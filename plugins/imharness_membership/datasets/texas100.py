@@ -1,0 +1,37 @@
+"""Texas100: stays in hospital (Shokri et al., IEEE S&P 2017, from the Texas Department of State Health Services)."""
+
+from pathlib import Path
+
+import numpy as np
+
+from imharness.api import Info, TableDataset, hookimpl
+from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_of
+
+
+class Texas100(PublishedTable):
+    """67,330 stays, 6,169 facts about each, the 100 most frequent procedures."""
+
+    info = Info(
+        id="harness/texas100",
+        version="1",
+        paper=SHOKRI,
+    )
+
+    def files(self) -> tuple[Path, ...]:
+        """Return the published files."""
+        return first_of("texas100", SOURCE, ("texas100.npz",), ("feats", "labels"))
+
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return bits; the npz has features and one-hot labels, the text files one row per line."""
+        if files[0].suffix == ".npz":
+            features, labels = arrays(files[0], "features", "labels")
+            return features, labels.argmax(axis=1) if labels.ndim == 2 else labels
+        return (
+            np.loadtxt(files[0], delimiter=",", dtype=np.float32, ndmin=2),
+            np.loadtxt(files[1], delimiter=",", dtype=np.float32, ndmin=1).astype(np.int64),
+        )
+
+
+@hookimpl
+def register_datasets() -> list[TableDataset]:
+    return [Texas100()]

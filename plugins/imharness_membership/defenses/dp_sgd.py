@@ -1,0 +1,86 @@
+"""DP-SGD: clipped gradients per row and Gaussian noise, through the library Opacus.
+
+Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), algorithm 1.
+"""
+
+import importlib.util
+import warnings
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    MembershipDefenseInfo,
+    MembershipTraining,
+    Paper,
+    Progress,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+    Unavailable,
+    hookimpl,
+)
+from imharness_membership.training import optimiser_of
+
+
+class DpSgd(MembershipTraining):
+    """Differentially private training: every row's gradient is clipped, and noise is added to their sum."""
+
+    info = MembershipDefenseInfo(
+        id="harness/dp-sgd",
+        version="1",
+        paper=Paper(
+            title="Deep Learning with Differential Privacy",
+            authors="Abadi et al.",
+            year=2016,
+            url="https://arxiv.org/abs/1607.00133",
+        ),
+    )
+    noise: float = Field(default=1.0, gt=0, le=100, description="Standard deviation over the clipping norm.")
+    clip: float = Field(default=1.0, gt=0, description="Norm that the gradient of a row is clipped to.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` without Opacus."""
+        if importlib.util.find_spec("opacus") is None:
+            raise Unavailable("the library opacus is not installed", "pip install 'image-privacy-harness[dp]'")
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        """Return private training; batches are drawn by Poisson sampling."""
+
+        def train(
+            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+        ) -> torch.nn.Module:
+            from opacus import GradSampleModule
+            from opacus.optimizers import DPOptimizer
+
+            private = GradSampleModule(network.train())
+            rate = min(1.0, plan.batch_size / len(data.labels))
+            optimiser = DPOptimizer(
+                optimiser_of(private, plan),
+                noise_multiplier=self.noise,
+                max_grad_norm=self.clip,
+                expected_batch_size=round(rate * len(data.labels)),
+                generator=rng,
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # the library's hooks fire on inputs without gradients
+                for epoch in range(plan.epochs):
+                    for _ in range(max(1, round(1 / rate))):
+                        chosen = (torch.rand(len(data.labels), generator=rng) < rate).nonzero()[:, 0].to(device)
+                        if len(chosen) == 0:
+                            continue
+                        optimiser.zero_grad()
+                        torch.nn.functional.cross_entropy(
+                            private(data.features[chosen]), data.labels[chosen]
+                        ).backward()
+                        optimiser.step()
+                    progress(epoch + 1, plan.epochs)
+            private.remove_hooks()
+            return network.eval()
+
+        return train
+
+
+@hookimpl
+def register_defenses() -> list[MembershipTraining]:
+    return [DpSgd()]

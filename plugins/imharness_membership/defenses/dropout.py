@@ -1,0 +1,49 @@
+"""Dropout (Srivastava et al., JMLR 2014) as a defense (Salem et al., NDSS 2019, section VI-A)."""
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    MembershipDefenseInfo,
+    MembershipTraining,
+    Progress,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+    hookimpl,
+)
+from imharness_membership.training import epochs
+
+
+class Dropout(MembershipTraining):
+    """Switches off units behind every fully connected layer but the last, at random, during training."""
+
+    info = MembershipDefenseInfo(id="harness/dropout", version="1")
+    share: float = Field(default=0.5, gt=0, lt=1, description="Of the units that are switched off.")
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        """Return training with dropout; a network with a single linear layer is trained with it on its input."""
+
+        def train(
+            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+        ) -> torch.nn.Module:
+            def thinned(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor] | None:
+                if not module.training:
+                    return None
+                kept = torch.rand(inputs[0].shape, generator=rng).to(inputs[0].device) >= self.share
+                return (inputs[0] * kept / (1 - self.share),)
+
+            linear = [module for module in network.modules() if isinstance(module, torch.nn.Linear)]
+            hooks = [module.register_forward_pre_hook(thinned) for module in linear[1:] or linear]
+            for done in epochs(network, data, plan, rng):
+                progress(done, plan.epochs)
+            for hook in hooks:
+                hook.remove()
+            return network.eval()
+
+        return train
+
+
+@hookimpl
+def register_defenses() -> list[MembershipTraining]:
+    return [Dropout()]

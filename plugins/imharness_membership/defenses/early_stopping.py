@@ -1,0 +1,65 @@
+"""Early stopping: keep the epoch that does best on rows outside the training set, or that matches a defended model.
+
+Song & Mittal (USENIX Security 2021), section 3.2.1: any defense that costs accuracy has to beat plain training stopped
+at the same accuracy.
+"""
+
+import copy
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    MembershipDefenseInfo,
+    MembershipTraining,
+    Progress,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+    hookimpl,
+)
+from imharness_membership.study import STUDY
+from imharness_membership.training import accuracy, epochs
+
+
+class EarlyStopping(MembershipTraining):
+    """Keeps the epoch with the least loss on reference rows, or the one whose accuracy there is as asked for."""
+
+    info = MembershipDefenseInfo(id="harness/early-stopping", version="1", paper=STUDY)
+    patience: int = Field(default=3, ge=1, le=1000, description="Epochs without a lower loss before stopping.")
+    accuracy: float | None = Field(
+        default=None, ge=0, le=1, description="Keep the epoch whose accuracy on reference rows is closest to this."
+    )
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        """Return training with early stopping."""
+
+        def train(
+            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+        ) -> torch.nn.Module:
+            best, kept, waited = float("inf"), copy.deepcopy(network.state_dict()), 0
+            for done in epochs(network, data, plan, rng):
+                progress(done, plan.epochs)
+                cost = self._cost(network, data)
+                waited += 1
+                if cost < best:
+                    best, kept, waited = cost, copy.deepcopy(network.state_dict()), 0
+                if self.accuracy is None and waited >= self.patience:
+                    break
+            network.load_state_dict(kept)
+            return network.eval()
+
+        return train
+
+    def _cost(self, network: torch.nn.Module, data: TrainingData) -> float:
+        """Return what the kept epoch has least of: distance to the accuracy asked for, or loss."""
+        if self.accuracy is not None:
+            return abs(accuracy(network, data.reference_features, data.reference_labels) - self.accuracy)
+        with torch.no_grad():
+            logits = network.eval()(data.reference_features)
+            return float(torch.nn.functional.cross_entropy(logits, data.reference_labels))
+
+
+@hookimpl
+def register_defenses() -> list[MembershipTraining]:
+    return [EarlyStopping()]

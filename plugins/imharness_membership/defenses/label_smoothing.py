@@ -1,0 +1,22 @@
+"""Label smoothing (Szegedy et al., CVPR 2016): the true class is asked for less than certainty."""
+
+from pydantic import Field
+
+from imharness.api import MembershipDefenseInfo, MembershipTraining, hookimpl
+from imharness_membership.training import StandardTraining
+
+
+class LabelSmoothing(StandardTraining):
+    """Trains towards labels of which a share is spread over all classes."""
+
+    info = MembershipDefenseInfo(id="harness/label-smoothing", version="1")
+    share: float = Field(default=0.2, gt=0, lt=1, description="Of the label that is spread.")
+
+    def terms(self) -> dict[str, float]:
+        """Return the term that differs from plain training."""
+        return {"label_smoothing": self.share}
+
+
+@hookimpl
+def register_defenses() -> list[MembershipTraining]:
+    return [LabelSmoothing()]

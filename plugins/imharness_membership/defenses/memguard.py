@@ -1,0 +1,136 @@
+"""MemGuard: noise on the outputs that turns a membership classifier into a coin, and keeps the label.
+
+Jia, Salem, Backes, Zhang & Gong, "MemGuard: Defending against Black-Box Membership Inference Attacks via Adversarial
+Examples" (CCS 2019), algorithm 1 (the noise) and equations 6 to 9 (how often it is added).
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import nn
+
+from imharness.api import (
+    DefenderOutputs,
+    MembershipDefenseInfo,
+    MembershipRelease,
+    Paper,
+    ReleaseOutputs,
+    hookimpl,
+    seeded_init,
+)
+
+STEP, STEPS = 0.1, 300
+LABEL_WEIGHT = 10.0
+DISTORTION_WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+BATCH, LEARNING_RATE = 64, 1e-3
+
+
+class MemGuard(MembershipRelease):
+    """Adds the least noise that makes the defender's own attack classifier undecided, within a budget."""
+
+    info = MembershipDefenseInfo(
+        id="harness/memguard",
+        version="1",
+        paper=Paper(
+            title="MemGuard: Defending against Black-Box Membership Inference Attacks via Adversarial Examples",
+            authors="Jia, Salem, Backes, Zhang & Gong",
+            year=2019,
+            url="https://arxiv.org/abs/1909.10594",
+        ),
+    )
+    budget: float = Field(default=1.0, ge=0, le=2, description="Expected L1 distance of released probabilities.")
+    epochs: int = Field(default=400, ge=1, le=10_000, description="Of the defender's classifier.")
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        """Return the defense; labels stay, rows stay probabilities."""
+
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            with torch.enable_grad():
+                classifier = _classifier(held, self.epochs, rng)
+                noisy = _noisy(classifier, outputs)
+            distance = (noisy - outputs).abs().sum(dim=1)
+            plain, changed = ((classifier(_sorted(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy))
+            share = torch.where(plain <= changed, 0.0, (self.budget / distance.clamp(min=1e-12)).clamp(max=1))
+            drawn = torch.rand(len(outputs), generator=rng).to(outputs.device)
+            return torch.where((drawn < share)[:, None], noisy, outputs)
+
+        return release
+
+
+def _sorted(outputs: torch.Tensor) -> torch.Tensor:
+    return outputs.sort(dim=1, descending=True).values
+
+
+def _classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) -> nn.Module:
+    """Train the defender's classifier: sorted outputs ``(n, classes)`` -> logits ``(n,)``, both sides equal."""
+    features = _sorted(torch.cat([held.member, held.reference]))
+    truth = (torch.arange(len(features), device=features.device) < len(held.member)).float()
+    weight = truth.new_tensor(len(held.reference) / max(1, len(held.member)))
+    with seeded_init(rng):
+        layers = [nn.Linear(features.shape[1], 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU()]
+        network = nn.Sequential(*layers, nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
+        network.to(features.device)
+    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(truth), generator=rng).to(features.device).split(BATCH):
+            loss = F.binary_cross_entropy_with_logits(network(features[batch]), truth[batch], pos_weight=weight)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+    return network.eval().requires_grad_(False)
+
+
+def _noisy(classifier: nn.Module, outputs: torch.Tensor) -> torch.Tensor:
+    """Return the closest probabilities found with the same label for which the classifier changes sides.
+
+    Algorithm 1 for all rows at once: gradient steps of fixed length on the logits; the weight of the distortion grows
+    tenfold as long as a row still gets there, and the last success is kept. Rows without success stay as they are.
+    """
+    logits = outputs.clamp(min=1e-30).log()
+    label = outputs.argmax(dim=1, keepdim=True)
+    side = classifier(_sorted(outputs)).sign()
+    kept, alive = outputs.clone(), torch.ones(len(outputs), dtype=torch.bool, device=outputs.device)
+    for weight in DISTORTION_WEIGHTS:
+        rows = alive.nonzero()[:, 0]
+        if len(rows) == 0:
+            break
+        found, done = _search(classifier, logits[rows], outputs[rows], label[rows], side[rows], weight)
+        kept[rows[done]] = found[done]
+        alive = torch.zeros_like(alive)
+        alive[rows[done]] = True
+    return kept
+
+
+def _search(
+    classifier: nn.Module,
+    logits: torch.Tensor,
+    outputs: torch.Tensor,
+    label: torch.Tensor,
+    side: torch.Tensor,
+    weight: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the first probabilities on the other side, and which rows got there; those leave the batch."""
+    noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
+    found, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+    for _ in range(STEPS):
+        leaf = noise.detach().requires_grad_(True)
+        moved = logits + leaf
+        probabilities = moved.softmax(dim=1)
+        decision = classifier(_sorted(probabilities))
+        lead = moved.scatter(1, label, -torch.inf).amax(dim=1) - moved.gather(1, label)[:, 0]
+        distortion = (probabilities - outputs).abs().sum(dim=1)
+        loss = decision.abs() + LABEL_WEIGHT * lead.clamp(min=0) + weight * distortion
+        reached = (decision.sign() != side) & (lead < 0)
+        found[rows[reached]], done[rows[reached]] = probabilities.detach()[reached], True
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        noise = noise - STEP * gradient / gradient.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        left = ~reached
+        if not bool(left.any()):
+            break
+        rows, noise, logits, outputs, label, side = (x[left] for x in (rows, noise, logits, outputs, label, side))
+    return found, done
+
+
+@hookimpl
+def register_defenses() -> list[MembershipRelease]:
+    return [MemGuard()]

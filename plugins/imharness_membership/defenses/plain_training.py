@@ -1,0 +1,15 @@
+"""No defense: train to the end of the plan."""
+
+from imharness.api import MembershipDefenseInfo, MembershipTraining, hookimpl
+from imharness_membership.training import StandardTraining
+
+
+class PlainTraining(StandardTraining):
+    """No defense: the model is trained for every epoch of the plan."""
+
+    info = MembershipDefenseInfo(id="harness/plain-training", version="1", baseline=True)
+
+
+@hookimpl
+def register_defenses() -> list[MembershipTraining]:
+    return [PlainTraining()]

@@ -1,0 +1,25 @@
+"""Confidence: members tend to have a higher probability of their true class.
+
+Song & Mittal (USENIX Security 2021), equation 6.
+"""
+
+import torch
+
+from imharness.api import Info, MembershipEvaluator, hookimpl
+from imharness_membership.study import STUDY
+from imharness_membership.thresholds import ThresholdEvaluator
+
+
+class Confidence(ThresholdEvaluator):
+    """Predicts membership from the probability of the true class."""
+
+    info = Info(id="harness/confidence", version="1", paper=STUDY)
+
+    def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the probability of the true class, ``(n,)`` in [0, 1]."""
+        return outputs.gather(1, labels[:, None])[:, 0]
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [Confidence(per_class=True), Confidence(per_class=False)]

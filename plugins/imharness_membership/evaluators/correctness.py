@@ -1,0 +1,33 @@
+"""Correctness: a row is called a member when the model classifies it correctly.
+
+Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Models"
+(USENIX Security 2021), equation 5.
+"""
+
+import torch
+
+from imharness.api import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from imharness_membership.study import STUDY
+
+
+class Correctness(MembershipEvaluator):
+    """Predicts membership from whether the prediction is right; needs no shadow model."""
+
+    info = Info(
+        id="harness/correctness",
+        version="1",
+        paper=STUDY,
+    )
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: +1/2 for a right prediction, -1/2 for a wrong one."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            return (query.target_outputs.argmax(dim=1) == query.target_labels).float() - 0.5
+
+        return infer
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [Correctness()]

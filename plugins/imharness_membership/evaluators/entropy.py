@@ -1,0 +1,28 @@
+"""Entropy: members tend to have more certain predictions.
+
+Song & Mittal (USENIX Security 2021), equation 7.
+"""
+
+import torch
+
+from imharness.api import Info, MembershipEvaluator, hookimpl
+from imharness_membership.study import STUDY
+from imharness_membership.thresholds import ThresholdEvaluator
+
+FLOOR = 1e-30
+"""Probabilities are floored here before the logarithm."""
+
+
+class Entropy(ThresholdEvaluator):
+    """Predicts membership from the entropy of the prediction."""
+
+    info = Info(id="harness/entropy", version="1", paper=STUDY)
+
+    def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return minus the entropy, ``(n,)``, nats."""
+        return (outputs * outputs.clamp(min=FLOOR).log()).sum(dim=1)
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [Entropy(per_class=True), Entropy(per_class=False)]

@@ -1,0 +1,79 @@
+"""LiRA: the likelihood of the target's answer with and without the row in training.
+
+Carlini, Chien, Nasr, Song, Terzis & Tramer, "Membership Inference Attacks From First Principles" (IEEE S&P 2022),
+algorithm 1 (online) and section VI-B (offline). Means and variances come from running sums over the reference models.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from imharness.api import Info, MembershipEvaluator, Paper, References, hookimpl
+from imharness_membership.likelihood import ReferenceEvaluator
+
+MIN_VARIANCE = 1e-6
+
+
+class Lira(ReferenceEvaluator):
+    """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
+
+    info = Info(
+        id="harness/lira",
+        version="1",
+        paper=Paper(
+            title="Membership Inference Attacks From First Principles",
+            authors="Carlini et al.",
+            year=2022,
+            url="https://arxiv.org/abs/2112.03570",
+        ),
+    )
+    mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
+        default="online",
+        description="online: references with and without the row; offline: without it, by its tail or its density.",
+    )
+    global_variance: bool = Field(default=False, description="One variance for all rows instead of one each.")
+
+    def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
+        """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density."""
+        out = self._gaussian(references.log_odds, ~references.member)
+        if self.mode == "offline-cdf":
+            return -torch.special.log_ndtr(-(observed - out[0]) / out[1].sqrt())
+        if self.mode == "offline-logpdf":
+            return -_log_density(observed, *out)
+        return _log_density(observed, *self._gaussian(references.log_odds, references.member)) - _log_density(
+            observed, *out
+        )
+
+    def _gaussian(self, log_odds: torch.Tensor, chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return mean and variance ``(m,)`` over the chosen references; a row that none has gets those of all rows."""
+        count = torch.zeros(log_odds.shape[1], dtype=torch.float64, device=log_odds.device)
+        total, power = torch.zeros_like(count), torch.zeros_like(count)
+        centre = log_odds.double().mean()
+        for values, mask in zip(log_odds, chosen, strict=True):
+            shifted = (values.double() - centre) * mask
+            count += mask
+            total += shifted
+            power += shifted.square()
+        mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
+        spread = (power - count * mean.square()).clamp(min=0)
+        pooled = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)
+        variance = torch.where(count > 1, spread / (count - 1).clamp(min=1), pooled)
+        if self.global_variance:
+            variance = pooled.expand_as(mean)
+        return (mean + centre).float(), variance.clamp(min=MIN_VARIANCE).float()
+
+
+def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+    """Return the log density of a Gaussian up to a constant."""
+    return -((x - mean).square() / variance + variance.log()) / 2
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [
+        Lira(),
+        Lira(global_variance=True),
+        Lira(mode="offline-cdf"),
+        Lira(mode="offline-logpdf"),
+    ]

@@ -1,0 +1,31 @@
+"""Modified entropy: zero only for a certain prediction of the true class.
+
+Song & Mittal (USENIX Security 2021), equations 8 and 9.
+"""
+
+import torch
+
+from imharness.api import Info, MembershipEvaluator, hookimpl
+from imharness_membership.study import STUDY
+from imharness_membership.thresholds import ThresholdEvaluator
+
+FLOOR = 1e-30
+"""Probabilities are floored here before the logarithm."""
+
+
+class ModifiedEntropy(ThresholdEvaluator):
+    """Predicts membership from an entropy that knows the true class."""
+
+    info = Info(id="harness/modified-entropy", version="1", paper=STUDY)
+
+    def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return minus Mentr, ``(n,)``, nats: (1 - p_y) log p_y + sum over the other classes of p_i log(1 - p_i)."""
+        true = outputs.gather(1, labels[:, None])
+        is_true = torch.nn.functional.one_hot(labels, outputs.shape[1]).bool()
+        others = (outputs * (1 - outputs).clamp(min=FLOOR).log()).masked_fill(is_true, 0).sum(dim=1)
+        return ((1 - true) * true.clamp(min=FLOOR).log())[:, 0] + others
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [ModifiedEntropy(per_class=True), ModifiedEntropy(per_class=False)]

@@ -1,0 +1,77 @@
+"""The NN attack: a network learns on shadow outputs and labels who is a member.
+
+Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adversarial Regularization" (CCS 2018),
+section 4.3: one branch for the outputs, one for the label, both joined; as benchmarked by Song & Mittal.
+"""
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import nn
+
+from imharness.api import (
+    InferMembership,
+    Info,
+    MembershipEvaluator,
+    MembershipQuery,
+    Paper,
+    Scores,
+    generator,
+    hookimpl,
+    seeded_init,
+)
+from imharness_membership.attack_training import LearntEvaluator
+
+
+class AttackNet(nn.Module):
+    """Outputs ``(n, classes)`` and labels ``(n,)`` -> logit of membership ``(n,)``."""
+
+    def __init__(self, classes: int, width: int = 1024) -> None:
+        super().__init__()
+        self.outputs = _layers(classes, width, width // 2, 64)
+        self.labels = _layers(classes, width // 2, 64)
+        self.joined = nn.Sequential(*_layers(128, width // 4, 64), nn.Linear(64, 1))
+
+    def forward(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        known = F.one_hot(labels, outputs.shape[1]).to(outputs.dtype)
+        return self.joined(torch.cat([self.outputs(outputs), self.labels(known)], dim=1))[:, 0]
+
+
+def _layers(*widths: int) -> nn.Sequential:
+    return nn.Sequential(*(m for i, o in pairwise(widths) for m in (nn.Linear(i, o), nn.ReLU())))
+
+
+class Neural(LearntEvaluator):
+    """Predicts membership with a neural network trained on shadow outputs and labels."""
+
+    info = Info(
+        id="harness/neural",
+        version="1",
+        paper=Paper(
+            title="Machine Learning with Membership Privacy using Adversarial Regularization",
+            authors="Nasr, Shokri & Houmansadr",
+            year=2018,
+            url="https://arxiv.org/abs/1807.05852",
+        ),
+    )
+    width: int = Field(default=1024, ge=8, le=8192, description="Of the first layer; the others follow.")
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: the logit of the network."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            rng = generator(self.seed)
+            with torch.enable_grad(), seeded_init(rng):
+                network = AttackNet(query.shadow_outputs.shape[1], self.width).to(device)
+                self.learn(network, (query.shadow_outputs, query.shadow_labels), query.shadow_member, rng)
+            with torch.no_grad():
+                return network(query.target_outputs, query.target_labels)
+
+        return infer
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [Neural()]

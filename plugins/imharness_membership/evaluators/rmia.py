@@ -1,0 +1,51 @@
+"""RMIA: is the row more likely under the target than most rows of a population are?
+
+Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import Info, MembershipEvaluator, Paper, References, hookimpl
+from imharness_membership.likelihood import ReferenceEvaluator
+
+
+class Rmia(ReferenceEvaluator):
+    """Share of population rows whose likelihood ratio a row exceeds by a factor."""
+
+    info = Info(
+        id="harness/rmia",
+        version="1",
+        paper=Paper(
+            title="Low-Cost High-Power Membership Inference Attacks",
+            authors="Zarifzadeh, Liu & Shokri",
+            year=2024,
+            url="https://arxiv.org/abs/2312.03262",
+        ),
+    )
+    gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio has to be larger.")
+    offline: float = Field(
+        default=0.3, ge=0, le=1,
+        description="a of the offline estimate (1 + a) / 2 p_out + (1 - a) / 2 of the mean probability.",
+    )  # fmt: skip
+
+    def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
+        """Return the share of the population that the row beats; rows that beat equally many go by their ratio.
+
+        A row that every reference was trained on is compared with all of them.
+        """
+        out = (~references.member).float()
+        out = torch.where(out.sum(dim=0) > 0, out, torch.ones_like(out))
+        outside = (references.log_odds.sigmoid() * out).sum(dim=0) / out.sum(dim=0)
+        ratio = observed.sigmoid() / self._mean_probability(outside)
+        others = population.sigmoid() / self._mean_probability(references.population_log_odds.sigmoid().mean(dim=0))
+        beaten = torch.searchsorted((self.gamma * others).sort().values, ratio.contiguous(), right=True)
+        return (beaten + 0.5 * ratio / (1 + ratio)) / len(others)
+
+    def _mean_probability(self, outside: torch.Tensor) -> torch.Tensor:
+        return ((1 + self.offline) / 2 * outside + (1 - self.offline) / 2).clamp(min=1e-30)
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [Rmia()]

@@ -1,0 +1,87 @@
+"""The white-box attack: a network learns on gradients, outputs and labels of a shadow model who is a member.
+
+Nasr, Shokri & Houmansadr, "Comprehensive Privacy Analysis of Deep Learning" (IEEE S&P 2019), section III: gradients of
+the last layer, which tell most, go through a convolution that spans the layer's inputs; outputs, loss and label have
+branches of their own. Convolutions over earlier layers are left out.
+"""
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import nn
+
+from imharness.api import (
+    ContractError,
+    Evidence,
+    InferMembership,
+    Info,
+    MembershipEvaluator,
+    MembershipQuery,
+    Paper,
+    Scores,
+    generator,
+    hookimpl,
+    seeded_init,
+)
+from imharness_membership.attack_training import LearntEvaluator
+from imharness_membership.likelihood import log_odds
+
+FILTERS = 32
+
+
+class WhiteBoxNet(nn.Module):
+    """Error ``(n, classes)``, features ``(n, d)``, labels ``(n,)`` -> logit of membership ``(n,)``."""
+
+    def __init__(self, classes: int, size: int, width: int) -> None:
+        super().__init__()
+        self.filters = nn.Linear(size, FILTERS)
+        self.gradient = nn.Sequential(nn.Linear(classes * FILTERS, width), nn.ReLU(), nn.Linear(width, 64), nn.ReLU())
+        self.outputs = nn.Sequential(nn.Linear(2 * classes + 1, width), nn.ReLU(), nn.Linear(width, 64), nn.ReLU())
+        self.joined = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1))
+
+    def forward(self, error: torch.Tensor, features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        known = F.one_hot(labels, error.shape[1]).to(error.dtype)
+        outputs = error + known
+        gradient = F.relu(self.filters(error[:, :, None] * features[:, None, :])).flatten(1)
+        seen = torch.cat([outputs, known, log_odds(outputs, labels)[:, None]], dim=1)
+        return self.joined(torch.cat([self.gradient(gradient), self.outputs(seen)], dim=1))[:, 0]
+
+
+class WhiteBox(LearntEvaluator):
+    """Predicts membership from last-layer gradients, outputs and labels, with a network trained on a shadow model."""
+
+    info = Info(
+        id="harness/white-box",
+        version="1",
+        paper=Paper(
+            title="Comprehensive Privacy Analysis of Deep Learning",
+            authors="Nasr, Shokri & Houmansadr",
+            year=2019,
+            url="https://arxiv.org/abs/1812.00910",
+        ),
+    )
+    reads = frozenset[Evidence]({"gradients"})
+    width: int = Field(default=256, ge=8, le=8192, description="Of the first layer of each branch.")
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: the logit of the network."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            if query.gradients is None:
+                raise ContractError(f"{self.info.id} needs gradients; run it in a track, which has the model")
+            rng, seen = generator(self.seed), query.gradients
+            with torch.enable_grad(), seeded_init(rng):
+                network = WhiteBoxNet(seen.shadow_error.shape[1], seen.shadow_features.shape[1], self.width).to(device)
+                self.learn(
+                    network, (seen.shadow_error, seen.shadow_features, query.shadow_labels), query.shadow_member, rng
+                )
+            with torch.no_grad():
+                parts = (seen.target_error, seen.target_features, query.target_labels)
+                return torch.cat([network(*rows) for rows in zip(*(p.split(4096) for p in parts), strict=True)])
+
+        return infer
+
+
+@hookimpl
+def register_evaluators() -> list[MembershipEvaluator]:
+    return [WhiteBox()]

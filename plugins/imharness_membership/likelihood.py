@@ -1,0 +1,70 @@
+"""What attacks with reference models share: log odds, and a threshold learnt on one of the references.
+
+A reference model whose members are known stands in for the target: its statistic, computed from the other references,
+gives the threshold that separates its members best.
+"""
+
+from abc import abstractmethod
+
+import numpy as np
+import torch
+
+from imharness.api import (
+    Evidence,
+    HarnessError,
+    InferMembership,
+    MembershipEvaluator,
+    MembershipQuery,
+    References,
+    Scores,
+)
+from imharness_membership.thresholds import class_thresholds
+
+FLOOR = 1e-30
+SCALE = 1e30
+"""Scores are cut here: infinite ones are no numbers."""
+
+
+def log_odds(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return log p_y - log of the sum of the others, ``(n,)``: exact near p_y = 1, where 1 - p_y is not.
+
+    Carlini et al., "Membership Inference Attacks From First Principles" (IEEE S&P 2022), section V-B.
+    """
+    true = outputs.gather(1, labels[:, None])[:, 0]
+    rest = outputs.scatter(1, labels[:, None], 0).sum(dim=1)
+    return true.clamp(min=FLOOR).log() - rest.clamp(min=FLOOR).log()
+
+
+class ReferenceEvaluator(MembershipEvaluator):
+    """Compares what the target says about a row with what reference models say about it."""
+
+    reads = frozenset[Evidence]({"references"})
+
+    @abstractmethod
+    def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
+        """Return ``(m,)``, higher for members.
+
+        `observed` ``(m,)`` and `population` ``(p,)`` are log odds of the model under attack.
+        """
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: statistic minus the threshold learnt on the first reference model."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            found = query.references
+            if found is None:
+                raise HarnessError(f"{self.label} needs reference models; the query has none")
+            if len(found.log_odds) < 3:
+                raise HarnessError(f"{self.label} needs at least 3 reference models, got {len(found.log_odds)}")
+            observed = log_odds(query.target_outputs, query.target_labels)
+            scores = self.statistic(observed, found.target_population_log_odds, found)
+            rest = References(
+                found.log_odds[1:], found.member[1:], found.population_log_odds[1:], found.population_log_odds[0]
+            )
+            stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest)
+            values, member = stand_in.cpu().numpy(), found.member[0].cpu().numpy()
+            threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
+            clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)
+            return clean - float(np.clip(threshold[0], -SCALE, SCALE))
+
+        return infer

@@ -1,0 +1,42 @@
+"""Fully connected classifiers (Song & Mittal, USENIX Security 2021, section 5.1)."""
+
+import itertools
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+
+ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+
+
+class Mlp(Model):
+    """Multilayer perceptron with Glorot's initialisation; the default is the paper's 1024-512-256-128."""
+
+    info = Info(id="harness/mlp", version="2")
+    hidden: tuple[int, ...] = Field(default=(1024, 512, 256, 128), description="Units per hidden layer.")
+    activation: Literal["relu", "tanh"] = Field(default="relu", description="Between layers.")
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks that give logits."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
+            sizes = [int(torch.tensor(shape).prod()), *self.hidden]
+            with seeded_init(rng):
+                layers: list[torch.nn.Module] = [torch.nn.Flatten()]
+                for width, following in itertools.pairwise(sizes):
+                    layers += [torch.nn.Linear(width, following), ACTIVATIONS[self.activation]()]
+                layers.append(torch.nn.Linear(sizes[-1], classes))
+                for layer in layers:
+                    if isinstance(layer, torch.nn.Linear):
+                        torch.nn.init.xavier_uniform_(layer.weight)
+                        torch.nn.init.zeros_(layer.bias)
+            return torch.nn.Sequential(*layers).to(device)
+
+        return network
+
+
+@hookimpl
+def register_models() -> list[Model]:
+    return [Mlp()]

@@ -1,0 +1,69 @@
+"""ResNet-18 and DenseNet-121 of torchvision, with a stem for small images."""
+
+import torch
+from torch import nn
+
+from imharness.api import Info, Model, NetworkFactory, Paper, hookimpl, seeded_init
+
+
+class ResNet18(Model):
+    """Residual network with 18 layers; a 3x3 stem without pooling, as is usual for 32x32 px."""
+
+    info = Info(
+        id="harness/resnet18",
+        version="1",
+        paper=Paper(
+            title="Deep Residual Learning for Image Recognition",
+            authors="He, Zhang, Ren & Sun",
+            year=2016,
+            url="https://arxiv.org/abs/1512.03385",
+        ),
+    )
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks that give logits."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
+            from torchvision.models import resnet18
+
+            with seeded_init(rng):
+                found = resnet18(num_classes=classes)
+                found.conv1 = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False)
+            found.maxpool = nn.Identity()
+            return found.to(device)
+
+        return network
+
+
+class DenseNet121(Model):
+    """Densely connected network with 121 layers; a 3x3 stem without pooling, as is usual for 32x32 px."""
+
+    info = Info(
+        id="harness/densenet121",
+        version="1",
+        paper=Paper(
+            title="Densely Connected Convolutional Networks",
+            authors="Huang, Liu, van der Maaten & Weinberger",
+            year=2017,
+            url="https://arxiv.org/abs/1608.06993",
+        ),
+    )
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks that give logits."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
+            from torchvision.models import densenet121
+
+            with seeded_init(rng):
+                found = densenet121(num_classes=classes)
+                found.features.conv0 = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False)
+            found.features.pool0 = nn.Identity()
+            return found.to(device)
+
+        return network
+
+
+@hookimpl
+def register_models() -> list[Model]:
+    return [DenseNet121(), ResNet18()]

@@ -1,0 +1,10 @@
+"""The study that this track carries."""
+
+from imharness.api import Paper
+
+STUDY = Paper(
+    title="Systematic Evaluation of Privacy Risks of Machine Learning Models",
+    authors="Song & Mittal",
+    year=2021,
+    url="https://arxiv.org/abs/2003.10595",
+)

@@ -1,0 +1,96 @@
+"""Published tables of features and classes: npz, or comma-separated text."""
+
+import gzip
+import hashlib
+from abc import abstractmethod
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from imharness.api import HarnessError, Paper, TableDataset, TableSet, Unavailable, data_folder
+
+SHOKRI = Paper(
+    title="Membership Inference Attacks Against Machine Learning Models",
+    authors="Shokri, Stronati, Song & Shmatikov",
+    year=2017,
+    url="https://arxiv.org/abs/1610.05820",
+)
+"""Who prepared Location30, Purchase100 and Texas100."""
+SOURCE = "https://github.com/privacytrustlab/datasets"
+
+
+class PublishedTable(TableDataset):
+    """A table in the files that its authors published, in a folder of the assets."""
+
+    @abstractmethod
+    def files(self) -> tuple[Path, ...]:
+        """Return the files that are there; raises `Unavailable`."""
+
+    @abstractmethod
+    def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features ``(n, ...)`` in [0, 1] and classes ``(n,)``."""
+
+    def require(self) -> None:
+        """Ask for the files."""
+        self.files()
+
+    def content(self) -> str:
+        """Return a digest of the files' names, sizes and times of change."""
+        try:
+            found = self.files()
+        except Unavailable:
+            return ""
+        state = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in found]
+        return hashlib.sha256(repr(state).encode()).hexdigest()
+
+    def build(self, device: torch.device) -> TableSet:
+        """Return the rows; classes count from 0."""
+        files = self.files()
+        try:
+            features, labels = self.read(files)
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise HarnessError(f"{self.label}: {files[0]} cannot be read: {error}") from error
+        if len(features) != len(labels) or len(labels) == 0:
+            raise HarnessError(f"{self.label}: {files[0]} has {len(features)} rows and {len(labels)} classes")
+        classes, numbers = np.unique(labels, return_inverse=True)
+        return TableSet(
+            torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32)).to(device),
+            torch.from_numpy(numbers.astype(np.int64)).to(device),
+            classes=len(classes),
+        )
+
+
+def first_of(folder: str, source: str, *choices: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the first group of files of which all are in the folder; raises `Unavailable` that names them."""
+    place = data_folder(folder, source)
+    for names in choices:
+        if all((place / name).is_file() for name in names):
+            return tuple(place / name for name in names)
+    wanted = ", or ".join(" and ".join(names) for names in choices)
+    raise Unavailable(f"{place} has no {wanted}", f"put them there, from {source}")
+
+
+def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarray, np.ndarray]:
+    """Return two arrays of an npz file, opened without pickle."""
+    with np.load(file, allow_pickle=False) as found:
+        return found[features], found[labels]
+
+
+def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and classes of comma-separated rows without a head, the class first."""
+    table = np.loadtxt(file, delimiter=",", dtype=np.float32, converters=_number, ndmin=2)
+    return table[:, 1:], table[:, 0].astype(np.int64)
+
+
+def _number(text: str) -> float:
+    return float(text.strip().strip('"'))
+
+
+def idx(file: Path) -> np.ndarray:
+    """Return the uint8 array of an IDX file (LeCun), gzipped or not."""
+    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    if data[:3] != b"\x00\x00\x08" or len(data) < 4 + 4 * data[3]:
+        raise ValueError("no IDX file of bytes")
+    shape = np.frombuffer(data, ">u4", count=data[3], offset=4).astype(int)
+    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)

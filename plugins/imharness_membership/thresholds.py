@@ -1,0 +1,116 @@
+"""Thresholds learnt on shadow data, for a value that is higher for members.
+
+Song & Mittal (USENIX Security 2021), section 4.1: member if value >= threshold, where the threshold of a class
+maximises the balanced accuracy on the shadow model's rows of that class.
+"""
+
+from abc import abstractmethod
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from imharness.api import InferMembership, MembershipEvaluator, MembershipQuery, Scores
+
+Array = np.ndarray
+PART = 16_384
+"""Rows that a value is computed for at once."""
+
+
+def class_thresholds(values: Array, member: Array, labels: Array, classes: int) -> Array:
+    """Return float32 ``(classes,)``: for each class the value that, as a threshold, maximises balanced accuracy.
+
+    O(n log n): class, value and membership are packed into one integer and sorted once. Among equally good values of
+    a class the first in the order members, then non-members, wins. A class with members only gets -inf (all are
+    members), one with non-members only +inf, and one without rows NaN. NaN among the values counts as -inf.
+
+    Args:
+        values: float32 ``(n,)``.
+        member: bool ``(n,)``.
+        labels: int64 ``(n,)`` in [0, classes).
+    """
+    keys = _packed(values, member, labels)
+    ordered = np.sort(keys)
+    inside = np.r_[0, np.cumsum(ordered & np.uint64(1), dtype=np.int64)]
+    edges = np.searchsorted(ordered, np.arange(classes + 1, dtype=np.uint64) << np.uint64(33))
+    rows, members = np.diff(edges), np.diff(inside[edges])
+    others = rows - members
+    found = np.full(classes, np.nan, dtype=np.float32)
+    found[(members > 0) & (others == 0)], found[(members == 0) & (others > 0)] = -np.inf, np.inf
+    first = np.flatnonzero(np.r_[True, (ordered[1:] ^ ordered[:-1]) > 1])
+    counts = np.diff(np.searchsorted(first, edges))
+    own = np.repeat(np.arange(classes), counts)
+    missed = inside[first] - inside[edges[own]]
+    spared = first - edges[own] - missed
+    with np.errstate(invalid="ignore", divide="ignore"):
+        balanced = (members[own] - missed) / members[own] + spared / others[own]
+    for_all = (members > 0) & (others > 0)
+    starts = np.r_[0, np.cumsum(counts)[:-1]][counts > 0]
+    highest = np.full(classes, np.nan)
+    highest[counts > 0] = np.maximum.reduceat(balanced, starts)
+    best = first[(balanced == highest[own]) & for_all[own]]
+    return _earliest(found, keys, ordered[best] >> np.uint64(1), member, labels)
+
+
+def _packed(values: Array, member: Array, labels: Array) -> Array:
+    """Return uint64 that sort by class, then value, then membership."""
+    clean = np.where(np.isnan(values), np.float32(-np.inf), values).astype(np.float32) + np.float32(0)
+    bits = clean.view(np.uint32)
+    flipped = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31)).astype(np.uint64)
+    return labels.astype(np.uint64) << np.uint64(33) | flipped << np.uint64(1) | member.astype(np.uint64)
+
+
+def _earliest(found: Array, keys: Array, best: Array, member: Array, labels: Array) -> Array:
+    """Fill in, per class, the one of its best values that comes first: members before non-members, then as given."""
+    of_class, first, ties = np.unique(best >> np.uint64(32), return_index=True, return_counts=True)
+    found[of_class.astype(np.int64)] = _unpacked(best[first])
+    for label in of_class[ties > 1].astype(np.int64):
+        rows = np.flatnonzero(labels == label)
+        rows = rows[np.argsort(~member[rows], kind="stable")]
+        values = keys[rows] >> np.uint64(1)
+        found[label] = _unpacked(values[np.isin(values, best)][:1])[0]
+    return found
+
+
+def _unpacked(values: Array) -> Array:
+    bits = (values & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return np.where(bits >> 31, bits & np.uint32(0x7FFFFFFF), ~bits).view(np.float32)
+
+
+def margins(query: MembershipQuery, shadow: torch.Tensor, target: torch.Tensor, per_class: bool) -> torch.Tensor:
+    """Return ``(m,)`` target value minus threshold: >= 0 says member. A class without shadow rows uses all classes'."""
+    values, member, labels = (x.cpu().numpy() for x in (shadow, query.shadow_member, query.shadow_labels))
+    overall = class_thresholds(values, member, np.zeros_like(labels), 1)
+    of_row = torch.from_numpy(overall).expand(len(target))
+    if per_class:
+        classes = query.shadow_outputs.shape[1]
+        found = class_thresholds(values, member, labels, classes)
+        of_row = torch.from_numpy(np.where(np.isnan(found), overall, found))[query.target_labels.cpu()]
+    scale = float(torch.finfo(torch.float32).max) / 4
+    target = torch.nan_to_num(target, nan=-torch.inf)
+    return target.clamp(-scale, scale) - of_row.to(target).clamp(-scale, scale)
+
+
+class ThresholdEvaluator(MembershipEvaluator):
+    """Compares a value of the model's output with a threshold learnt on shadow data."""
+
+    per_class: bool = Field(default=True, description="One threshold per class; otherwise one for all.")
+
+    @abstractmethod
+    def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return ``(n,)``, higher for members, from probabilities ``(n, classes)`` and int64 labels ``(n,)``."""
+
+    def values(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return `value` of all rows, in parts: what it needs in between does not grow with the rows."""
+        parts = zip(outputs.split(PART), labels.split(PART), strict=True)
+        return torch.cat([self.value(*part) for part in parts])
+
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator: value minus threshold."""
+
+        def infer(query: MembershipQuery) -> Scores:
+            shadow = self.values(query.shadow_outputs, query.shadow_labels)
+            target = self.values(query.target_outputs, query.target_labels)
+            return margins(query, shadow, target, self.per_class)
+
+        return infer

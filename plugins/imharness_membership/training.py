@@ -1,0 +1,118 @@
+"""The training loops that the defenses of this package share: the cross-entropy, in epochs."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch.func import functional_call, stack_module_state, vmap
+
+from imharness.api import MembershipTraining, Progress, TrainingData, TrainingPlan, TrainPrivately, TrainTogether
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+SMALL = 200_000
+"""Parameters up to which a CPU trains fully connected networks faster together than one after the other."""
+
+
+def optimiser_of(network: torch.nn.Module, plan: TrainingPlan, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    """Return the plan's optimiser for a network."""
+    return _optimiser(network.parameters(), plan, weight_decay)
+
+
+def _optimiser(parameters, plan: TrainingPlan, weight_decay: float) -> torch.optim.Optimizer:
+    kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[plan.optimiser]
+    return kind(parameters, lr=plan.learning_rate, weight_decay=weight_decay)
+
+
+def epochs(
+    network: torch.nn.Module,
+    data: TrainingData,
+    plan: TrainingPlan,
+    rng: torch.Generator,
+    *,
+    weight_decay: float = 0.0,
+    label_smoothing: float = 0.0,
+) -> Iterator[int]:
+    """Train one epoch after the other; yield the number of epochs done. The network is in training mode in between."""
+    optimiser = optimiser_of(network, plan, weight_decay)
+    for epoch in range(plan.epochs):
+        network.train()
+        order = torch.randperm(len(data.labels), generator=rng).to(data.labels.device)
+        for batch in order.split(plan.batch_size):
+            optimiser.zero_grad(set_to_none=True)
+            torch.nn.functional.cross_entropy(
+                network(data.features[batch]), data.labels[batch], label_smoothing=label_smoothing
+            ).backward()
+            optimiser.step()
+        yield epoch + 1
+
+
+def to_the_end(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainPrivately:
+    """Return training for every epoch of the plan."""
+
+    def train(
+        network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+    ) -> torch.nn.Module:
+        for done in epochs(network, data, plan, rng, weight_decay=weight_decay, label_smoothing=label_smoothing):
+            progress(done, plan.epochs)
+        return network.eval()
+
+    return train
+
+
+class StandardTraining(MembershipTraining):
+    """The cross-entropy for every epoch of the plan, alone or many networks at once; defenses choose the terms."""
+
+    def terms(self) -> dict[str, float]:
+        """Return `weight_decay` and `label_smoothing` where they are not 0."""
+        return {}
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        """Return the training."""
+        return to_the_end(**self.terms())
+
+    def build_together(self, network: torch.nn.Module, device: torch.device) -> TrainTogether | None:
+        """Return the training of many fully connected networks at once, where that is faster."""
+        linear = all(isinstance(m, torch.nn.Linear) for m in network.modules() if list(m.parameters(recurse=False)))
+        small = device.type != "cpu" or sum(p.numel() for p in network.parameters()) <= SMALL
+        return together(**self.terms()) if linear and small else None
+
+
+def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
+    """Return training of all networks in one pass: their weights are stacked, every step is one for all."""
+
+    def train(
+        networks: Sequence[torch.nn.Module],
+        data: Sequence[TrainingData],
+        plan: TrainingPlan,
+        rngs: Sequence[torch.Generator],
+        progress: Progress,
+    ) -> None:
+        for network in networks:
+            network.train()
+        stacked, _ = stack_module_state(list(networks))
+        weights = {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
+        optimiser = _optimiser(weights.values(), plan, weight_decay)
+        features, labels = torch.stack([d.features for d in data]), torch.stack([d.labels for d in data])
+        count, which = labels.shape[1], torch.arange(len(networks), device=labels.device)[:, None]
+
+        def loss(own: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            logits = functional_call(networks[0], own, (x,))
+            return torch.nn.functional.cross_entropy(logits, y, label_smoothing=label_smoothing)
+
+        for epoch in range(plan.epochs):
+            orders = torch.stack([torch.randperm(count, generator=rng) for rng in rngs]).to(labels.device)
+            for rows in orders.split(plan.batch_size, dim=1):
+                optimiser.zero_grad(set_to_none=True)
+                vmap(loss)(weights, features[which, rows], labels[which, rows]).sum().backward()
+                optimiser.step()
+            progress(epoch + 1, plan.epochs)
+        for number, network in enumerate(networks):
+            network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
+            network.eval()
+
+    return train
+
+
+def accuracy(network: torch.nn.Module, features: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return the share of rows that are classified right; the network is in evaluation mode afterwards."""
+    with torch.no_grad():
+        return float((network.eval()(features).argmax(dim=1) == labels).float().mean())

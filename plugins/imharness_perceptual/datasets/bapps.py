@@ -1,0 +1,125 @@
+"""BAPPS, the judgements of the LPIPS paper, in the published layout: ``bapps:FOLDER``.
+
+Zhang et al., CVPR 2018, section 2. Forced choices: FOLDER/2afc/{val,train}/FAMILY/{ref,p0,p1}/*.png with judge/*.npy,
+the share of people who found p1 nearer. Just noticeable differences: FOLDER/jnd/val/FAMILY/{p0,p1}/*.png with
+same/*.npy.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import Field
+
+from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+
+FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
+VERDICT = {"2afc": "judge", "jnd": "same"}
+PARTS = {"test": "val", "train": "train"}
+SOURCE = "https://github.com/richzhang/PerceptualSimilarity"
+
+
+@dataclass(frozen=True)
+class _Entry:
+    file: Path
+    name: str
+    reference: str
+    family: str
+    group: str
+    choice: int
+    verdict: float
+
+
+class Bapps(ImageDataset):
+    """Berkeley-Adobe perceptual patch similarity: forced choices, or just noticeable differences."""
+
+    info = Info(
+        id="harness/bapps",
+        version="1",
+        paper=Paper(
+            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
+            authors="Zhang, Isola, Efros, Shechtman & Wang",
+            year=2018,
+            url="https://arxiv.org/abs/1801.03924",
+        ),
+    )
+    address = "path"
+    path: str = Field(default="", description="The folder that holds 2afc/ and jnd/.")
+    test: Literal["2afc", "jnd"] = Field(default="2afc", description="What people were asked.")
+    split: Literal["test", "train"] = Field(default="test", description="The published val or train part.")
+    size: int = Field(default=64, ge=16, le=256, description="Side that patches are brought to, px; 64 in the paper.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the part is there."""
+        if not self.path or not self._root.is_dir():
+            raise Unavailable(f"{self._root if self.path else 'BAPPS'} is not on this machine", f"get it from {SOURCE}")
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.path) / self.test / PARTS[self.split]
+
+    def content(self) -> str:
+        """Return a digest of names and sizes."""
+        if not self.path or not self._root.is_dir():
+            return ""
+        state = sorted((str(f), f.stat().st_size) for f in self._root.rglob("*") if f.is_file())
+        return hashlib.sha256(repr(state).encode()).hexdigest()
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return references and what is compared with them, with columns of the test."""
+        self.require()
+        entries = list(self._entries())
+        if not entries:
+            wanted = ", ".join((*FOLDERS[self.test], VERDICT[self.test]))
+            raise ContractError(f"{self._root} holds no judged patches; expected FAMILY/ with the folders {wanted}")
+
+        def load(positions: Sequence[int]) -> Images:
+            stack = np.stack([self._decoded(entries[p].file) for p in positions])
+            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+        columns = {
+            "reference": np.array([e.reference for e in entries]),
+            "family": np.array([e.family for e in entries]),
+            VERDICT[self.test]: np.array([e.verdict for e in entries]),
+        }
+        if self.test == "2afc":
+            columns["group"] = np.array([e.group for e in entries])
+            columns["choice"] = np.array([e.choice for e in entries])
+        return ImageSet(tuple(e.name for e in entries), ((self.size, self.size),) * len(entries), load, columns)
+
+    def _entries(self) -> Iterator[_Entry]:
+        first, *others = FOLDERS[self.test]
+        for family in sorted(f for f in self._root.iterdir() if f.is_dir()):
+            for reference in sorted((family / first).glob("*.png")):
+                group = f"{family.name}/{reference.stem}"
+                verdict = _verdict(family / VERDICT[self.test] / f"{reference.stem}.npy")
+                origin = f"{group}/{first}"
+                yield _Entry(reference, origin, origin, family.name, "", -1, float("nan"))
+                for choice, other in enumerate(others):
+                    file = family / other / reference.name
+                    yield _Entry(file, f"{group}/{other}", origin, family.name, group, choice, verdict)
+
+    def _decoded(self, file: Path) -> np.ndarray:
+        try:
+            with Image.open(file) as image:
+                whole, side = image.convert("RGB"), (self.size, self.size)
+                return np.asarray(whole if whole.size == side else whole.resize(side, Image.Resampling.BILINEAR))
+        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            raise ContractError(f"{file} is no readable image: {error}") from error
+
+
+def _verdict(file: Path) -> float:
+    try:
+        return float(np.load(file, allow_pickle=False).reshape(-1)[0])
+    except (OSError, ValueError, IndexError) as error:
+        raise ContractError(f"{file} holds no share of people: {error}") from error
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [Bapps(), Bapps(test="jnd")]

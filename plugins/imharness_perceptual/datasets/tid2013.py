@@ -1,0 +1,115 @@
+"""TID2013 in its published layout: ``tid2013:FOLDER``.
+
+Ponomarenko et al., "Image database TID2013: Peculiarities, results and perspectives" (Signal Processing: Image
+Communication 2015): reference_images/I01.BMP, distorted_images/i01_05_3.bmp (image, distortion, level) and
+mos_with_names.txt, a score and a name per line.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import Field
+
+from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+
+SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
+SIZES = (0, 256, 128, 64)
+SOURCE = "https://www.ponomarenko.info/tid2013.htm"
+
+
+class Tid2013(ImageDataset):
+    """25 photographs in 24 distortions of five levels, with opinion scores."""
+
+    info = Info(
+        id="harness/tid2013",
+        version="1",
+        paper=Paper(
+            title="Image database TID2013: Peculiarities, results and perspectives",
+            authors="Ponomarenko et al.",
+            year=2015,
+            url="https://doi.org/10.1016/j.image.2014.10.009",
+        ),
+    )
+    address = "path"
+    path: str = Field(default="", description="The folder that holds mos_with_names.txt.")
+    size: int = Field(
+        default=0, ge=0, le=512, description="Shorter side that images are brought to, px; 0: as they are."
+    )
+
+    def variants(self) -> list["Tid2013"]:
+        """Return the data set at several sizes."""
+        return [self.with_parameters(size=size) for size in SIZES]
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the scores are there."""
+        if not self.path or not (Path(self.path) / SCORES).is_file():
+            raise Unavailable(f"{self.path or 'TID2013'} has no {SCORES} here", f"get it from {SOURCE}")
+
+    def content(self) -> str:
+        """Return a digest of the scores."""
+        file = Path(self.path) / SCORES
+        return hashlib.sha256(file.read_bytes()).hexdigest() if self.path and file.is_file() else ""
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return references and distorted images; ``severity`` is the level, ``family`` the distortion's number."""
+        self.require()
+        root = Path(self.path)
+        originals = (
+            {f.stem.upper(): f for f in sorted((root / REFERENCES).iterdir())} if (root / REFERENCES).is_dir() else {}
+        )
+        distorted = {f.name.lower(): f for f in (root / DISTORTED).iterdir()} if (root / DISTORTED).is_dir() else {}
+        files, rows = [], []
+        for name, file in originals.items():
+            files.append(file)
+            rows.append((name, name, "reference", 0, float("nan")))
+        for line in (root / SCORES).read_text().split("\n"):
+            if not line.strip():
+                continue
+            score, name = line.split()
+            source, family, level = Path(name).stem.lower().split("_")
+            if name.lower() not in distorted or source.upper() not in originals:
+                raise ContractError(f"{root}: {name} or its reference {source.upper()} is missing; {SCORES} names it")
+            files.append(distorted[name.lower()])
+            rows.append((name.lower(), source.upper(), family, int(level), float(score)))
+        names, references, families, levels, scores = zip(*rows, strict=True)
+
+        def load(positions: Sequence[int]) -> Images:
+            stack = np.stack([_decoded(files[p], self.size) for p in positions])
+            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+        columns = {
+            "reference": np.array(references),
+            "family": np.array(families),
+            "severity": np.array(levels),
+            "mos": np.array(scores),
+        }
+        return ImageSet(tuple(names), tuple(_shape(file, self.size) for file in files), load, columns)
+
+
+def _shape(file: Path, size: int) -> tuple[int, int]:
+    with Image.open(file) as image:
+        width, height = _scaled(image.size, size)
+    return height, width
+
+
+def _scaled(shape: tuple[int, int], size: int) -> tuple[int, int]:
+    factor = size / min(shape) if size else 1.0
+    return round(shape[0] * factor), round(shape[1] * factor)
+
+
+def _decoded(file: Path, size: int) -> np.ndarray:
+    try:
+        with Image.open(file) as image:
+            whole = image.convert("RGB")
+            return np.asarray(whole.resize(_scaled(whole.size, size), Image.Resampling.BOX) if size else whole)
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise ContractError(f"{file} is no readable image: {error}") from error
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [Tid2013()]

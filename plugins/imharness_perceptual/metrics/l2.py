@@ -1,0 +1,24 @@
+"""Euclidean distance."""
+
+import torch
+
+from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+
+
+class Euclidean(FullReferenceMetric):
+    """Euclidean distance of the images as vectors, >= 0."""
+
+    info = MetricInfo(id="harness/l2", version="1", higher_means="worse_quality", unit="1")
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric."""
+
+        def score(images: Images, reference: Images) -> Scores:
+            return (images - reference).flatten(1).norm(dim=1)
+
+        return score
+
+
+@hookimpl
+def register_metrics() -> list[FullReferenceMetric]:
+    return [Euclidean()]

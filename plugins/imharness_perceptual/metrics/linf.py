@@ -1,0 +1,24 @@
+"""L-infinity distance."""
+
+import torch
+
+from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+
+
+class LargestDifference(FullReferenceMetric):
+    """Largest absolute difference of a pixel value, in [0, 1]."""
+
+    info = MetricInfo(id="harness/linf", version="1", higher_means="worse_quality", unit="1")
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric."""
+
+        def score(images: Images, reference: Images) -> Scores:
+            return (images - reference).abs().flatten(1).amax(dim=1)
+
+        return score
+
+
+@hookimpl
+def register_metrics() -> list[FullReferenceMetric]:
+    return [LargestDifference()]

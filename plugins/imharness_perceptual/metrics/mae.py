@@ -1,0 +1,24 @@
+"""Mean absolute error."""
+
+import torch
+
+from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+
+
+class MeanAbsoluteError(FullReferenceMetric):
+    """Mean absolute difference of pixel values in [0, 1]."""
+
+    info = MetricInfo(id="harness/mae", version="1", higher_means="worse_quality", unit="1")
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric."""
+
+        def score(images: Images, reference: Images) -> Scores:
+            return (images - reference).abs().flatten(1).mean(dim=1)
+
+        return score
+
+
+@hookimpl
+def register_metrics() -> list[FullReferenceMetric]:
+    return [MeanAbsoluteError()]

@@ -1,0 +1,25 @@
+"""Mean squared error."""
+
+import torch
+
+from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+
+
+class MeanSquaredError(FullReferenceMetric):
+    """Mean squared difference of pixel values in [0, 1]."""
+
+    info = MetricInfo(id="harness/mse", version="1", higher_means="worse_quality", unit="1")
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric."""
+
+        def score(images: Images, reference: Images) -> Scores:
+            difference = (images - reference).flatten(1)
+            return torch.linalg.vector_norm(difference, dim=1).square() / difference.shape[1]
+
+        return score
+
+
+@hookimpl
+def register_metrics() -> list[FullReferenceMetric]:
+    return [MeanSquaredError()]

@@ -1,0 +1,193 @@
+"""Train LPIPS on forced choices: ``harness train lpips --variant lin|tune|scratch``.
+
+Zhang et al., CVPR 2018, section 3: a small network G (two layers of 32 ReLU, sigmoid) maps the pair of distances to how
+people chose, trained by binary cross-entropy together with the weights of the channels, which are projected to be at
+least 0 after every step. Adam at 1e-4 for 5 epochs and 5 more with linear decay, 50 choices a step.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import nn
+
+from imharness.api import ImageSet, Info, Paper, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
+from imharness_perceptual.verdicts import ceiling, credit
+from imharness_vision.lpips import FeatureDistance, Net, published, untrained
+from imharness_vision.weights import weights_in
+
+WIDTH, EPS = 32, 0.01
+SCORED = 100
+DRAWN = 20
+"""Choices that are drawn for each reference of a ladder."""
+
+
+class RankingNet(nn.Module):
+    """Distances of both alternatives, each ``(n,)`` -> logit of the share that finds alternative 1 nearer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = [nn.Linear(5, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        parts = [first, second, first - second, first / (second + EPS), second / (first + EPS)]
+        return self.layers(torch.stack(parts, dim=1))[:, 0]
+
+
+class Choices:
+    """The forced choices of an image set: positions of reference and alternatives, and how people chose.
+
+    On a ladder, whose images nobody chose between, they are drawn: two severities of any distortions of one reference,
+    of which the smaller is taken to be nearer.
+    """
+
+    def __init__(self, images: ImageSet) -> None:
+        self._images = images
+        place = {name: i for i, name in enumerate(images.names)}
+        origins = np.array([place[str(name)] for name in images.columns["reference"]])
+        judged = "group" in images.columns
+        first, second = _judged(images) if judged else _drawn(origins, np.asarray(images.columns["severity"]))
+        self.rows = np.stack([origins[first], first, second], axis=1)
+        self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first] if judged else np.zeros(len(first))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def load(self, numbers: list[int], device: torch.device) -> list[torch.Tensor]:
+        """Return references, alternatives 0 and alternatives 1."""
+        return [self._images.load(self.rows[numbers, side].tolist()).to(device) for side in range(3)]
+
+    @torch.no_grad()
+    def agreement(self, network: FeatureDistance, device: torch.device) -> float:
+        """Return the 2AFC score of a distance."""
+        distances = []
+        for numbers in torch.arange(len(self)).split(SCORED):
+            reference, first, second = self.load(numbers.tolist(), device)
+            known = network.features(reference)
+            pair = [network.compare(network.features(x), known) for x in (first, second)]
+            distances.append(torch.stack(pair, dim=1).cpu())
+        found = torch.cat(distances).numpy()
+        return float(credit(found[:, 0], found[:, 1], self.judge).mean())
+
+
+def _judged(images: ImageSet) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of alternatives 0 and 1 of every choice."""
+    group, choice = np.asarray(images.columns["group"]).astype(str), np.asarray(images.columns["choice"])
+    asked = np.flatnonzero(group != "")
+    order = asked[np.lexsort((choice[asked], group[asked]))]
+    both = group[order][1:] == group[order][:-1]
+    return order[:-1][both], order[1:][both]
+
+
+def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of a milder and a stronger image of one reference, `DRAWN` pairs for each."""
+    rng, first, second = np.random.default_rng(0), [], []
+    for origin in np.unique(origins):
+        mine = np.flatnonzero((origins == origin) & (severity > 0))
+        pairs = np.array([(i, j) for i in mine for j in mine if severity[i] < severity[j]])
+        chosen = pairs[rng.choice(len(pairs), min(DRAWN, len(pairs)), replace=False)]
+        first.append(chosen[:, 0])
+        second.append(chosen[:, 1])
+    return np.concatenate(first), np.concatenate(second)
+
+
+class LpipsRecipe(WeightTraining):
+    """A perceptual distance learnt from forced choices; the card tells its agreement on held-out ones."""
+
+    info = Info(
+        id="harness/lpips",
+        version="1",
+        paper=Paper(
+            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
+            authors="Zhang, Isola, Efros, Shechtman & Wang",
+            year=2018,
+            url="https://arxiv.org/abs/1801.03924",
+        ),
+    )
+    variant: Literal["lin", "tune", "scratch"] = Field(default="lin", description="What is learnt.")
+    net: Net = Field(default="alex", description="Backbone.")
+    train: str = Field(
+        default="harness/distorted-pairs[per_photograph=60,split=train]", description="Data set of forced choices."
+    )
+    test: str = Field(default="harness/distorted-pairs", description="Held-out forced choices.")
+    start: str = Field(default="", description="File of weights to start from; empty: ImageNet, or none for scratch.")
+    epochs: int = Field(default=5, ge=1, le=1000, description="At the full learning rate.")
+    decay_epochs: int = Field(default=5, ge=0, le=1000, description="Falling to 0.")
+    batch_size: int = Field(default=50, ge=1, le=4096, description="Choices per step.")
+    learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Of Adam.")
+    weight_rate: float = Field(
+        default=1.0, ge=1, le=1000, description="Learning rate of the channels' weights, times that of the rest."
+    )
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return both data sets."""
+        return {"train": self.train, "test": self.test}
+
+    def build(self, device: torch.device) -> Train:
+        """Return the training."""
+
+        def train(workshop: TrainingContext) -> Trained:
+            rng = workshop.rng
+            network = self._network().to(device)
+            with seeded_init(rng):
+                ranking = RankingNet().to(device)
+            network.backbone.requires_grad_(self.variant != "lin")
+            learnt = [p for p in (*network.backbone.parameters(), *ranking.parameters()) if p.requires_grad]
+            weights = {"params": list(network.weights), "lr": self.learning_rate * self.weight_rate}
+            optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
+            choices = {role: Choices(images) for role, images in workshop.data.items()}
+            asked = choices["train"]
+            per_epoch = -(-len(asked) // self.batch_size)
+            whole = self.epochs + self.decay_epochs
+            decay = torch.optim.lr_scheduler.LambdaLR(
+                optimiser, lambda step: min(1.0, (whole - step / per_epoch) / max(self.decay_epochs, 1))
+            )
+            before = choices["test"].agreement(network, device)
+            order: list[torch.Tensor] = []
+
+            def step(number: int) -> None:
+                if number % per_epoch == 0:
+                    order[:] = torch.randperm(len(asked), generator=rng).split(self.batch_size)
+                chosen = order[number % per_epoch].tolist()
+                reference, first, second = asked.load(chosen, device)
+                known = network.features(reference)
+                distances = [network.compare(network.features(x), known) for x in (first, second)]
+                judge = torch.from_numpy(asked.judge[chosen]).float().to(device)
+                if torch.rand((), generator=rng) < 0.5:
+                    distances, judge = distances[::-1], 1 - judge
+                optimiser.zero_grad(set_to_none=True)
+                F.binary_cross_entropy_with_logits(ranking(*distances), judge).backward()
+                optimiser.step()
+                decay.step()
+                with torch.no_grad():
+                    for weight in network.weights:
+                        weight.clamp_(min=0)
+
+            parts = {"network": network, "ranking": ranking, "optimiser": optimiser, "schedule": decay}
+            workshop.loop(parts, whole * per_epoch, step, every=per_epoch)
+            figures = {"2afc_before": before} | {f"2afc_{r}": c.agreement(network, device) for r, c in choices.items()}
+            zeros = {f"zero_weights_{i}": float((w == 0).float().mean()) for i, w in enumerate(network.weights)}
+            people = {"2afc_people": float(ceiling(choices["test"].judge).mean())}
+            rounded = {name: round(value, 4) for name, value in {**figures, **people, **zeros}.items()}
+            return Trained(network.state_dict(), {"choices": len(asked), **rounded})
+
+        return train
+
+    def _network(self) -> FeatureDistance:
+        if self.start:
+            network = untrained(self.net)
+            network.load_state_dict({name: t.float() for name, t in weights_in(Path(self.start)).items()})
+            return network
+        if self.net == "embedded" or self.variant == "scratch":
+            return untrained(self.net)
+        return published(self.net, heads=False)
+
+
+@hookimpl
+def register_recipes() -> list[WeightTraining]:
+    return [LpipsRecipe()]

@@ -1,0 +1,115 @@
+"""`harness perceptual`: see the distortions, where metrics disagree, and what was learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+TRACK = "harness/perceptual"
+STORE = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+
+
+@click.group()
+def perceptual() -> None:
+    """See the distortions, where metrics disagree, and what was learnt."""
+
+
+@perceptual.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@click.option("--dataset", default="harness/severity-ladder[severities=[],size=128]", show_default=True)
+@click.option("--images", type=click.IntRange(1), default=4, show_default=True, help="Use the first N images.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
+def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
+    """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""
+    from imharness.api import UsageError
+    from imharness.commands import add_assets, console, find, place
+    from imharness_perceptual.contact_sheets import write_sheets
+
+    if assets is not None:
+        add_assets(assets)
+    data = find("dataset", dataset).build(place("cpu")).first(images)  # type: ignore[attr-defined]
+    if len(set(data.shapes)) > 1:
+        raise UsageError(f"{dataset} has images of several sizes; a sheet needs one.")
+    files = write_sheets(data.load(list(range(len(data)))), out, seed)
+    console.say(f"{len(files)} contact sheets in {out}")
+
+
+@perceptual.command()
+@STORE
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
+def tests(store: Path, out: Path) -> None:
+    """Draw every metric's agreement on forced choices against its score on just noticeable differences."""
+    from imharness.api import UsageError
+    from imharness.commands import console, query
+    from imharness_perceptual.plots import both_tests_scatter
+    from imharness_perceptual.tables import COLUMNS, both_tests, forced_choices
+
+    rows = query(store, TRACK)(f"SELECT {COLUMNS} FROM distance")
+    scores = both_tests(rows, forced_choices(rows))
+    if not scores:
+        raise UsageError(f"store {store} has no metric that met both tests; run BAPPS: --dataset bapps:PATH.")
+    both_tests_scatter(scores, out)
+    console.say(f"{len(scores)} metrics: {out}")
+
+
+@perceptual.command()
+@click.argument("first")
+@click.argument("second")
+@STORE
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (png, svg, pdf).")
+@click.option("--images", type=click.IntRange(1), default=8, show_default=True, help="Images of each kind.")
+@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
+def disagreements(first: str, second: str, store: Path, out: Path, images: int, assets: Path | None) -> None:
+    """Draw the images that metric FIRST calls near and SECOND far, and the other way round."""
+    import numpy as np
+
+    from imharness.api import UsageError
+    from imharness.commands import add_assets, component, console, find, place, query
+    from imharness_perceptual.plots import disagreements as found
+    from imharness_perceptual.plots import gallery
+
+    if assets is not None:
+        add_assets(assets)
+    labels = [component("metric", name).label for name in (first, second)]
+    rows = query(store, TRACK)(
+        "SELECT metric, dataset, name, reference, distance FROM distance WHERE name <> reference"
+    )
+    known = [label for label in labels if label in set(rows["metric"])]
+    if len(known) < 2:
+        raise UsageError(f"store {store} has no distances of {' or '.join(sorted(set(labels) - set(known)))}.")
+    dataset = str(rows["dataset"][rows["metric"] == labels[0]][0])
+    distances = []
+    for label in labels:
+        here = (rows["metric"] == label) & (rows["dataset"] == dataset)
+        distances.append(dict(zip(rows["name"][here], rows["distance"][here], strict=True)))
+    names = sorted(set(distances[0]) & set(distances[1]))
+    values = [np.array([own[name] for name in names]) for own in distances]
+    data = find("dataset", dataset).build(place("cpu"))  # type: ignore[attr-defined]
+    position = {name: i for i, name in enumerate(data.names)}
+    drawn = []
+    for (near, far), chosen in zip((labels, labels[::-1]), found(*values, images), strict=True):
+        if len(chosen):
+            places = [position[names[i]] for i in chosen]
+            origins = [position[str(data.columns["reference"][p])] for p in places]
+            captions = [f"{values[0][i]:.3g} / {values[1][i]:.3g}" for i in chosen]
+            drawn.append((f"{near} says near, {far} says far", data.load(origins), data.load(places), captions))
+    if not drawn:
+        raise UsageError(f"{labels[0]} and {labels[1]} rank all images alike.")
+    gallery(drawn, out)
+    console.say(f"{out}: {dataset}, distances by {labels[0]} / {labels[1]}")
+
+
+@perceptual.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
+def weights(file: Path, out: Path) -> None:
+    """Draw the weights that `harness train lpips` learnt, by layer."""
+    from safetensors.numpy import load_file
+
+    from imharness.commands import console
+    from imharness_perceptual.plots import learnt_weights
+
+    for layer, share in learnt_weights(load_file(file), out).items():
+        console.say(f"{layer}: {share:.1%} zero")

@@ -1,0 +1,81 @@
+"""Track 3: which distance between images sees like people.
+
+Zhang et al., CVPR 2018. Forced choices (section 2.2): of two distorted images, which is nearer to the reference? Where
+people judged (BAPPS), agreement is the share of them that chose as the metric does; on the ladder of distortions, whose
+order is known, neighbouring severities are set against each other. Just noticeable differences and opinion scores
+(TID2013) are further tests. Attacks of the quality track show how far each distance can be moved.
+"""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from imharness.api import (
+    Attack,
+    FullReferenceMetric,
+    ImageDataset,
+    Info,
+    Paper,
+    Planner,
+    Query,
+    Selection,
+    Step,
+    Track,
+    TrackReport,
+    hookimpl,
+)
+from imharness_perceptual import steps
+from imharness_perceptual.tables import report
+
+STEPS = 4
+"""An attack's step is its ball over this."""
+
+
+class PerceptualTrack(Track):
+    """Perceptual distances: which one orders distortions as people would."""
+
+    info = Info(
+        id="harness/perceptual",
+        version="2",
+        paper=Paper(
+            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
+            authors="Zhang, Isola, Efros, Shechtman & Wang",
+            year=2018,
+            url="https://arxiv.org/abs/1801.03924",
+        ),
+    )
+    title = "Perceptual distances"
+    measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
+
+    radii: tuple[int, ...] = Field(
+        default=(1, 2, 4), description="L-infinity balls of attacks on distances, in 255ths."
+    )
+
+    attacked_images: int = Field(default=0, ge=0, description="Attack the first so many images of a set; 0: all.")
+
+    def plan(self, planner: Planner, selection: Selection) -> None:
+        """One task per data set and metric, and one per ball of each attack that moves inside a ball."""
+        for dataset in selection.of(ImageDataset):
+            for metric in selection.of(FullReferenceMetric):
+                planner.task("distance", {"dataset": dataset, "metric": metric})
+                if not metric.info.differentiable:
+                    continue
+                for attack in selection.of(Attack):
+                    if {"radius", "alpha"} <= set(type(attack).model_fields):
+                        for radius in self.radii:
+                            ball = attack.with_parameters(radius=radius / 255, alpha=radius / 255 / STEPS)
+                            roles = {"dataset": dataset, "metric": metric, "attack": ball}
+                            planner.task("attack", roles, options={"radius": radius, "images": self.attacked_images})
+
+    def steps(self) -> Mapping[str, Step]:
+        """Return the kinds of task."""
+        return {"distance": Step(steps.distance, "2"), "attack": Step(steps.attack, "1")}
+
+    def report(self, query: Query) -> TrackReport:
+        """Return agreement with judges by metric and family, further tests, and how far distances are moved."""
+        return report(query)
+
+
+@hookimpl
+def register_tracks() -> list[Track]:
+    return [PerceptualTrack()]

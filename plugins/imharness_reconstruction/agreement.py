@@ -1,0 +1,217 @@
+"""Which metric ranks protected models as people do: SemSim, sections 4.2 and 5.1, tables 1 and 2, figure 3.
+
+Each of K models has a leakage by people (the share of reconstructions that were recognised) and a leakage by each
+metric; the two rankings are compared by |Spearman's rho| and |Kendall's tau|. Private images are what is resampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from imharness.api import (
+    ColumnSpec,
+    NotTestable,
+    Row,
+    Table,
+    Value,
+    interval,
+    kendall_rows,
+    missing,
+    spearman_rows,
+    value_of,
+    williams,
+)
+
+Columns = Mapping[str, np.ndarray]
+FEWEST = 6
+RANKINGS = {
+    "rho": ("|rho|", "Absolute Spearman correlation", spearman_rows),
+    "tau": ("|tau|", "Absolute Kendall correlation", kendall_rows),
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """K models on one data set under one attack.
+
+    `scores`: metric -> ``(K, N)`` with more meaning closer, or ``(K, 1)`` for a metric of whole sets; `people`:
+    ``(K, N)``, 1 where the reconstruction was recognised.
+    """
+
+    dataset: str
+    attack: str
+    models: tuple[str, ...]
+    scores: Mapping[str, np.ndarray]
+    people: np.ndarray
+    who: str
+
+    @classmethod
+    def of(cls, dataset: str, attack: str, rows: Columns, sets: Columns, votes: Columns) -> Study | None:
+        """Return the study of long rows, or None with fewer than `FEWEST` models.
+
+        Images that were not judged on every one of the models are left out.
+        """
+        models, names = np.intersect1d(rows["entry"], votes["entry"]), np.intersect1d(rows["name"], votes["name"])
+        if len(models) < FEWEST:
+            return None
+        people = _grid(votes, np.ones(len(votes["entry"]), dtype=bool), models, names)
+        judged = ~np.isnan(people).any(axis=0)
+        names, people = names[judged], people[:, judged]
+        if len(names) < 2:
+            return None
+        scores = {str(m): _grid(rows, rows["metric"] == m, models, names) for m in np.unique(rows["metric"])}
+        for metric in np.unique(sets["metric"]):
+            scores[str(metric)] = _grid(sets, sets["metric"] == metric, models, None)
+        whole = {m: grid for m, grid in scores.items() if not np.isnan(grid).any()}
+        return cls(dataset, attack, tuple(map(str, models)), whole, people, str(votes["who"][0]))
+
+    @property
+    def place(self) -> str:
+        """Data set and attack in one word each."""
+        return f"{self.dataset}, {self.attack}"
+
+    @property
+    def slug(self) -> str:
+        """Data set and attack as a part of a file name."""
+        return "".join(c if c.isalnum() else "-" for c in f"{self.dataset}-{self.attack}".lower()).strip("-")
+
+    def leakage(self, metric: str, drawn: np.ndarray | None = None) -> np.ndarray:
+        """Return the models' mean leakage ``(r, K)`` for each row of drawn images ``(r, N)``; all images without."""
+        grid = self.people if metric == "" else self.scores[metric]
+        if drawn is None or grid.shape[1] == 1:
+            return grid.mean(axis=1)[None].repeat(1 if drawn is None else len(drawn), axis=0)
+        return grid[:, drawn].mean(axis=2).T
+
+
+def _grid(rows: Columns, mask: np.ndarray, models: np.ndarray, names: np.ndarray | None) -> np.ndarray:
+    keep = mask & np.isin(rows["entry"], models)
+    if names is not None:
+        keep &= np.isin(rows["name"], names)
+    out = np.full((len(models), 1 if names is None else len(names)), np.nan)
+    column = 0 if names is None else np.searchsorted(names, rows["name"][keep])
+    sign = rows["closeness"][keep] if "closeness" in rows else 1
+    out[np.searchsorted(models, rows["entry"][keep]), column] = rows["score"][keep] * sign
+    return out
+
+
+def agreement(study: Study, metric: str, ranking: str) -> Value:
+    """Return |rho| or |tau| of a metric's ranking with that by people, with an interval over private images."""
+    correlate_rows = RANKINGS[ranking][2]
+
+    def statistic(drawn: np.ndarray) -> np.ndarray:
+        return np.abs(correlate_rows(study.leakage(metric, drawn), study.leakage("", drawn)))
+
+    try:
+        found = interval(statistic, study.people.shape[1])
+    except NotTestable:
+        return missing("one of the two ranks all models alike")
+    value = float(np.abs(correlate_rows(study.leakage(metric), study.leakage("")))[0])
+    return value_of(found).model_copy(update={"value": value, "n": len(study.models)})
+
+
+def agreement_table(studies: Sequence[Study]) -> Table:
+    """Return metrics by how well they agree with people, one pair of columns per data set and attack."""
+    columns = [
+        ColumnSpec(
+            key=f"{s.place} {key}",
+            label=f"{short}, {s.attack.partition('/')[2]}" + (f", {s.dataset}" if len(studies) > 1 else ""),
+            description=f"{meaning} between the metric's ranking of models and that by {s.who}; {s.place}.",
+            better="higher",
+        )
+        for s in studies
+        for key, (short, meaning, _) in RANKINGS.items()
+    ]
+    rows = [
+        Row(
+            label=metric,
+            values={
+                f"{s.place} {key}": agreement(s, metric, key) if metric in s.scores else missing("not scored")
+                for s in studies
+                for key in RANKINGS
+            },
+        )
+        for metric in sorted({m for s in studies for m in s.scores})
+    ]
+    first, who = columns[0].key, "; ".join(sorted({s.who for s in studies}))
+    rows.sort(key=lambda row: -(row.values[first].value or 0))
+    return Table(
+        id="agreement",
+        title="Which metric ranks models as people do",
+        caption="Absolute rank correlation between the leakage of protected models by a metric and the share of their "
+        f"reconstructions that are recognised ({who}). n is the number of models; intervals by resampling private "
+        "images, which a metric of whole sets does not take part in.",
+        entry="metric",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        ranked_by=first,
+        note=next((s.who for s in studies if "proxy" in s.who), ""),
+    )
+
+
+def matrix_table(study: Study) -> Table:
+    """Return |rho| (above) between all pairs of metrics: figure 3."""
+    names = sorted(study.scores)
+    labels = ["recognised", *names]
+    means = [study.leakage("")[0], *(study.leakage(m)[0] for m in names)]
+    columns = tuple(
+        ColumnSpec(key=f"c{j}", label=label, description=f"|rho| with the ranking by {label}.", decimals=2)
+        for j, label in enumerate(labels)
+    )
+    rows = []
+    for i, label in enumerate(labels):
+        found = np.abs(spearman_rows(np.stack(means), means[i]))
+        values = {
+            f"c{j}": missing("a constant ranking") if np.isnan(v) else Value(value=float(v), n=len(study.models))
+            for j, v in enumerate(found)
+        }
+        rows.append(Row(label=label, values=values))
+    return Table(
+        id=f"metric-matrix-{study.slug}",
+        title=f"Metric against metric, {study.attack.partition('/')[2]}",
+        caption=f"|Spearman's rho| between two rankings of {len(study.models)} protected models; {study.place}. "
+        f"Recognised: {study.who}.",
+        entry="metric",
+        columns=columns,
+        rows=tuple(rows),
+        shading=1.0,
+    )
+
+
+def comparison_table(study: Study) -> Table:
+    """Return Williams' test for each pair of metrics: does the row agree better with people than the column?"""
+    names = sorted(study.scores)
+    people = study.leakage("")[0]
+    means = {m: study.leakage(m)[0] for m in names}
+    pairs = max(1, len(names) * (len(names) - 1) // 2)
+    columns = tuple(
+        ColumnSpec(key=f"c{j}", label=name, description=f"Corrected p-value against {name}.", better="lower")
+        for j, name in enumerate(names)
+    )
+    rows = []
+    for one in names:
+        values = {
+            f"c{j}": missing("the same metric") if one == other else _tested(means[one], means[other], people, pairs)
+            for j, other in enumerate(names)
+        }
+        rows.append(Row(label=one, values=values))
+    return Table(
+        id=f"agreement-tests-{study.slug}",
+        title=f"Does one metric agree better than another? {study.attack.partition('/')[2]}",
+        caption="Williams' test of two dependent rank correlations with the ranking by people, two-sided, over "
+        f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}.",
+        entry="metric",
+        columns=columns,
+        rows=tuple(rows),
+    )
+
+
+def _tested(one: np.ndarray, other: np.ndarray, people: np.ndarray, pairs: int) -> Value:
+    with_people = [float(spearman_rows(x, people)[0]) for x in (one, other)]
+    try:
+        p = williams(*with_people, float(spearman_rows(one, other)[0]), len(people))
+    except NotTestable as error:
+        return missing(error)
+    return Value(value=min(1.0, p * pairs), n=len(people))

@@ -1,0 +1,156 @@
+"""CAFE: catastrophic data leakage in vertical federated learning, recovered from gradients of whole batches.
+
+Jin, Chen, Hsu, Yu & Chen, "CAFE: Catastrophic Data Leakage in Vertical Federated Learning" (NeurIPS 2021). The server
+draws the rows of every batch, so it knows which image took part in which shared gradient. Step I: the gradients of a
+linear layer's bias, over batches, give the gradient of the loss with respect to that layer's output for every image.
+Step II: with them, the gradients of its weights give every image's input to the layer. Both are linear, so least
+squares solves them where the paper descends; the ranks are full once there are as many batches as images. Step III:
+images are optimised until they give the shared gradients and the inputs found, with total variation. Where the linear
+layer is the first, step II has the images themselves. The gradients handed in are used in sums over batches only.
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    Gradients,
+    ImageRng,
+    Images,
+    Info,
+    Paper,
+    Progress,
+    Reconstruct,
+    ReconstructionAttack,
+    hookimpl,
+)
+from imharness_reconstruction.inversion import total_variation
+from imharness_reconstruction.per_image import image_gradients
+
+ROUNDS = 2.0
+"""Batches per image."""
+
+
+class Cafe(ReconstructionAttack):
+    """Recovers many images from gradients of known batches, by way of the inputs of a linear layer."""
+
+    info = Info(
+        id="harness/cafe",
+        version="1",
+        paper=Paper(
+            title="CAFE: Catastrophic Data Leakage in Vertical Federated Learning",
+            authors="Jin, Chen, Hsu, Yu & Chen",
+            year=2021,
+            url="https://arxiv.org/abs/2110.15122",
+        ),
+    )
+    batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
+    steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps of the third step.")
+    learning_rate: float = Field(default=0.01, gt=0, le=10, description="Of Adam, in units of the pixel range.")
+    total_variation: float = Field(default=1e-3, ge=0, description="Weight of the total variation.")
+    inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
+
+    def build(self, device: torch.device) -> Reconstruct:
+        """Return the attack."""
+
+        def reconstruct(
+            gradients: Gradients,
+            model: torch.nn.Module,
+            shape: tuple[int, int, int],
+            rng: ImageRng,
+            progress: Progress,
+        ) -> Images:
+            count = len(rng)
+            first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)
+            mean = _batches(rng, count, min(self.batch, max(1, count // 2)))
+            shared = {name: torch.einsum("tn,n...->t...", mean, values) for name, values in gradients.items()}
+            name, layer = _linear(model)
+            slopes = torch.linalg.lstsq(mean, shared[f"{name}.bias"]).solution  # (N, out)
+            known = _inputs(shared[f"{name}.weight"], slopes, mean)  # (N, in)
+            if known.shape[1] == first[0].numel() and layer is _first_with_parameters(model):
+                progress(1, 1)
+                return known.view(count, *shape).clamp(0, 1)
+            labels = slopes.argmin(dim=1) if layer is _last_linear(model) else _labels(gradients, mean)
+            return self._descend(first, labels, shared, known, mean, model, layer, progress)
+
+        return reconstruct
+
+    def _descend(
+        self,
+        first: Images,
+        labels: torch.Tensor,
+        shared: Gradients,
+        known: torch.Tensor,
+        mean: torch.Tensor,
+        model: torch.nn.Module,
+        layer: torch.nn.Linear,
+        progress: Progress,
+    ) -> Images:
+        x = first.requires_grad_(True)
+        optimiser = torch.optim.Adam([x], lr=self.learning_rate)
+        scale = known.square().mean().clamp(min=1e-12)
+        size = {name: values.square().mean().clamp(min=1e-20) for name, values in shared.items()}
+        for done in range(self.steps):
+            found = image_gradients(model, x, labels)
+            matched = sum(
+                ((torch.einsum("tn,n...->t...", mean, found[name]) - values).square().mean() / size[name])
+                for name, values in shared.items()
+            ) / len(shared)
+            seen = _layer_inputs(model, layer, x)
+            loss = matched + self.inputs * (seen - known).square().mean() / scale
+            loss = loss + self.total_variation * total_variation(x).sum()
+            (x.grad,) = torch.autograd.grad(loss, x)
+            optimiser.step()
+            with torch.no_grad():
+                x.clamp_(0, 1)
+            progress(done + 1, self.steps)
+        return x.detach()
+
+
+def _batches(rng: ImageRng, count: int, size: int) -> torch.Tensor:
+    """Return ``(T, N)``: row t holds 1 / size at the images of batch t. Every image is in several batches."""
+    rounds = max(2, round(ROUNDS * size))
+    order = rng.uniform(rounds).argsort(dim=0)  # (N, rounds)
+    steps = -(-count // size)
+    padded = torch.cat([order, order[: steps * size - count]]).T.reshape(rounds * steps, size)
+    found = torch.zeros(rounds * steps, count, device=order.device)
+    return found.scatter_(1, padded, 1.0 / size)
+
+
+def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+    """Return the layer's inputs H ``(N, in)`` from gradients ``(T, out, in)``: for each t, S^T diag(mean_t) H = G_t."""
+    system = torch.einsum("tn,no->ton", mean, slopes).flatten(0, 1)  # (T * out, N)
+    return torch.linalg.lstsq(system, weight.flatten(0, 1)).solution
+
+
+def _labels(gradients: Gradients, mean: torch.Tensor) -> torch.Tensor:
+    """Return each image's class from the last bias gradient, solved for as in step I."""
+    last = torch.einsum("tn,nc->tc", mean, list(gradients.values())[-1])
+    return torch.linalg.lstsq(mean, last).solution.argmin(dim=1)
+
+
+def _linear(model: torch.nn.Module) -> tuple[str, torch.nn.Linear]:
+    """Return the first linear layer with a bias, and its name."""
+    return next((n, m) for n, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m.bias is not None)
+
+
+def _last_linear(model: torch.nn.Module) -> torch.nn.Module:
+    return [m for m in model.modules() if isinstance(m, torch.nn.Linear)][-1]
+
+
+def _first_with_parameters(model: torch.nn.Module) -> torch.nn.Module:
+    return next(m for m in model.modules() if list(m.parameters(recurse=False)))
+
+
+def _layer_inputs(model: torch.nn.Module, layer: torch.nn.Linear, images: Images) -> torch.Tensor:
+    found: list[torch.Tensor] = []
+    hook = layer.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0]))
+    try:
+        model(images)
+    finally:
+        hook.remove()
+    return found[0]
+
+
+@hookimpl
+def register_attacks() -> list[ReconstructionAttack]:
+    return [Cafe()]

@@ -1,0 +1,62 @@
+"""DLG: find image and soft label whose gradient is the shared one, by L-BFGS.
+
+Zhu, Liu & Han, "Deep Leakage from Gradients" (NeurIPS 2019), algorithm 1. All images are optimised at once; each
+has its own L-BFGS memory and step, so that none depends on the others of the batch.
+"""
+
+import torch
+
+from imharness.api import (
+    Gradients,
+    ImageRng,
+    Images,
+    Info,
+    Paper,
+    Progress,
+    Reconstruct,
+    ReconstructionAttack,
+    hookimpl,
+)
+from imharness_reconstruction.matching import GradientMatching
+
+
+class Dlg(GradientMatching):
+    """Deep leakage from gradients: L-BFGS on image and label, squared gradient distance."""
+
+    info = Info(
+        id="harness/dlg",
+        version="1",
+        paper=Paper(
+            title="Deep Leakage from Gradients",
+            authors="Zhu, Liu & Han",
+            year=2019,
+            url="https://arxiv.org/abs/1906.08935",
+        ),
+    )
+
+    def build(self, device: torch.device) -> Reconstruct:
+        """Return the attack."""
+
+        def reconstruct(
+            gradients: Gradients,
+            model: torch.nn.Module,
+            shape: tuple[int, int, int],
+            rng: ImageRng,
+            progress: Progress,
+        ) -> Images:
+            classes = list(gradients.values())[-1].shape[1]
+            size = shape[0] * shape[1] * shape[2]
+
+            def dummy(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return flat[:, :size].view(-1, *shape), flat[:, size:].softmax(dim=1)
+
+            start = torch.cat([torch.cat([rng.normal(size), rng.normal(classes)], dim=1) for _ in range(self.starts)])
+            ends = self.match(gradients, model, start, dummy, progress)
+            return ends[:, :size].view(-1, *shape).clamp(0, 1)
+
+        return reconstruct
+
+
+@hookimpl
+def register_attacks() -> list[ReconstructionAttack]:
+    return [Dlg()]

@@ -1,0 +1,63 @@
+"""iDLG: DLG with the label read off the gradient.
+
+Zhao, Mopuri & Bilen, "iDLG: Improved Deep Leakage from Gradients" (2020), algorithm 1: the gradient of the last layer's
+bias is negative at the true class only.
+"""
+
+import torch
+
+from imharness.api import (
+    Gradients,
+    ImageRng,
+    Images,
+    Info,
+    Paper,
+    Progress,
+    Reconstruct,
+    ReconstructionAttack,
+    hookimpl,
+)
+from imharness_reconstruction.matching import GradientMatching
+from imharness_reconstruction.per_image import labels_from_gradients
+
+
+class Idlg(GradientMatching):
+    """Improved deep leakage from gradients: L-BFGS on the image, the label from the sign of the gradient."""
+
+    info = Info(
+        id="harness/idlg",
+        version="1",
+        paper=Paper(
+            title="iDLG: Improved Deep Leakage from Gradients",
+            authors="Zhao, Mopuri & Bilen",
+            year=2020,
+            url="https://arxiv.org/abs/2001.02610",
+        ),
+    )
+
+    def build(self, device: torch.device) -> Reconstruct:
+        """Return the attack."""
+
+        def reconstruct(
+            gradients: Gradients,
+            model: torch.nn.Module,
+            shape: tuple[int, int, int],
+            rng: ImageRng,
+            progress: Progress,
+        ) -> Images:
+            labels = labels_from_gradients(gradients).repeat(self.starts)
+            size = shape[0] * shape[1] * shape[2]
+            start = torch.cat([rng.normal(size) for _ in range(self.starts)])
+
+            def dummy(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return flat.view(-1, *shape), labels
+
+            ends = self.match(gradients, model, start, dummy, progress)
+            return ends.view(-1, *shape).clamp(0, 1)
+
+        return reconstruct
+
+
+@hookimpl
+def register_attacks() -> list[ReconstructionAttack]:
+    return [Idlg()]

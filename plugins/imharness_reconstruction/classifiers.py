@@ -1,0 +1,116 @@
+"""Training of target classifiers, under a defense where there is one, and of the judge that stands in for people.
+
+SemSim, appendix C: stochastic gradient descent; here with momentum and a cosine decay of the learning rate. A gradient
+defense changes the gradient of every batch; an image protection changes the batch itself.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+
+from imharness.api import GradientDefense, ImagePool, ImageProtection, ImageRng, Images
+
+MOMENTUM = 0.9
+CLIP = 1.0
+"""Largest norm of a batch's gradient, before a defense changes it."""
+SCORED = 256
+Vary = Callable[[Images, torch.Tensor, ImageRng], tuple[Images, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how a classifier is trained."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+
+
+class ClassifierTraining:
+    """One training as steps: `parts` for a checkpoint, ``step(k)`` for k in ``range(steps)``.
+
+    Args:
+        network: trained in place.
+        pool: the training images and their one-hot targets.
+        defense: a `GradientDefense`, an `ImageProtection`, a function of (images, targets, rng), or None.
+    """
+
+    def __init__(
+        self,
+        network: torch.nn.Module,
+        pool: ImagePool,
+        schedule: Schedule,
+        rng: torch.Generator,
+        defense: GradientDefense | ImageProtection | Vary | None = None,
+    ) -> None:
+        self.network, self.pool, self.schedule, self._rng = network.requires_grad_(True), pool, schedule, rng
+        device = pool.images.device
+        self._share = defense.build(device) if isinstance(defense, GradientDefense) else None
+        self._vary = _varied(defense, pool)
+        self._optimiser = torch.optim.SGD(network.parameters(), lr=schedule.learning_rate, momentum=MOMENTUM)
+        self._per_epoch = -(-len(pool.images) // schedule.batch_size)
+        self.steps = schedule.epochs * self._per_epoch
+        self._decay = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimiser, max(self.steps, 1))
+        self.parts = {"network": network, "optimiser": self._optimiser, "schedule": self._decay}
+        self._batches: Iterator[torch.Tensor] = iter(())
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps per epoch; a checkpoint belongs at their end."""
+        return self._per_epoch
+
+    def step(self, number: int) -> None:
+        """Take one step; an epoch draws its order at its first."""
+        if number % self._per_epoch == 0:
+            order = torch.randperm(len(self.pool.images), generator=self._rng)
+            self._batches = iter(order.split(self.schedule.batch_size))
+        rows = next(self._batches).to(self.pool.images.device)
+        images, targets = self.pool.images[rows], self.pool.targets[rows]
+        if self._vary is not None:
+            images, targets = self._vary(images, targets, self._streams(len(rows)))
+        self.network.train()
+        self._optimiser.zero_grad(set_to_none=True)
+        F.cross_entropy(self.network(images), targets).backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
+        if self._share is not None:
+            named = {name: p for name, p in self.network.named_parameters() if p.grad is not None}
+            shared = self._share({name: p.grad[None] for name, p in named.items()}, self._streams(1))
+            for name, parameter in named.items():
+                parameter.grad = shared[name][0]
+        self._optimiser.step()
+        self._decay.step()
+
+    def _streams(self, count: int) -> ImageRng:
+        seeds = torch.randint(2**62, (count,), generator=self._rng).tolist()
+        return ImageRng(seeds, self.pool.images.device)
+
+
+def _varied(defense: object, pool: ImagePool) -> Vary | None:
+    if isinstance(defense, ImageProtection):
+        protect = defense.build(pool.images.device)
+        return lambda images, targets, rng: protect(images, targets, pool, rng)
+    return defense if callable(defense) and not isinstance(defense, GradientDefense) else None
+
+
+def everyday(images: Images, targets: torch.Tensor, rng: ImageRng) -> tuple[Images, torch.Tensor]:
+    """Mirror, shift and spoil images at random: noise, a loss of detail, a change of contrast.
+
+    What a person sees through; a judge trained so depends less on clean pixels.
+    """
+    drawn = rng.uniform(6)
+    images = torch.where((drawn[:, 0] < 0.5)[:, None, None, None], images.flip(3), images)
+    small = F.interpolate(F.avg_pool2d(images, 2), images.shape[2:], mode="bilinear", align_corners=False)
+    images = torch.where((drawn[:, 1] < 0.3)[:, None, None, None], small, images)
+    contrast = (0.6 + 0.6 * drawn[:, 2])[:, None, None, None]
+    images = 0.5 + contrast * (images - 0.5) + 0.2 * (drawn[:, 3, None, None, None] - 0.5)
+    noise = (0.25 * drawn[:, 4].square())[:, None, None, None] * rng.normal(*images.shape[1:])
+    return (images + noise).clamp(0, 1), targets
+
+
+@torch.no_grad()
+def top1(network: torch.nn.Module, images: Images) -> torch.Tensor:
+    """Return the class that a network in evaluation mode finds likeliest, ``(N,)``."""
+    network.eval()
+    return torch.cat([network(part).argmax(dim=1) for part in images.split(SCORED)])

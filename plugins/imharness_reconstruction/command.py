@@ -1,0 +1,192 @@
+"""`harness reconstruction`: export judged reconstructions, search transformation policies, study SemSim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from imharness_reconstruction.export import Rebuilt
+
+TRACK = "harness/reconstruction"
+STORE = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+
+
+@click.group()
+def reconstruction() -> None:
+    """Export judged reconstructions, search transformation policies, study SemSim."""
+
+
+@reconstruction.command()
+@STORE
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
+def export(store: Path, out: Path, assets: Path | None) -> None:
+    """Write reconstructions as a folder in SemSim's published layout, for `harness train semsim`.
+
+    People's judgements decide where they were imported (`harness annotate import`), a classifier's elsewhere.
+    """
+    from imharness.commands import add_assets, console, query
+    from imharness_reconstruction.export import verdicts, write
+    from imharness_reconstruction.tables import recognised
+
+    if assets is not None:
+        add_assets(assets)
+    rows = recognised(query(store, TRACK))
+    judged = verdicts(rows) if rows else {}
+    count = write(out, rebuilt_in(store), judged)
+    who = "; ".join(sorted(set(rows["who"]))) if rows else "nobody was asked"
+    share = sum(judged.values()) / max(1, len(judged))
+    console.say(f"{count} reconstructions in {out}; {share:.0%} recognised ({who})")
+
+
+@reconstruction.command()
+@STORE
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+def plots(store: Path, out: Path) -> None:
+    """Draw the leakage of protected models by each metric against the share that was recognised."""
+    from imharness.api import UsageError
+    from imharness.commands import console, query
+    from imharness_reconstruction.plots import scatter
+    from imharness_reconstruction.tables import all_studies
+
+    studies = all_studies(query(store, TRACK))
+    if not studies:
+        raise UsageError(f"store {store} has no attack that six judged models met.")
+    for file in scatter(studies, out):
+        console.say(str(file))
+
+
+@reconstruction.command()
+@click.option("--dataset", default="harness/thumbnails", show_default=True, help="Data set with train and test parts.")
+@click.option("--architecture", default="lenet", show_default=True, help="As in `harness train classifier`.")
+@click.option(
+    "--weights", type=click.Path(path_type=Path, exists=True), required=True, help="A half-trained classifier."
+)
+@click.option("--policies", type=click.IntRange(2), default=200, show_default=True, help="Random policies to score.")
+@click.option("--images", type=click.IntRange(2), default=32, show_default=True, help="Use the first N images.")
+@click.option("--show", type=click.IntRange(1), default=10, show_default=True, help="Policies to print.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def search(
+    dataset: str,
+    architecture: str,
+    weights: Path,
+    policies: int,
+    images: int,
+    show: int,
+    seed: int,
+    device: str,
+    as_json: bool,
+) -> None:
+    """Search transformation policies for the defense `ats`; train the classifier for a few epochs first.
+
+    \b
+    harness train classifier --architecture lenet --epochs 5 --learning-rate 0.05
+    harness reconstruction search --weights trained/classifier.safetensors
+    """
+    import numpy as np
+    import torch
+
+    from imharness.api import generator
+    from imharness.commands import console, find, place
+    from imharness_reconstruction.policy_search import candidates
+    from imharness_reconstruction.policy_search import search as searched
+
+    where = place(device)
+    data = find("dataset", dataset).build(where).first(images)  # type: ignore[attr-defined]
+    x, y = data.load(list(range(len(data)))).to(where), torch.from_numpy(np.asarray(data.columns["label"])).long()
+    model = find("model", f"saved-classifier[architecture={architecture},weights={weights}]")
+    whole = find("dataset", dataset).build(where)  # type: ignore[attr-defined]
+    classes = int(np.asarray(whole.columns["label"]).max()) + 1
+    network = model.build(where)(tuple(x.shape[1:]), classes, generator(0))  # type: ignore[attr-defined]
+    with console.progress("policies", shown=not as_json) as advance:
+        found = searched(network, x, y.to(where), candidates(policies, generator(seed)), seed, advance)[:show]
+    if as_json:
+        click.echo(json.dumps([asdict(s) for s in found], indent=1))
+        return
+    rows = [(s.policy, f"{s.privacy:.4f}", f"{s.accuracy:.3f}") for s in found]
+    console.table("Most private policies", ["policy", "privacy score (less is private)", "accuracy score"], rows)
+    console.say(f"--defense 'ats[policy={'+'.join(s.policy for s in found[:2])}]'")
+
+
+def rebuilt_in(store: Path) -> Iterator[Rebuilt]:
+    """Yield the reconstructions of a store's latest run with their private images."""
+    from imharness.api import ImageSet
+    from imharness.commands import find, finished, place
+    from imharness_reconstruction.export import Rebuilt
+
+    known: dict[str, ImageSet] = {}
+    for task in finished(store, TRACK, "reconstruct"):
+        label = task.labels["dataset"]
+        if label not in known:
+            known[label] = find("dataset", label).build(place("cpu"))  # type: ignore[attr-defined]
+        images = task.output.arrays["images"]
+        yield Rebuilt(task.labels, images, known[label].first(len(images)))
+
+
+@reconstruction.command()
+@click.argument(
+    "name", type=click.Choice(["leave-one-out", "unseen-attack", "annotations", "backbone", "loss", "margin"])
+)
+@click.option("--annotations", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of `export`.")
+@click.option("--test", default="", help="Data set to test on. Default: the first; the others are trained on.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compared with SemSim; several times.")
+@click.option("--backbone", type=click.Choice(["lenet", "resnet18", "resnet50"]), default="resnet50", show_default=True)
+@click.option("--epochs", type=click.IntRange(1), default=200, show_default=True)
+@click.option("--size", type=click.IntRange(8), default=32, show_default=True, help="Side of the images, px.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Draw the outcome here (svg, pdf, png).")
+@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights here first.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+def semsim(
+    name: str,
+    annotations: Path,
+    test: str,
+    metrics: tuple[str, ...],
+    backbone: str,
+    epochs: int,
+    size: int,
+    seed: int,
+    device: str,
+    plot_file: Path | None,
+    assets: Path | None,
+    as_json: bool,
+) -> None:
+    """Study what SemSim needs: train it in several settings and see how it then ranks models.
+
+    Compared with psnr, mse and ssim-uniform7 unless --metric names others.
+    """
+    from imharness.commands import add_assets, component, console, find, place
+    from imharness_reconstruction.semsim import SemSimPlan
+    from imharness_reconstruction.semsim_studies import STUDIES, Corpus, outcomes, plot
+
+    if assets is not None:
+        add_assets(assets)
+    where = place(device)
+    images = component("dataset", f"harness/annotated[path={annotations},size={size}]").build(where)  # type: ignore[attr-defined]
+    plan = SemSimPlan(backbone=backbone, epochs=epochs)  # type: ignore[arg-type]
+    others = {m: find("metric", m).build(where) for m in metrics or ("psnr", "mse", "ssim-uniform7")}  # type: ignore[attr-defined]
+    found = []
+    for setting in STUDIES[name](Corpus.of(images), plan, test):
+        with console.progress(setting.name, shown=not as_json) as advance:
+            found += outcomes(setting, others, where, seed, advance)
+    if plot_file is not None:
+        plot(found, f"SemSim: {name}", plot_file)
+    if as_json:
+        click.echo(json.dumps([asdict(o) for o in found], indent=1))
+        return
+    rows = [(o.setting, o.metric, _shown(o.rho), _shown(o.tau), o.models, o.originals) for o in found]
+    columns = ["setting", "metric", "|rho|", "|tau|", "models", "originals trained on"]
+    console.table(f"SemSim: {name}", columns, rows)
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,127 @@
+"""Reconstructions that were judged, in the published folder layout of SemSim: ``annotated:FOLDER``.
+
+A folder NAME/ holds an original, ``*_ori.png``, and the reconstructions that were recognised; the folder -NAME/ holds
+those that were not (github SonyResearch/SemSim, folder human_anno_id/train_with_ori). A file index.csv with the columns
+file, dataset, attack, model, defense is optional; studies that leave something out need it.
+"""
+
+import csv
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import Field
+
+from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+ORIGINAL = "_ori"
+INDEX = "index.csv"
+FACTS = ("dataset", "attack", "model", "defense")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One image of the folder: its file, its original's folder, and 1 recognised, 0 not, -1 the original itself."""
+
+    file: Path
+    reference: str
+    recognised: int
+
+
+class Annotated(ImageDataset):
+    """Originals and their reconstructions, each recognised or not."""
+
+    info = Info(
+        id="harness/annotated",
+        version="1",
+        paper=Paper(
+            title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
+            "Perception?",
+            authors="Sun, Gazagnadou, Sharma, Lyu, Li & Zheng",
+            year=2023,
+            url="https://arxiv.org/abs/2309.13038",
+        ),
+    )
+    address = "path"
+    path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
+    size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the folder is there."""
+        if not self.path:
+            raise Unavailable("no folder of annotations is named", "--dataset annotated:FOLDER")
+        if not Path(self.path).is_dir():
+            raise Unavailable(f"{self.path} is no folder", "--dataset annotated:FOLDER")
+
+    def content(self) -> str:
+        """Return a digest of file names and sizes."""
+        root = Path(self.path)
+        if not self.path or not root.is_dir():
+            return ""
+        state = sorted((str(f.relative_to(root)), f.stat().st_size) for f in root.rglob("*") if f.is_file())
+        return hashlib.sha256(repr(state).encode()).hexdigest()
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return originals and reconstructions; columns ``reference``, ``recognised`` and what the index tells."""
+        self.require()
+        root = Path(self.path)
+        judged = sorted(_judged(root), key=lambda j: (j.reference, -j.recognised, j.file.name))
+        if not judged:
+            raise ContractError(
+                f"{root} holds no annotated images; expected folders NAME with NAME/*_ori.png, and -NAME"
+            )
+        names = tuple(str(j.file.relative_to(root)) for j in judged)
+        columns = {
+            "reference": np.array([j.reference for j in judged]),
+            "recognised": np.array([j.recognised for j in judged]),
+        } | _index(root, names)
+
+        def load(positions: Sequence[int]) -> Images:
+            stack = np.stack([_decoded(judged[p].file, self.size) for p in positions])
+            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+        return ImageSet(names, ((self.size, self.size),) * len(names), load, columns)
+
+
+def _judged(root: Path) -> list[Judged]:
+    found = []
+    for folder in sorted(p for p in root.iterdir() if p.is_dir()):
+        reference, positive = folder.name.removeprefix("-"), not folder.name.startswith("-")
+        for file in sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES):
+            original = positive and file.stem.endswith(ORIGINAL)
+            found.append(Judged(file, reference, -1 if original else int(positive)))
+    have = {j.reference for j in found if j.recognised < 0}
+    lost = sorted({j.reference for j in found} - have)
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise ContractError(f"{root / lost[0]}{more}: no original there; expected a file that ends in {ORIGINAL}.png")
+    return found
+
+
+def _index(root: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    if not (root / INDEX).is_file():
+        return {}
+    with (root / INDEX).open(newline="") as file:
+        lines = {line["file"]: line for line in csv.DictReader(file)}
+    return {fact: np.array([lines.get(name, {}).get(fact, "") for name in names]) for fact in FACTS}
+
+
+def _decoded(file: Path, size: int) -> np.ndarray:
+    try:
+        with Image.open(file) as image:
+            whole = image.convert("RGB")
+            return np.asarray(
+                whole if whole.size == (size, size) else whole.resize((size, size), Image.Resampling.BICUBIC)
+            )
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise ContractError(f"{file} is no readable image: {error}") from error
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [Annotated()]

@@ -1,0 +1,105 @@
+"""Images in one folder per class: ``class-folder:PATH``.
+
+Takes PATH/train/CLASS/* with PATH/test/CLASS/* or PATH/val/CLASS/*, as CIFAR-10 as images, Imagenette and CelebA by
+identity come, and PATH/CLASS/* without parts, as Caltech-101, Stanford Dogs and the ORL faces come; of those the first
+images of each class, in the order of their names, are held out.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import Field
+
+from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
+PARTS = {"train": ("train",), "test": ("test", "val")}
+
+
+class ClassFolder(ImageDataset):
+    """Images whose folder names their class, brought to one size."""
+
+    info = Info(id="harness/class-folder", version="1")
+    address = "path"
+    path: str = Field(default="", description="The folder.")
+    split: Literal["test", "train"] = Field(default="test", description="Private images, or those to train on.")
+    size: int = Field(
+        default=32, ge=8, le=512, description="Side, px; the middle is cut out of images that are no square."
+    )
+    per_class: int = Field(default=0, ge=0, description="Images per class that are used; 0: all.")
+    held_out: int = Field(default=2, ge=1, description="Held-out images per class, where the folder has no parts.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the folder is there."""
+        if not self.path or not Path(self.path).is_dir():
+            what = f"{self.path} is no folder" if self.path else "no folder of classes is named"
+            raise Unavailable(what, "--dataset class-folder:PATH")
+
+    def content(self) -> str:
+        """Return a digest of names, sizes and times of change."""
+        if not self.path or not Path(self.path).is_dir():
+            return ""
+        state = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for files in self._classes().values() for f in files]
+        return hashlib.sha256(repr(state).encode()).hexdigest()
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the images, one of each class in turn."""
+        self.require()
+        classes = self._classes()
+        if not any(classes.values()):
+            raise ContractError(
+                f"{self.path} holds no images in folders; expected CLASS/*, or train/CLASS/* and test/CLASS/*"
+            )
+        turns = sorted(
+            (place, label, file) for label, files in enumerate(classes.values()) for place, file in enumerate(files)
+        )
+        names, labels, files = list(classes), [label for _, label, _ in turns], [file for _, _, file in turns]
+
+        def load(positions: Sequence[int]) -> Images:
+            stack = np.stack([_squared(files[p], self.size) for p in positions])
+            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+        columns = {"label": np.array(labels), "class": np.array([names[label] for label in labels])}
+        shown = tuple(str(file.relative_to(self.path)) for file in files)
+        return ImageSet(shown, ((self.size, self.size),) * len(files), load, columns)
+
+    def _classes(self) -> dict[str, list[Path]]:
+        """Return class -> files of this split, both in natural order."""
+        root = Path(self.path)
+        part = next((root / name for name in PARTS[self.split] if (root / name).is_dir()), None)
+        folders = sorted((f for f in (part or root).iterdir() if f.is_dir()), key=_natural)
+        found = {}
+        for folder in folders:
+            files = sorted((f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES), key=_natural)
+            if part is None:
+                files = files[: self.held_out] if self.split == "test" else files[self.held_out :]
+            found[folder.name] = files[: self.per_class or None]
+        return found
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Sort s2 before s10."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _squared(file: Path, size: int) -> np.ndarray:
+    try:
+        with Image.open(file) as image:
+            whole = image.convert("RGB")
+            side = min(whole.size)
+            left, top = (whole.width - side) // 2, (whole.height - side) // 2
+            square = whole.crop((left, top, left + side, top + side))
+            return np.asarray(square if side == size else square.resize((size, size), Image.Resampling.BOX))
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise ContractError(f"{file} is no readable image: {error}") from error
+
+
+@hookimpl
+def register_datasets() -> list[ImageDataset]:
+    return [ClassFolder()]

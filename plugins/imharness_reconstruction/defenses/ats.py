@@ -1,0 +1,49 @@
+"""Automatic transformation search: gradients of transformed images.
+
+Gao et al., "Privacy-preserving Collaborative Learning with Automatic Transformation Search" (CVPR 2021). The search
+itself is `harness reconstruction search`.
+"""
+
+import torch
+from pydantic import Field, field_validator
+
+from imharness.api import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness_reconstruction.transformations import parse_policy, transformed
+
+
+class Ats(ImageProtection):
+    """Transforms each image by a policy that was searched to make gradients tell little."""
+
+    info = Info(
+        id="harness/ats",
+        version="1",
+        paper=Paper(
+            title="Privacy-preserving Collaborative Learning with Automatic Transformation Search",
+            authors="Gao, Guo, Zhang, Qiu, Wen & Liu",
+            year=2021,
+            url="https://arxiv.org/abs/2011.12505",
+        ),
+    )
+    policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Numbers of transformations.")
+
+    @field_validator("policy")
+    @classmethod
+    def _known(cls, policy: str) -> str:
+        parse_policy(policy)
+        return policy
+
+    def build(self, device: torch.device) -> ProtectImages:
+        """Return the protection."""
+        policies = parse_policy(self.policy)
+
+        def protect(
+            images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
+        ) -> tuple[Images, torch.Tensor]:
+            return transformed(images, policies, rng), targets
+
+        return protect
+
+
+@hookimpl
+def register_defenses() -> list[ImageProtection]:
+    return [Ats(), Ats(policy="3-1-7"), Ats(policy="43-18-18")]

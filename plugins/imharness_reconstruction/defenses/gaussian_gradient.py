@@ -1,0 +1,26 @@
+"""Gaussian noise on the gradient (Zhu et al., NeurIPS 2019, section 5.1)."""
+
+import torch
+from pydantic import Field
+
+from imharness.api import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
+
+
+class GaussianGradient(GradientDefense):
+    """Adds white Gaussian noise to every coordinate of the gradient."""
+
+    info = Info(id="harness/gaussian-gradient", version="1")
+    sigma: float = Field(default=1e-3, gt=0, le=10, description="Standard deviation.")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        """Return the defense."""
+
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            return {name: g + self.sigma * rng.normal(*g.shape[1:]) for name, g in gradients.items()}
+
+        return protect
+
+
+@hookimpl
+def register_defenses() -> list[GradientDefense]:
+    return [GaussianGradient()]

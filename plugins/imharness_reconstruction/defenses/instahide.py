@@ -1,0 +1,44 @@
+"""InstaHide: MixUp and a random sign per pixel.
+
+Huang, Song, Li & Arora, "InstaHide: Instance-hiding Schemes for Private Distributed Learning" (ICML 2020), algorithm 1,
+within the participant's own images. Signs are flipped around mid-grey, so that an encoding is an image in [0, 1].
+"""
+
+import torch
+from pydantic import Field
+
+from imharness.api import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness_reconstruction.defenses.mixup import mixture
+
+
+class InstaHide(ImageProtection):
+    """Mixes each image with others of the participant and flips the sign of half of the pixels at random."""
+
+    info = Info(
+        id="harness/instahide",
+        version="1",
+        paper=Paper(
+            title="InstaHide: Instance-hiding Schemes for Private Distributed Learning",
+            authors="Huang, Song, Li & Arora",
+            year=2020,
+            url="https://arxiv.org/abs/2010.02772",
+        ),
+    )
+    count: int = Field(default=4, ge=2, le=16, description="Images in a sum.")
+
+    def build(self, device: torch.device) -> ProtectImages:
+        """Return the protection."""
+
+        def protect(
+            images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
+        ) -> tuple[Images, torch.Tensor]:
+            mixed, labels = mixture(images, targets, pool, rng, self.count)
+            signs = 1 - 2 * (rng.uniform(1, *images.shape[2:]) < 0.5).float()
+            return (0.5 + signs * (mixed - 0.5)).clamp(0, 1), labels
+
+        return protect
+
+
+@hookimpl
+def register_defenses() -> list[ImageProtection]:
+    return [InstaHide()]

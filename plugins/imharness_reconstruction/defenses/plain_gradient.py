@@ -1,0 +1,24 @@
+"""No defense: the gradient is shared as it is."""
+
+import torch
+
+from imharness.api import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
+
+
+class PlainGradient(GradientDefense):
+    """No defense: the gradient is shared as it is."""
+
+    info = Info(id="harness/plain-gradient", version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        """Return the defense."""
+
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            return gradients
+
+        return protect
+
+
+@hookimpl
+def register_defenses() -> list[GradientDefense]:
+    return [PlainGradient()]

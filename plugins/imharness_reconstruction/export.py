@@ -1,0 +1,70 @@
+"""Reconstructions of a run as a folder in SemSim's published layout, each put where the judgement says."""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from imharness.api import ImageSet
+from imharness_reconstruction.datasets.annotated import FACTS, INDEX, ORIGINAL
+
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """Reconstructions uint8 ``(N, 3, H, W)`` of one (data set, attack, model, defense), and the private images."""
+
+    labels: Mapping[str, str]
+    reconstructions: np.ndarray
+    private: ImageSet
+
+    @property
+    def key(self) -> Key:
+        """Data set, attack, model, defense."""
+        dataset, attack, model, defense = (self.labels[fact] for fact in FACTS)
+        return dataset, attack, model, defense
+
+    def slug(self, name: str) -> str:
+        """Return a file name for the original of that name."""
+        return re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.labels['dataset']}-{name}").strip("-")
+
+
+def verdicts(rows: Mapping[str, np.ndarray]) -> dict[tuple[Key, str], bool]:
+    """Return (key, name of the image) -> recognised, from long rows."""
+    facts = zip(*(rows[fact] for fact in FACTS), rows["name"], rows["score"], strict=True)
+    return {((str(d), str(a), str(m), str(g)), str(n)): bool(s >= 0.5) for d, a, m, g, n, s in facts}
+
+
+def write(out: Path, rebuilt: Iterable[Rebuilt], judged: Mapping[tuple[Key, str], bool]) -> int:
+    """Write originals, reconstructions and the index; return how many reconstructions were written."""
+    out.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with (out / INDEX).open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["file", *FACTS])
+        for number, group in enumerate(rebuilt):
+            for path, image, facts in _placed(group, number, judged):
+                (out / path).parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(image).save(out / path)
+                if facts:
+                    lines.writerow([path, *facts])
+                    count += 1
+    return count
+
+
+def _placed(
+    group: Rebuilt, number: int, judged: Mapping[tuple[Key, str], bool]
+) -> Iterator[tuple[str, np.ndarray, tuple[str, ...]]]:
+    private = group.private.load(list(range(len(group.private)))).mul(255).round().byte().numpy()
+    for name, original, image in zip(group.private.names, private, group.reconstructions, strict=True):
+        verdict = judged.get((group.key, name))
+        if verdict is None:
+            continue
+        slug = group.slug(name)
+        yield f"{slug}/{slug}{ORIGINAL}.png", original.transpose(1, 2, 0), ()
+        yield f"{'' if verdict else '-'}{slug}/{number:04d}_rec.png", image.transpose(1, 2, 0), group.key

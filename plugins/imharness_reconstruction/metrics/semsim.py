@@ -1,0 +1,87 @@
+"""SemSim as a metric: the distance of features of a network trained on what people recognised.
+
+The embedded weights were trained on other photographs than the embedded run shows, with a classifier's answers in
+place of people's: `harness run --track reconstruction --dataset 'thumbnails[per_photograph=6,shows=textures]' --attack
+invgrad`, `harness reconstruction export --out judged`, `harness train semsim --annotations judged --backbone lenet
+--epochs 30`.
+"""
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    FullReferenceMetric,
+    FullReferenceScore,
+    Images,
+    MetricInfo,
+    Paper,
+    Scores,
+    Unavailable,
+    hookimpl,
+)
+from imharness_reconstruction.semsim import Backbone, SemSimNet
+
+EMBEDDED = "embedded-semsim.safetensors"
+
+
+class SemSim(FullReferenceMetric):
+    """Distance of features that were trained to tell recognised from unrecognised reconstructions."""
+
+    info = MetricInfo(
+        id="harness/semsim",
+        version="1",
+        higher_means="less_leakage",
+        unit="1",
+        labelled="a small network trained for this package, on a classifier's answers in place of people's",
+        paper=Paper(
+            title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
+            "Perception?",
+            authors="Sun, Gazagnadou, Sharma, Lyu, Li & Zheng",
+            year=2023,
+            url="https://arxiv.org/abs/2309.13038",
+        ),
+    )
+    backbone: Backbone = Field(default="lenet", description="Network of the features.")
+    weights: str = Field(default="", description="File that `harness train semsim` wrote; empty: the embedded one.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the weights are here; the package ships some for the LeNet only."""
+        self._weights()
+
+    def content(self) -> str:
+        """Return a digest of the weights."""
+        try:
+            return hashlib.sha256(self._weights()).hexdigest()
+        except Unavailable:
+            return ""
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        """Return the metric."""
+        from safetensors.torch import load
+
+        network = SemSimNet(self.backbone)
+        network.load_state_dict({name: tensor.float() for name, tensor in load(self._weights()).items()})
+        network.to(device).eval().requires_grad_(False)
+
+        def score(images: Images, reference: Images) -> Scores:
+            return network.distance(images, reference)
+
+        return score
+
+    def _weights(self) -> bytes:
+        place = Path(self.weights) if self.weights else files("imharness_reconstruction") / "weights" / EMBEDDED
+        if not place.is_file() or (not self.weights and self.backbone != "lenet"):
+            raise Unavailable(
+                f"weights of SemSim with {self.backbone} are not on this machine",
+                f"harness train semsim --annotations FOLDER --backbone {self.backbone}",
+            )
+        return place.read_bytes()
+
+
+@hookimpl
+def register_metrics() -> list[FullReferenceMetric]:
+    return [SemSim()]

@@ -1,0 +1,36 @@
+"""The eight-layer convolutional network of Gao et al., CVPR 2021, section 5.1 (the authors of ATS)."""
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+
+
+class ConvNet8(Model):
+    """Eight 3x3 convolutions with batch norm and ReLU, pooled three times; one linear layer."""
+
+    info = Info(id="harness/convnet8", version="1")
+    width: int = Field(default=64, ge=1, le=512, description="Maps of the first convolution; four times at the end.")
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks for sides of at least 8 px."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
+            w = self.width
+            plan = (w, 2 * w, 2 * w, 4 * w, 4 * w, 4 * w, 4 * w, 4 * w)
+            layers: list[nn.Module] = []
+            with seeded_init(rng):
+                for number, (ins, outs) in enumerate(zip((shape[0], *plan[:-1]), plan, strict=True)):
+                    layers += [nn.Conv2d(ins, outs, 3, 1, 1), nn.BatchNorm2d(outs), nn.ReLU()]
+                    if number in (2, 5, 7):
+                        layers.append(nn.MaxPool2d(2))
+                layers += [nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16 * w, classes)]
+                return nn.Sequential(*layers).to(device)
+
+        return network
+
+
+@hookimpl
+def register_models() -> list[Model]:
+    return [ConvNet8()]

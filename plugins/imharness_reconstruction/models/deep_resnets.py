@@ -1,0 +1,38 @@
+"""ResNet-50 and ResNet-152 of torchvision, with a stem for small images below 64 px (He et al., CVPR 2016)."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+
+from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+
+SMALL = 64
+"""Sides below which the stem neither strides nor pools."""
+
+
+class DeepResNet(Model):
+    """Bottleneck residual network with 50 or 152 layers."""
+
+    info = Info(id="harness/deep-resnet", version="1")
+    layers: Literal[50, 152] = Field(default=50, description="Layers.")
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of networks that give logits."""
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> nn.Module:
+            from torchvision import models
+
+            with seeded_init(rng):
+                found = getattr(models, f"resnet{self.layers}")(num_classes=classes)
+                if shape[1] < SMALL:
+                    found.conv1, found.maxpool = nn.Conv2d(shape[0], 64, 3, 1, 1, bias=False), nn.Identity()
+            return found.to(device)
+
+        return network
+
+
+@hookimpl
+def register_models() -> list[Model]:
+    return [DeepResNet(), DeepResNet(layers=152)]

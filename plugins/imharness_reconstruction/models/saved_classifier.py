@@ -1,0 +1,69 @@
+"""A classifier that `harness train classifier` trained, with its weights."""
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import Field
+
+from imharness.api import Info, Model, NetworkFactory, Unavailable, UsageError, generator, hookimpl
+from imharness_reconstruction.models.convnet8 import ConvNet8
+from imharness_reconstruction.models.deep_resnets import DeepResNet
+from imharness_reconstruction.models.lenet import LeNet
+from imharness_reconstruction.models.resnet20 import ResNet20
+
+ARCHITECTURES = {
+    "convnet8": ConvNet8(),
+    "lenet": LeNet(activation="relu", channels=16),
+    "resnet20": ResNet20(),
+    "resnet50": DeepResNet(),
+    "resnet152": DeepResNet(layers=152),
+}
+Architecture = Literal["convnet8", "lenet", "resnet20", "resnet50", "resnet152"]
+
+
+class SavedClassifier(Model):
+    """An architecture with weights from a file."""
+
+    info = Info(id="harness/saved-classifier", version="1")
+    trained = True
+    architecture: Architecture = Field(default="resnet20", description="What was trained.")
+    weights: str = Field(default="", description="File that `harness train classifier` wrote.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the weights are here."""
+        if not self.weights or not Path(self.weights).is_file():
+            raise Unavailable(
+                f"{self.weights or 'no file'} holds no weights", "harness train classifier --dataset NAME"
+            )
+
+    def content(self) -> str:
+        """Return a digest of the weights."""
+        file = Path(self.weights)
+        return hashlib.sha256(file.read_bytes()).hexdigest() if self.weights and file.is_file() else ""
+
+    def build(self, device: torch.device) -> NetworkFactory:
+        """Return a factory of the one network there is."""
+        from safetensors.torch import load_file
+
+        self.require()
+        weights = load_file(self.weights)
+
+        def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
+            found = ARCHITECTURES[self.architecture].build(device)(shape, classes, generator(0))
+            try:
+                found.load_state_dict(weights)
+            except RuntimeError as error:
+                raise UsageError(
+                    f"{self.weights} is not of {self.architecture} for {tuple(shape)} and {classes} classes: "
+                    f"{str(error).splitlines()[-1].strip()}"
+                ) from error
+            return found.eval().requires_grad_(False)
+
+        return network
+
+
+@hookimpl
+def register_models() -> list[Model]:
+    return [SavedClassifier()]

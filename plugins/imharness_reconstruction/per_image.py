@@ -1,0 +1,29 @@
+"""Gradients of a classifier's loss, one per image, differentiable with respect to the images."""
+
+import torch
+from torch.func import functional_call, grad, vmap
+
+from imharness.api import Gradients
+
+
+def image_gradients(model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+    """Return parameter name -> ``(N, *shape)``: gradients of the cross-entropy of each image alone.
+
+    `targets`: int64 ``(N,)`` labels or float ``(N, classes)`` probabilities.
+    """
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    def loss(weights: dict[str, torch.Tensor], image: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        logits = functional_call(model, weights, (image[None],))
+        return torch.nn.functional.cross_entropy(logits, target[None])
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(parameters, images, targets)
+
+
+def labels_from_gradients(gradients: Gradients) -> torch.Tensor:
+    """Return int64 ``(N,)``: the class whose last-layer bias has the most negative gradient.
+
+    Exact for one image and cross-entropy (Zhao et al., iDLG, 2020, section 3): softmax minus one-hot is negative at the
+    true class only.
+    """
+    return list(gradients.values())[-1].argmin(dim=1)

@@ -1,0 +1,83 @@
+"""The search for ATS policies: private by the gradients a policy gives, and still good to train on.
+
+Gao et al., CVPR 2021, section 4. Privacy: how alike the gradients of a transformed image and of a point on the way
+from noise to it are, averaged over the way; less is more private (equation 6). Accuracy: how differently a network
+responds to transformed images, from the eigenvalues of the correlations of its Jacobians (equation 9, after Mellor et
+al., ICML 2021); more is better. Of the policies with an accuracy score in the upper half, those with the least privacy
+score are kept.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from imharness.api import ImageRng
+from imharness_reconstruction.inversion import flat
+from imharness_reconstruction.per_image import image_gradients
+from imharness_reconstruction.transformations import TRANSFORMATIONS, transformed
+
+WAY = 20
+"""Points between noise and image."""
+LONGEST = 3
+EPS = 1e-5
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A policy with its two scores."""
+
+    policy: str
+    privacy: float
+    accuracy: float
+
+
+def candidates(count: int, rng: torch.Generator) -> list[list[int]]:
+    """Return different random policies of up to three transformations."""
+    found: dict[tuple[int, ...], None] = {}
+    while len(found) < count:
+        length = int(torch.randint(1, LONGEST + 1, (), generator=rng))
+        found[tuple(torch.randint(len(TRANSFORMATIONS), (length,), generator=rng).tolist())] = None
+    return [list(policy) for policy in found]
+
+
+def search(
+    network: torch.nn.Module,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    policies: list[list[int]],
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> list[Scored]:
+    """Return the policies with an accuracy score in the upper half, the most private first.
+
+    `network`: half-trained, in evaluation mode; `images` ``(N, 3, H, W)``. All policies meet the same noise.
+    """
+    found = []
+    for number, policy in enumerate(policies):
+        rng = ImageRng([seed + i for i in range(len(images))], images.device)
+        noise = rng.uniform(*images.shape[1:])
+        shown = transformed(images, [policy], rng)
+        name = "-".join(map(str, policy))
+        found.append(Scored(name, privacy(network, shown, noise, labels), accuracy(network, shown)))
+        progress(number + 1, len(policies))
+    limit = torch.tensor([s.accuracy for s in found]).median()
+    return sorted((s for s in found if s.accuracy >= limit), key=lambda s: s.privacy)
+
+
+def privacy(network: torch.nn.Module, shown: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return the mean cosine similarity of gradients along the way from noise to the shown images."""
+    aim = flat(image_gradients(network, shown, labels))
+    alike = []
+    for step in range(WAY):
+        between = torch.lerp(noise, shown, (step + 0.5) / WAY)
+        alike.append(torch.cosine_similarity(flat(image_gradients(network, between, labels)), aim, dim=1))
+    return float(torch.stack(alike).mean())
+
+
+def accuracy(network: torch.nn.Module, shown: torch.Tensor) -> float:
+    """Return minus the mean of log s + 1 / s over the eigenvalues s of the correlation of Jacobians."""
+    leaf = shown.detach().requires_grad_(True)
+    (jacobian,) = torch.autograd.grad(network(leaf).sum(), leaf)
+    values = torch.linalg.eigvalsh(torch.corrcoef(jacobian.flatten(1).double())).clamp(min=0) + EPS
+    return float(-(values.log() + 1 / values).mean())

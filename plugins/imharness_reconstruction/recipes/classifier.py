@@ -1,0 +1,76 @@
+"""Train a target classifier, under a defense or not: ``harness train classifier --dataset class-folder:PATH``."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from imharness.api import (
+    GradientDefense,
+    ImagePool,
+    ImageProtection,
+    Info,
+    Train,
+    Trained,
+    TrainingContext,
+    UsageError,
+    WeightTraining,
+    generator,
+    hookimpl,
+)
+from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, top1
+from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
+
+
+class ClassifierRecipe(WeightTraining):
+    """A target classifier by stochastic gradient descent (SemSim, appendix C); resumes after a kill."""
+
+    info = Info(id="harness/classifier", version="1")
+    dataset: str = Field(default="harness/thumbnails", description="Data set with train and test parts.")
+    architecture: Architecture = Field(default="resnet20", description="What is trained.")
+    defense: str = Field(default="harness/plain-gradient", description="Defense that the training is under.")
+    epochs: int = Field(default=60, ge=1, le=10_000, description="Passes over the training images.")
+    batch_size: int = Field(default=128, ge=1, le=8192, description="Images per step.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="At the start; falls to 0 along a cosine.")
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return both parts of the data set."""
+        name, bracket, inside = self.dataset.partition("[")
+        train = f"{name}[{inside[:-1]},split=train]" if bracket else f"{name}[split=train]"
+        return {"train": train, "test": self.dataset}
+
+    def requires(self) -> Mapping[str, tuple[str, str]]:
+        """Return the defense."""
+        return {"defense": ("defense", self.defense)}
+
+    def build(self, device: torch.device) -> Train:
+        """Return the training."""
+
+        def train(workshop: TrainingContext) -> Trained:
+            guard = workshop.components["defense"]
+            if not isinstance(guard, GradientDefense | ImageProtection):
+                raise UsageError(f"{guard.label} defends neither gradients nor private images.")
+            parts = {}
+            for role, images in workshop.data.items():
+                labels = torch.from_numpy(np.asarray(images.columns["label"])).long().to(device)
+                parts[role] = (images.load(list(range(len(images)))).to(device), labels)
+            (x, y), (test_x, test_y) = parts["train"], parts["test"]
+            classes = int(y.max()) + 1
+            network = ARCHITECTURES[self.architecture].build(device)(tuple(x.shape[1:]), classes, generator(0))
+            pool = ImagePool(x, torch.nn.functional.one_hot(y, classes).to(x.dtype))
+            schedule = Schedule(self.epochs, self.batch_size, self.learning_rate)
+            training = ClassifierTraining(network, pool, schedule, workshop.rng, guard)
+            workshop.loop(training.parts, training.steps, training.step, every=training.per_epoch)
+            accuracy = {
+                "train_accuracy": round(float((top1(network, x) == y).float().mean()), 4),
+                "test_accuracy": round(float((top1(network, test_x) == test_y).float().mean()), 4),
+            }
+            return Trained(network.state_dict(), {"images": len(x), "classes": classes, **accuracy})
+
+        return train
+
+
+@hookimpl
+def register_recipes() -> list[WeightTraining]:
+    return [ClassifierRecipe()]

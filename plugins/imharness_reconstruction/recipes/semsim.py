@@ -1,0 +1,83 @@
+"""Train SemSim on annotated reconstructions: ``harness train semsim --annotations FOLDER``."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from imharness.api import ImageSet, Info, Train, Trained, TrainingContext, UsageError, WeightTraining, auc, hookimpl
+from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining
+
+
+class SemSimRecipe(WeightTraining):
+    """SemSim on a folder of annotated reconstructions."""
+
+    info = Info(id="harness/semsim", version="1")
+    annotations: str = Field(default="", description="Folder in the published layout, or as `export` writes it.")
+    size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
+    backbone: Backbone = Field(default="resnet50", description="Network of the features.")
+    loss: Loss = Field(default="triplet", description="What is minimised.")
+    margin: float = Field(default=1.0, gt=0, le=100, description="Margin of the loss.")
+    epochs: int = Field(default=200, ge=1, le=10_000, description="Passes over the reconstructions.")
+    batch_size: int = Field(default=128, ge=2, le=4096, description="Triplets per step.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of stochastic gradient descent.")
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return the annotations."""
+        if not self.annotations:
+            raise UsageError("semsim learns from annotations: add --annotations FOLDER.")
+        return {"annotations": f"harness/annotated[path={self.annotations},size={self.size}]"}
+
+    def plan(self) -> SemSimPlan:
+        """Return the training's settings."""
+        return SemSimPlan(self.backbone, self.loss, self.margin, self.epochs, self.batch_size, self.learning_rate)
+
+    def build(self, device: torch.device) -> Train:
+        """Return the training."""
+
+        def train(workshop: TrainingContext) -> Trained:
+            data = read_annotations(workshop.data["annotations"])
+            training = SemSimTraining(data, self.plan(), workshop.rng, device)
+            workshop.loop(training.parts, training.steps, training.step, every=10 * training.per_epoch)
+            figures = {
+                "originals": len(data.originals),
+                "reconstructions": len(data.reconstructions),
+                "recognised": round(float(data.recognised.float().mean()), 4),
+                "auc_on_training": round(separation(training.network.eval(), data), 4),
+            }
+            return Trained(training.network.state_dict(), figures)
+
+        return train
+
+
+def read_annotations(images: ImageSet) -> Annotations:
+    """Return an annotated data set as tensors; raises `UsageError` when everything or nothing was recognised."""
+    verdict, reference = np.asarray(images.columns["recognised"]), np.asarray(images.columns["reference"])
+    originals, rebuilt = np.flatnonzero(verdict < 0), np.flatnonzero(verdict >= 0)
+    names, place = np.unique(reference[originals], return_index=True)
+    recognised = verdict[rebuilt] == 1
+    if not len(rebuilt) or recognised.all() or not recognised.any():
+        raise UsageError(f"{int(recognised.sum())} of {len(rebuilt)} reconstructions are recognised: need both kinds.")
+    return Annotations(
+        images.load(originals[place].tolist()),
+        images.load(rebuilt.tolist()),
+        torch.from_numpy(np.searchsorted(names, reference[rebuilt])),
+        torch.from_numpy(recognised),
+    )
+
+
+@torch.no_grad()
+def separation(network: SemSimNet, data: Annotations, batch: int = 256) -> float:
+    """Return the area under the ROC curve of the distance, unrecognised against recognised."""
+    device = next(network.parameters()).device
+    found = [
+        network.distance(data.reconstructions[rows].to(device), data.originals[data.reference[rows]].to(device))
+        for rows in torch.arange(len(data.reconstructions)).split(batch)
+    ]
+    return float(auc(-torch.cat(found).cpu().numpy(), data.recognised.numpy()))
+
+
+@hookimpl
+def register_recipes() -> list[WeightTraining]:
+    return [SemSimRecipe()]

@@ -1,0 +1,137 @@
+"""LPIPS: distances of deep features, weighted channel by channel.
+
+Zhang, Isola, Efros, Shechtman & Wang, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric" (CVPR
+2018), equation 1: feature maps of unit length along the channels, their squared difference weighted by w >= 0, averaged
+over positions, summed over layers. Backbones and published weights are those of the package lpips; features are kept
+apart from the comparison, so that those of one reference are computed once.
+"""
+
+import warnings
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Literal
+
+import torch
+from torch import nn
+
+from imharness.api import Asset, Images, Scores, generator, seeded_init
+from imharness_vision.perceptual import ALEXNET, SQUEEZENET, VGG16
+from imharness_vision.weights import frozen, state_dict
+
+Net = Literal["alex", "vgg", "squeeze", "embedded"]
+Variant = Literal["lin", "baseline", "random", "tune", "scratch"]
+BACKBONES: dict[str, tuple[Asset, str]] = {
+    "alex": (ALEXNET, "features."),
+    "vgg": (VGG16, "features."),
+    "squeeze": (SQUEEZENET, ""),
+}
+SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
+"""ImageNet's mean and deviation for images in [-1, 1], as the package has them."""
+EPS = 1e-10
+EMBEDDED = (16, 32, 64)
+
+
+class EmbeddedBackbone(nn.Module):
+    """Three stages of a small network; three feature maps."""
+
+    channels = EMBEDDED
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (3, *EMBEDDED)
+        self.stages = nn.ModuleList(
+            nn.Sequential(
+                nn.Conv2d(ins, outs, 5 if ins == 3 else 3, 1 if ins == 3 else 2, 2 if ins == 3 else 1),
+                nn.ReLU(),
+                nn.Conv2d(outs, outs, 3, 1, 1),
+                nn.ReLU(),
+            )
+            for ins, outs in zip(widths, EMBEDDED, strict=False)
+        )
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        maps = []
+        for stage in self.stages:
+            x = stage(x)
+            maps.append(x)
+        return maps
+
+
+class _Published(nn.Module):
+    """A backbone of the package lpips; its feature maps as a list."""
+
+    def __init__(self, net: str) -> None:
+        super().__init__()
+        from lpips import pretrained_networks as published
+
+        make = {"alex": published.alexnet, "vgg": published.vgg16, "squeeze": published.squeezenet}[net]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # lpips calls torchvision by its old names
+            self.net = make(pretrained=False, requires_grad=True)
+        self.channels = {
+            "alex": (64, 192, 384, 256, 256),
+            "vgg": (64, 128, 256, 512, 512),
+            "squeeze": (64, 128, 256, 384, 384, 512, 512),
+        }[net]
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return list(self.net(x))
+
+    def load(self, weights: dict[str, torch.Tensor], prefix: str) -> None:
+        """Take the weights of torchvision's network, whose layers the package groups into slices."""
+        names = [name.split(".", 2) for name in self.net.state_dict()]
+        found = {".".join(parts): weights[f"{prefix}{parts[1]}.{parts[2]}"] for parts in names}
+        self.net.load_state_dict(found, strict=True)
+
+
+class FeatureDistance(nn.Module):
+    """Images and references ``(N, 3, H, W)`` in [0, 1] -> distances ``(N,)``, at least 0."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.weights = nn.ParameterList(nn.Parameter(torch.ones(n)) for n in backbone.channels)
+        self.register_buffer("shift", torch.tensor(SHIFT).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("scale", torch.tensor(SCALE).view(1, 3, 1, 1), persistent=False)
+
+    def features(self, images: Images) -> list[torch.Tensor]:
+        """Return one map per layer, of unit length along the channels."""
+        maps = self.backbone((2 * images - 1 - self.shift) / self.scale)
+        return [x / (x.square().sum(dim=1, keepdim=True) + EPS**2).sqrt() for x in maps]
+
+    def compare(self, features: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Scores:
+        """Return the distance of features; those of a single reference serve all images."""
+        found = [
+            torch.einsum("nchw,c->n", (x - y).square(), w) / (x.shape[2] * x.shape[3])
+            for x, y, w in zip(features, reference, self.weights, strict=True)
+        ]
+        return torch.stack(found).sum(dim=0)
+
+    def forward(self, images: Images, reference: Images) -> Scores:
+        one = len(reference) > 1 and reference.stride(0) == 0
+        return self.compare(self.features(images), self.features(reference[:1] if one else reference))
+
+
+def untrained(net: Net, seed: int = 0) -> FeatureDistance:
+    """Return a distance on a randomly initialised backbone, all weights 1."""
+    with seeded_init(generator(seed)):
+        return FeatureDistance(EmbeddedBackbone() if net == "embedded" else _Published(net))
+
+
+def published(net: Literal["alex", "vgg", "squeeze"], *, heads: bool) -> FeatureDistance:
+    """Return a distance on an ImageNet backbone: with the published linear heads, or with all weights 1."""
+    distance = untrained(net)
+    asset, prefix = BACKBONES[net]
+    distance.backbone.load(state_dict(asset), prefix)
+    if heads:
+        file = files("lpips") / "weights" / "v0.1" / f"{net}.pth"
+        with file.open("rb") as opened:
+            linear = torch.load(opened, map_location="cpu", weights_only=True)
+        for number, weight in enumerate(distance.weights):
+            weight.data.copy_(linear[f"lin{number}.model.1.weight"].flatten())
+    return distance
+
+
+def lpips_squeeze(device: torch.device) -> nn.Module:
+    """Return LPIPS 0.1 with the SqueezeNet backbone, frozen."""
+    return frozen(published("squeeze", heads=True), device)

@@ -1,0 +1,84 @@
+"""`harness reproduce`: does it come out again?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from imharness import console
+from imharness.errors import HarnessError, UsageError
+
+
+@click.command()
+@click.argument("entry", required=False)
+@click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
+@click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+@click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
+@click.option("--tolerance", type=float, default=1e-3, show_default=True, help="In shares of a column's span.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample.")
+@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
+@click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; of canaries, as they are recorded.")
+def reproduce(
+    entry: str | None, canaries: bool, store_dir: Path, sample: int, tolerance: float, seed: int, device: str,
+    trust: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Compute cells of ENTRY again, from its pinned package, and compare; exit 1 when they come out otherwise.
+
+    ENTRY is a submission of the store, or an installed component. The outcome stands in the ledger and on the site.
+    """
+    from imharness.running.device import resolve_devices
+
+    place = resolve_devices([device])[0]
+    if canaries:
+        _canaries(place, as_json)
+        return
+    if entry is None:
+        raise UsageError("say what to reproduce: ENTRY or --canaries.")
+    from imharness.results.store import Store
+    from imharness_submissions.reproducing import reproduce as again
+
+    with console.progress("reproducing", shown=not as_json) as advance:
+        found = again(
+            entry, Store(store_dir), sample=sample, tolerance=tolerance, seed=seed, device=place, trusted=trust,
+            advance=advance,
+        )  # fmt: skip
+    if as_json:
+        console.emit([one.model_dump(mode="json") for one in found])
+    else:
+        rows = [
+            (
+                one.cell,
+                "-" if one.difference is None else f"{one.difference:.2g}",
+                "pass" if one.holds else "FAIL",
+                one.why,
+            )
+            for one in found
+        ]
+        console.table(f"{entry}, tolerance {tolerance:g}", ["cell", "largest difference", "", ""], rows)
+    sys.exit(0 if all(one.holds for one in found) else 1)
+
+
+def _canaries(device: str, as_json: bool) -> None:
+    from imharness_submissions.reproducing import canaries, recorded, sing
+
+    rows, measured, drifted = [], [], False
+    with console.progress("canaries", shown=not as_json) as advance:
+        known = canaries()
+        for number, canary in enumerate(known):
+            try:
+                now, drift = sing(canary, device)
+            except HarnessError as error:
+                raise HarnessError(f"ALARM: {error}") from None
+            measured.append(now)
+            drifted |= drift > canary.tolerance
+            verdict = "pass" if drift <= canary.tolerance else "ALARM: drifted"
+            rows.append((canary.name, f"{drift:.2g}", f"{canary.tolerance:g}", verdict))
+            advance(number + 1, len(known))
+    if as_json:
+        click.echo(recorded(measured), nl=False)
+    else:
+        console.table("Canaries", ["canary", "largest difference", "tolerance", ""], rows)
+    sys.exit(1 if drifted else 0)

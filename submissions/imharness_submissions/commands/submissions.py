@@ -1,0 +1,269 @@
+"""`harness submissions`: entries of others, from a manifest to the board, without trusting their code."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness import console
+from imharness.errors import HarnessError, UsageError
+
+if TYPE_CHECKING:
+    from imharness.contracts.track import Progress
+    from imharness_submissions.ledger import Decision, Line
+    from imharness_submissions.report import SubmissionReport
+
+_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
+_store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+_site = click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
+_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+_trust = click.option("--trust", is_flag=True, help="Run the package without a sandbox: it can do what you can.")
+
+
+@click.group()
+def submissions() -> None:
+    """Start, check, run and judge submissions; their code runs in a sandbox."""
+
+
+@submissions.command()
+@click.argument("name")
+@click.option("--wheel", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=True)
+@click.option("--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default="submissions")
+@_trust
+def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
+    """Write submissions/NAME/submission.toml for a package that lies in a wheel.
+
+    Everything that the package says of itself is filled in; contact, training data and claims are yours to write.
+    """
+    from imharness_submissions.starting import start_submission
+
+    folder = start_submission(name, wheel, parent, trusted=trust)
+    console.say(f"{folder}/submission.toml: fill in contact, extra_training_data and claims, then:")
+    console.say(f"harness submissions validate {folder}")
+
+
+@submissions.command()
+@_folder
+@_trust
+@_json
+@click.option("--static", is_flag=True, help="Read the manifest only; fetch and start nothing.")
+def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
+    """Check a manifest, get the package it pins, start it in the sandbox and find its entries."""
+    from imharness_submissions.manifest import read_lock, read_manifest
+
+    submission, lock = read_manifest(folder), read_lock(folder)
+    facts: dict[str, object] = {"name": folder.resolve().name, "requirements": len(lock)}
+    facts["entries"] = [entry.label for entry in submission.entries]
+    if not static:
+        from imharness_submissions.opening import open_submission
+
+        opened = open_submission(folder, submission, trusted=trust)
+        try:
+            facts |= {"isolation": opened.guest.level, "package": f"{opened.offer.distribution} {opened.offer.version}"}
+            facts["left_out"] = [" ".join(pair) for pair in opened.offer.left_out]
+        finally:
+            opened.guest.kill()
+    if submission.package.file:
+        console.warn("the package is a file here; others need an index, an address or a repository with a commit")
+    if as_json:
+        console.emit(facts)
+        return
+    console.table(
+        "Valid", ["", ""], [(k, ", ".join(map(str, v)) if isinstance(v, list) else v) for k, v in facts.items()]
+    )
+
+
+@submissions.command()
+@_folder
+@_store
+@_site
+@click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
+@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
+@click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="Processes; 0 runs in this.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
+@click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@click.option("--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown summary here.")
+@_trust
+@_json
+def run(
+    folder: Path, store_dir: Path, site_dir: Path, profile: str, device: str, workers: int, seed: int,
+    limit: int | None, summary: Path | None, trust: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Compute a submission's cells in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
+    from imharness.commands import build_site
+    from imharness.planning.profile import load_profile
+    from imharness.results.store import Store
+    from imharness.running.device import resolve_devices
+    from imharness_submissions.report import markdown
+    from imharness_submissions.running import Run, run_submission
+
+    store = Store(store_dir)
+    store.prepare()
+    if trust:
+        console.warn("--trust: the package runs without a sandbox, and can do what you can")
+    work = Run(
+        folder, store, load_profile(profile), device=resolve_devices([device])[0], workers=workers, seed=seed,
+        limit=limit, trusted=trust, command=shlex.join(["harness", *sys.argv[1:]]),
+    )  # fmt: skip
+    with _stages(shown=not as_json) as watch:
+        report = run_submission(work, watch)
+    if summary is not None:
+        summary.write_text(markdown(report), encoding="utf-8")
+    build_site(store.root, site_dir)
+    _show(report, as_json)
+    if not as_json:
+        console.say(f"{site_dir / 'index.html'}")
+    sys.exit(1 if report.flags() else 0)
+
+
+@contextmanager
+def _stages(*, shown: bool) -> Iterator[Callable[[str], Progress]]:
+    """Yield a function: title -> a bar for that stage, which ends the one before it."""
+    with ExitStack() as stack:
+
+        def start(title: str) -> Progress:
+            stack.close()
+            return stack.enter_context(console.progress(title, shown=shown))
+
+        yield start
+
+
+def _show(report: SubmissionReport, as_json: bool) -> None:
+    flags = report.flags()
+    if as_json:
+        console.emit({"report": report.model_dump(mode="json"), "flags": list(flags)})
+        return
+    facts = [
+        ("package", report.package),
+        ("entries", ", ".join(report.entries)),
+        ("isolation", report.isolation),
+        ("cells", f"{len(report.cells)} done, {len(report.failed)} failed, {len(report.unavailable)} unavailable"),
+        ("conformance", report.suite()),
+        ("report", report.seal),
+    ]
+    console.table(report.name, ["", ""], facts)
+    for honesty in report.honesty:
+        rows = [(g.way, g.attack, f"{g.gain:.4f}", "more than its own" if g.higher else "") for g in honesty.gains]
+        console.table(f"{honesty.component}: gain before {honesty.metric}", ["way", "attack", "gain", ""], rows)
+    if report.claims:
+        shown = [(c.what, f"{c.claimed:g}", c.measured, "holds" if c.holds else "does not hold") for c in report.claims]
+        console.table("Claims", ["what", "claimed", "measured", ""], shown)
+    if flags:
+        console.table("Flagged", ["why"], [(flag,) for flag in flags])
+
+
+@submissions.command()
+@click.argument("name")
+@_store
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print the summary for a pull request.")
+@_json
+def report(name: str, store_dir: Path, as_markdown: bool, as_json: bool) -> None:
+    """Show the report of a submission's last run; refuses one that was changed."""
+    from imharness.results.store import Store
+    from imharness_submissions.report import SubmissionReport, markdown
+    from imharness_submissions.sandbox.stored import kept
+
+    paths = {path.stem: path for path in Store(store_dir).submissions()}
+    if name not in paths:
+        raise UsageError(f"store {store_dir} has no submission {name!r}; it has: {', '.join(paths) or 'none'}.")
+    found = SubmissionReport.model_validate(kept(paths[name]).report)
+    if found.seal != found.expected_seal():
+        raise HarnessError(f"{paths[name]} was changed after it was written: its seal does not fit")
+    if not any(line.report == found.seal for line in _lines(store_dir)):
+        raise HarnessError(f"{paths[name]} is no report that the ledger knows")
+    if as_markdown:
+        click.echo(markdown(found))
+    else:
+        _show(found, as_json)
+
+
+def _lines(store_dir: Path) -> list[Line]:
+    from imharness_submissions.ledger import Ledger
+
+    return Ledger(store_dir).lines()
+
+
+@submissions.command()
+@click.argument("name")
+@click.argument("decision", type=click.Choice(["flagged", "withdrawn", "added"]))
+@click.option("--reason", required=True, help="Stands on the site.")
+@_store
+@_site
+def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
+    """Write a decision of yours into the ledger, and make the tables and the site again."""
+    from imharness.commands import build_site
+    from imharness.ranking.board import rescore
+    from imharness.results.store import Store
+    from imharness_submissions.ledger import Ledger
+
+    ledger, store = Ledger(store_dir), Store(store_dir)
+    before = [line for line in ledger.lines() if line.name == name and line.manifest is not None]
+    if not before:
+        raise UsageError(f"the ledger of {store_dir} has no submission {name!r}.")
+    last = before[-1]
+    again = decision == "added"
+    ledger.append(
+        name, last.ids, decision, reason, report=last.report, manifest=last.manifest if again else None,
+        lock=last.lock if again else (),
+    )  # fmt: skip
+    for track in store.tracks():
+        rescore(store, track)
+    build_site(store.root, site_dir)
+    console.say(f"{name}: {decision}")
+
+
+@submissions.command()
+@_store
+@_json
+def ledger(store_dir: Path, as_json: bool) -> None:
+    """List every decision about entries, and check that none was changed or taken out."""
+    lines = _lines(store_dir)
+    if as_json:
+        console.emit([line.model_dump(mode="json") for line in lines])
+        return
+    rows = [(line.number, line.date, line.name, line.decision, line.reason[:200]) for line in lines]
+    console.table(f"{len(rows)} decisions", ["", "date", "submission", "decision", "why"], rows)
+
+
+@submissions.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@_store
+@_site
+@click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
+@click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: int | None) -> None:
+    """Run every submission that stands in a ledger, FILE, again into another store: the board from the ledger alone.
+
+    Exit 1 when one could not be run; the others are.
+    """
+    from imharness.commands import build_site
+    from imharness.planning.profile import load_profile
+    from imharness.results.store import Store
+    from imharness_submissions.ledger import Ledger
+    from imharness_submissions.running import Run, run_submission
+    from imharness_submissions.starting import written
+
+    if file.resolve() == Ledger(store_dir).path.resolve():
+        raise UsageError("the ledger of this very store: choose another --store.")
+    store = Store(store_dir)
+    store.prepare()
+    lost = 0
+    for line in Ledger(file.parent, file.name).active():
+        try:
+            with TemporaryDirectory() as work, _stages(shown=True) as watch:
+                folder = written(line, Path(work))
+                found = run_submission(Run(folder, store, load_profile(profile), workers=1, limit=limit), watch)
+        except HarnessError as error:
+            console.warn(f"{line.name}: {error}")
+            lost += 1
+            continue
+        console.say(f"{line.name}: {len(found.cells)} cells, {len(found.flags())} flags")
+    build_site(store.root, site_dir)
+    sys.exit(1 if lost else 0)

@@ -1,0 +1,191 @@
+"""Are the gradients of a submitted defense its own? Attacks that do without them tell.
+
+A defense whose gradients mislead (Athalye et al., "Obfuscated gradients give a false sense of security", 2018) looks
+strong against an attack that follows them. So it is attacked through its own gradient, with the identity in the
+backward pass (BPDA, section 4.1 there), by queries alone, and with images made against the bare metric. What moves the
+score furthest is the worst case; where it is another way than its own gradient, the gradient was of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+
+from imharness.components.component import Component
+from imharness.components.registry import Registry
+from imharness.contracts.attack import Attack
+from imharness.contracts.dataset import ImageDataset
+from imharness.contracts.defense import Purification
+from imharness.contracts.metric import NoReferenceMetric
+from imharness.errors import HarnessError
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.randomness import ImageRng, derive_seed
+from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
+from imharness.running.checks import checked
+from imharness.running.target import MetricTarget
+from imharness_submissions.report import Gain, Honesty
+from imharness_submissions.sandbox.proxies import Sandboxed
+
+IMAGES = 12
+MARGIN = 0.05
+"""Least difference of gains, in shares of the metric's range, that counts."""
+LEVEL = 0.05
+OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
+Purify = Callable[[torch.Tensor, ImageRng], torch.Tensor]
+
+
+class TrialAttacks:
+    """What a defense is tried with: a metric, attacks and photographs of a profile, the first of each."""
+
+    def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
+        chosen = next((found for part in profile.tracks.values() if _complete(found := _chosen(registry, part))), None)
+        if chosen is None:
+            raise HarnessError(f"profile {profile.name} has no track with attacks on a differentiable metric")
+        self.device = device
+        self.metric = next(c for c in chosen if _attackable(c))
+        attacks = [
+            c for c in chosen if isinstance(c, Attack) and c.info.norm == "linf" and "medium" in c.info.strengths
+        ]
+        self.white = [a.at("medium") for a in attacks if a.info.access == "white_box"][:2]
+        self.black = [a.at("medium") for a in attacks if a.info.access == "black_box"][:2]
+        data = next(c for c in chosen if isinstance(c, ImageDataset)).build(device)
+        positions = next(data.batches(IMAGES))
+        self.images = data.load(positions).to(device)
+        self.names = [data.names[p] for p in positions]
+        self.score = checked(self.metric, self.metric.build(device))
+        self.raw = self.metric.build(device)
+
+
+def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
+    """Return the components of a track's profile that are on this machine; those of submissions are left out."""
+    found: dict[str, Component] = {}
+    for kind, names in part.select.items():
+        for name in names:
+            if name.startswith("!"):
+                continue
+            for component in registry.of_kind(kind) if name.startswith("*") else registry.find(kind, name):
+                changes = part.parameters.get(component.info.id, {})
+                fitted = component.with_parameters(**changes) if changes else component
+                if not isinstance(component, Sandboxed) and fitted.is_here():
+                    found[fitted.label] = fitted
+    return list(found.values())
+
+
+def _attackable(component: Component) -> TypeGuard[NoReferenceMetric]:
+    return (
+        isinstance(component, NoReferenceMetric) and component.info.differentiable and component.info.bounds is not None
+    )
+
+
+def _complete(chosen: Sequence[Component]) -> bool:
+    """Say whether a defense of a metric's input can be tried with these."""
+    needed = (Attack, ImageDataset, Purification)
+    return any(map(_attackable, chosen)) and all(any(isinstance(c, n) for c in chosen) for n in needed)
+
+
+def examine(defense: Purification, opponents: TrialAttacks, seed: int) -> Honesty:
+    """Attack a defense in every way; compare and flag."""
+    purify: Purify = checked(defense, defense.build(opponents.device))
+    bare: Purify = defense.build(opponents.device)
+    gains: list[tuple[str, str, npt.NDArray[np.float64]]] = []
+    for way, attack, through in _ways(defense, opponents, bare):
+        target = _target(opponents, attack, through, seed)
+        perturb = checked(attack, attack.build(opponents.device))
+        attacked = perturb(opponents.images, target, _streams(opponents, seed, "attack"))
+        gains.append((way, attack.label, _gain(opponents, purify, attacked, seed)))
+    own = [gain for way, _, gain in gains if way == OWN]
+    best = max(own, key=lambda gain: float(gain.mean())) if own else None
+    shown = tuple(
+        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != OWN and _more(gain, best))
+        for way, label, gain in gains
+    )
+    return Honesty(
+        component=defense.label,
+        metric=opponents.metric.label,
+        images=len(opponents.names),
+        gains=shown,
+        flags=(*_masked(defense, shown), *_randomness(defense, opponents, purify, seed)),
+    )
+
+
+def _ways(defense: Purification, opponents: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
+    for attack in opponents.white:
+        if defense.info.differentiable:
+            yield OWN, attack, bare
+        yield BPDA, attack, _identity_backward(bare)
+        yield TRANSFER, attack, None
+    for attack in opponents.black:
+        yield QUERIES, attack, bare
+
+
+def _identity_backward(bare: Purify) -> Purify:
+    """Return the defense with the gradient of the identity, or of resizing where it changes the size."""
+
+    def purify(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+        with torch.no_grad():
+            cleaned = bare(images.detach(), rng)
+        if cleaned.shape == images.shape:
+            smooth = images
+        else:
+            smooth = F.interpolate(images, cleaned.shape[2:], mode="bilinear", align_corners=False)
+        return smooth + (cleaned - smooth).detach()
+
+    return purify
+
+
+def _target(opponents: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
+    return MetricTarget(
+        opponents.raw,
+        opponents.metric.bounds,
+        images=len(opponents.names),
+        differentiable=attack.info.access == "white_box",
+        sign=opponents.metric.closeness,
+        purify=through,
+        rng=_streams(opponents, seed, "target") if through is not None else None,
+        budget=attack.budget().queries,
+    )
+
+
+def _streams(opponents: TrialAttacks, seed: int, purpose: str) -> ImageRng:
+    return ImageRng([derive_seed(seed, "honesty", purpose, name) for name in opponents.names], opponents.device)
+
+
+def _gain(opponents: TrialAttacks, purify: Purify, attacked: torch.Tensor, seed: int) -> npt.NDArray[np.float64]:
+    """Return f(D(x')) - f(D(x)) of each image, in shares of the metric's range."""
+    lower, upper = opponents.metric.bounds
+    scores = [
+        opponents.score(purify(batch, _streams(opponents, seed, "shown"))) for batch in (attacked, opponents.images)
+    ]
+    change = opponents.metric.closeness * (scores[0] - scores[1]) / (upper - lower)
+    return change.double().cpu().numpy()  # type: ignore[no-any-return]
+
+
+def _more(gain: npt.NDArray[np.float64], own: npt.NDArray[np.float64] | None) -> bool:
+    if own is None or float(gain.mean() - own.mean()) < MARGIN:
+        return False
+    return bool(wilcoxon_greater(gain - own)[0] < LEVEL)
+
+
+def _masked(defense: Purification, gains: Sequence[Gain]) -> Iterator[str]:
+    worse = [g for g in gains if g.higher]
+    if worse:
+        most = max(worse, key=lambda g: g.gain)
+        own = max(g.gain for g in gains if g.way == OWN)
+        yield (
+            f"masked or dishonest gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
+            f"range, its own gradient by {own:.3f}"
+        )
+
+
+def _randomness(defense: Purification, opponents: TrialAttacks, purify: Purify, seed: int) -> Iterator[str]:
+    first, second = (purify(opponents.images, _streams(opponents, s, "draws")) for s in (seed, seed + 1))
+    varies = first.shape != second.shape or not torch.equal(first, second)
+    if defense.info.random and not varies:
+        yield "says that it is random, and gives the same whatever is drawn"
+    if varies and not defense.info.random:
+        yield "says that it is not random, and gives something else for other draws"

@@ -1,0 +1,133 @@
+"""What was decided about entries, and why: an append-only list, each line sealed with the one before it.
+
+A line holds the whole manifest of what it added, so the board can be built again from this file.
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from imharness.errors import StoreError
+from imharness.results.identity import digest
+from imharness.results.records import Standing
+
+FILE = "ledger.jsonl"
+Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced"]
+
+
+class Line(BaseModel):
+    """One decision. `ids`: the components it is about; `report`: sha256 of the report behind it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int
+    date: str
+    name: str
+    ids: tuple[str, ...]
+    decision: Decision
+    reason: str
+    report: str = ""
+    manifest: Mapping[str, Any] | None = None
+    lock: tuple[str, ...] = ()
+    previous: str
+    seal: str = ""
+
+    def expected_seal(self) -> str:
+        """Return the digest that `seal` must equal."""
+        return digest(self.model_dump(mode="json", exclude={"seal"}))
+
+
+class Ledger:
+    """The ledger of a store."""
+
+    def __init__(self, root: Path, name: str = FILE) -> None:
+        self.path = root / name
+
+    def lines(self) -> list[Line]:
+        """Return all lines; raises `StoreError` when one was changed, moved or taken out."""
+        if not self.path.exists():
+            return []
+        found: list[Line] = []
+        for text in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = Line.model_validate_json(text)
+            except ValidationError:
+                raise StoreError(f"{self.path}: line {len(found) + 1} is damaged; restore the file") from None
+            before = found[-1].seal if found else ""
+            if line.number != len(found) + 1 or line.previous != before or line.seal != line.expected_seal():
+                raise StoreError(
+                    f"{self.path}: line {len(found) + 1} does not follow from the one before it: it was changed"
+                )
+            found.append(line)
+        return found
+
+    def append(
+        self,
+        name: str,
+        ids: tuple[str, ...],
+        decision: Decision,
+        reason: str,
+        *,
+        report: str = "",
+        manifest: Mapping[str, Any] | None = None,
+        lock: tuple[str, ...] = (),
+    ) -> Line:
+        """Add a line, flushed to the disk; two processes may do so at once."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            before = self.lines()
+            line = Line(
+                number=len(before) + 1,
+                date=datetime.now(UTC).isoformat(timespec="seconds"),
+                name=name,
+                ids=ids,
+                decision=decision,
+                reason=" ".join(reason.split()),
+                report=report,
+                manifest=manifest,
+                lock=lock,
+                previous=before[-1].seal if before else "",
+            )
+            line = line.model_copy(update={"seal": line.expected_seal()})
+            file.write(line.model_dump_json() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        return line
+
+    def standing(self, id: str) -> tuple[Standing, ...]:
+        """Return what was decided about a component, oldest first."""
+        return tuple(
+            Standing(date=line.date, decision=line.decision, reason=line.reason, submission=line.name)
+            for line in self.lines()
+            if id in line.ids
+        )
+
+    def withdrawn(self) -> dict[str, str]:
+        """Return the components that are withdrawn now, with the reason; adding one again ends it."""
+        found: dict[str, str] = {}
+        for line in self.lines():
+            for id in line.ids:
+                if line.decision == "withdrawn":
+                    found[id] = line.reason
+                elif line.decision in ("added", "re-scored"):
+                    found.pop(id, None)
+        return found
+
+    def active(self) -> list[Line]:
+        """Return, for each submission that stands, the line that last added it: what the board is built from."""
+        found: dict[str, Line] = {}
+        for line in self.lines():
+            if line.decision in ("added", "re-scored"):
+                found[line.name] = line
+            elif line.decision == "withdrawn":
+                found.pop(line.name, None)
+        return list(found.values())

@@ -1,0 +1,140 @@
+"""`submission.toml`: which package, which entries, who answers for them, and what they claim. Imports no torch."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from imharness.components.component import ID_PATTERN
+from imharness.components.registry import explain
+from imharness.errors import UsageError
+from imharness.results.identity import label_of
+
+FILE = "submission.toml"
+LOCK = "requirements.txt"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
+_HASHED = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?==[^\s;]+( ;[^\\]*)?( --hash=sha256:[0-9a-f]{64})+$")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Package(_Strict):
+    """The code, pinned: a wheel by its hash (of the index, at an address, or in a file), or a commit of a repository.
+
+    A file is for trying a submission out; others cannot get it.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,100}$")
+    version: str = Field(pattern=r"^[0-9][A-Za-z0-9.+!-]{0,60}$")
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$", description="Of the wheel.")
+    address: str = Field(default="", pattern=r"^(https://\S+\.whl)?$", description="Of the wheel, if not the index.")
+    file: str = Field(default="", max_length=300, description="A wheel beside the manifest, for trying out.")
+    repository: str = Field(default="", pattern=r"^(https://\S+)?$")
+    commit: str = Field(default="", pattern=r"^([0-9a-f]{40})?$")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Package:
+        if bool(self.repository) != bool(self.commit):
+            raise ValueError("a repository needs the commit, 40 digits, and a commit its repository")
+        if bool(self.sha256) == bool(self.repository):
+            raise ValueError("pin the package by the sha256 of its wheel, or by repository and commit")
+        if ((self.address or self.file) and self.repository) or (self.address and self.file):
+            raise ValueError("give one of address, file and repository")
+        return self
+
+
+class SubmittedEntry(_Strict):
+    """A component of the package that wants to be ranked. `strengths`: of an attack, weak, medium and strong."""
+
+    kind: Literal["attack", "defense", "metric", "evaluator"]
+    id: str = Field(pattern=ID_PATTERN)
+    parameters: Mapping[str, Any] = Field(default_factory=dict)
+    strengths: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables."""
+        return label_of(self.id, self.parameters)
+
+
+class Claim(_Strict):
+    """A number that the authors say comes out: a cell of a table, and how far it may be off."""
+
+    track: str = Field(pattern=ID_PATTERN)
+    table: str
+    row: str
+    column: str
+    value: float
+    tolerance: float = Field(ge=0)
+
+
+class Hardware(_Strict):
+    """What the package wishes for."""
+
+    gpu: bool = Field(default=False, description="Without it the whole submission is measured on the CPU.")
+    memory_gib: float = Field(default=6, gt=0, le=64)
+    answer_s: float = Field(default=600, gt=0, le=7200, description="Longest time of one call, s.")
+
+
+class Submission(_Strict):
+    """A whole manifest."""
+
+    format: Literal[1]
+    summary: str = Field(min_length=10, max_length=500)
+    authors: tuple[str, ...] = Field(min_length=1)
+    contact: str = Field(pattern=r"^\S+@\S+\.\S+$|^https://\S+$", description="An address that answers.")
+    licence: str = Field(min_length=2, max_length=100)
+    paper: str = Field(default="", pattern=r"^(https://\S+)?$")
+    extra_training_data: str = Field(min_length=4, description="What it was trained on beyond the harness; or none.")
+    package: Package
+    entries: tuple[SubmittedEntry, ...] = Field(min_length=1, max_length=50)
+    claims: tuple[Claim, ...] = ()
+    hardware: Hardware = Hardware()
+
+    @field_validator("entries")
+    @classmethod
+    def _distinct(cls, entries: tuple[SubmittedEntry, ...]) -> tuple[SubmittedEntry, ...]:
+        labels = [(entry.kind, entry.label) for entry in entries]
+        twice = sorted({label for kind, label in labels if labels.count((kind, label)) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} stands there twice")
+        return entries
+
+
+def read_manifest(folder: Path) -> Submission:
+    """Return the manifest in a folder; raises `UsageError` with what is wrong and where."""
+    path = folder / FILE
+    if not re.match(NAME_PATTERN, folder.resolve().name):
+        raise UsageError(f"{folder}: a submission's folder is named in small letters, digits and dashes.")
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}; write one with `harness submissions new`."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
+    try:
+        return Submission.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {explain(error)}") from None
+
+
+def read_lock(folder: Path) -> list[str]:
+    """Return the pinned requirements beside a manifest, one each; raises `UsageError` when one has no hash."""
+    path = folder / LOCK
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    for line in lines:
+        if not _HASHED.match(line):
+            raise UsageError(f"{path}: {line[:100]!r} is not pinned as name==version --hash=sha256:…")
+    return lines

@@ -1,0 +1,105 @@
+"""From a manifest to running code: the package unpacked, started in the sandbox, its entries found."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from imharness.components.component import Component
+from imharness.components.registry import Registry, installed
+from imharness.contracts.attack import BaseAttack
+from imharness.errors import HarnessError, UsageError
+from imharness_submissions.environment import environment_of, tree_digest
+from imharness_submissions.manifest import Hardware, Submission, SubmittedEntry
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec, Limits
+from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
+
+
+@dataclass
+class RunningSubmission:
+    """A submission whose package runs, or can be started."""
+
+    submission: Submission
+    guest: Guest
+    offer: PackageDescription
+    registry: Registry
+    components: list[Component]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The components it brings."""
+        return tuple(sorted({component.info.id for component in self.components}))
+
+    def further(self) -> dict[str, list[str]]:
+        """Return the entries by kind, as names for a plan."""
+        found: dict[str, list[str]] = {}
+        for component in self.components:
+            found.setdefault(component.kind, []).append(component.label)
+        return found
+
+
+def spec_for(
+    distribution: str, environment: Path, hardware: Hardware, *, trusted: bool, threads: int = 1
+) -> GuestSpec:  # fmt: skip
+    """Return how a package is run: what its manifest wishes for, and no data set in sight."""
+    limits = Limits(memory_mib=int(hardware.memory_gib * 1024), answer_s=hardware.answer_s)
+    return GuestSpec(
+        distribution, environment, tuple(data_packages()), threads, gpu=hardware.gpu, trusted=trusted, limits=limits
+    )
+
+
+def data_packages() -> Iterable[Path]:
+    """Yield the folders of installed packages that register data sets."""
+    registry = installed()
+    modules = {type(c).__module__.partition(".")[0] for c in registry.of_kind("dataset")} - {"imharness"}
+    for name in sorted(modules):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None:
+            folder = Path(os.path.realpath(file)).parent
+            if (folder / "__init__.py").exists():
+                yield folder
+
+
+def open_submission(folder: Path, submission: Submission, *, trusted: bool = False) -> RunningSubmission:
+    """Unpack and start a submission's package, and find its entries; raises `UsageError` when one is not there."""
+    environment = environment_of(folder, submission.package, trusted=trusted)
+    guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted))
+    try:
+        offer = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
+        registry = installed().joined(offer.entries(guest))
+        components = [_entry(entry, offer, registry) for entry in submission.entries]
+    except BaseException:
+        guest.kill()
+        raise
+    return RunningSubmission(submission, guest, offer, registry, components)
+
+
+def _entry(entry: SubmittedEntry, offer: PackageDescription, registry: Registry) -> Component:
+    offered = {(str(c.get("info", {}).get("id"))) for c in offer.components}
+    if entry.id not in offered:
+        raise UsageError(f"{entry.id}: the package registers only {', '.join(sorted(offered))}.")
+    template = next(c for c in registry.of_kind(entry.kind) if c.info.id == entry.id)
+    try:
+        component = type(template).model_validate(dict(entry.parameters))
+    except ValueError as error:
+        raise UsageError(f"{entry.id}: parameters {dict(entry.parameters)}: {' '.join(str(error).split())}") from None
+    if isinstance(component, BaseAttack):
+        _strengths(entry, component)
+    return component
+
+
+def _strengths(entry: SubmittedEntry, attack: BaseAttack) -> None:
+    """The manifest says what weak, medium and strong mean; it must be what the code does."""
+    declared = {name: dict(fields) for name, fields in attack.info.strengths.items()}
+    stated = {name: dict(fields) for name, fields in entry.strengths.items()}
+    if declared != stated:
+        raise UsageError(f"{entry.id}: strengths {stated} in the manifest, {declared} in the package; they must agree.")
+    for name in declared:
+        try:
+            attack.at(name)
+        except (HarnessError, ValueError) as error:
+            raise UsageError(f"{entry.id}: strength {name}: {' '.join(str(error).split())}") from None

@@ -1,0 +1,280 @@
+"""Run a submission: check it, compute its cells, try its defenses, compare its claims, and report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from imharness.contracts.defense import Purification
+from imharness.contracts.track import Progress
+from imharness.errors import HarnessError
+from imharness.planning.plan import Graph, only_with, plan_track
+from imharness.planning.profile import Profile
+from imharness.ranking.board import make_board, refresh_standing, save_sweep
+from imharness.results.identity import digest
+from imharness.results.records import Board
+from imharness.results.store import Store
+from imharness.running.device import device_name
+from imharness.running.local import InProcess, LocalWorkers, WorkerConfig
+from imharness.running.sweep import Executor, RunResult, execute
+from imharness_conformance import check_component
+from imharness_submissions.gradient_audit import TrialAttacks, examine
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.manifest import Claim, read_lock, read_manifest
+from imharness_submissions.opening import RunningSubmission, open_submission
+from imharness_submissions.report import Checked, ClaimResult, Honesty, ReportedCell, SubmissionReport
+from imharness_submissions.sandbox.stored import StoredSubmission
+
+SLOW_IMPORT_S = 10.0
+
+
+class Run:
+    """One run of one submission into a store."""
+
+    def __init__(
+        self, folder: Path, store: Store, profile: Profile, *, device: str = "cpu", workers: int = 0, seed: int = 0,
+        limit: int | None = None, trusted: bool = False, command: str = "",
+    ) -> None:  # fmt: skip
+        self.folder, self.store, self.profile, self.command = folder, store, profile, command
+        self.workers, self.seed, self.limit = workers, seed, limit
+        self.name = folder.resolve().name
+        self.submission = read_manifest(folder)
+        self.device = device if self.submission.hardware.gpu else "cpu"
+        self.lock = tuple(read_lock(folder))
+        self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
+
+    def conformance(self, advance: Progress) -> tuple[int, list[Checked]]:
+        """Put each entry to the conformance suite, from outside, with inputs nobody has seen."""
+        drawn, found = secrets.randbelow(2**31), list[Checked]()
+        for number, component in enumerate(self.opened.components):
+            found += [
+                Checked(component=o.component, check=o.check, status=o.status, message=o.message)
+                for o in check_component(component, drawn)
+            ]
+            advance(number + 1, len(self.opened.components))
+        self._ended()
+        return drawn, [*found, *self._imports()]
+
+    def _imports(self) -> Iterator[Checked]:
+        took = self.opened.offer.import_s
+        slow = took > SLOW_IMPORT_S
+        yield Checked(
+            component=self.opened.offer.distribution,
+            check="is imported quickly",
+            status="failed" if slow else "passed",
+            message=f"{took:.2f} s" + (f"; at most {SLOW_IMPORT_S:g}: load weights in build" if slow else ""),
+        )
+
+    def _ended(self) -> None:
+        try:
+            self.opened.guest.end_task(False)
+        except HarnessError as error:
+            self.opened.guest.note([str(error)])
+
+    def plan(self) -> list[Graph]:
+        """Return the graphs of the cells in which the entries take part, and of what those need."""
+        further = self.opened.further()
+        graphs = [
+            only_with(
+                plan_track(
+                    name, self.profile, self.opened.registry, further=_fitting(self.profile, name, further),
+                    seed=self.seed, limit=self.limit,
+                ),
+                self.opened.ids,
+            )
+            for name in self.profile.tracks
+        ]  # fmt: skip
+        return [graph for graph in graphs if graph.tasks or graph.missing]
+
+    def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
+        """Compute the cells that the store does not hold; the package runs beside each worker, in the sandbox."""
+
+        def start() -> Executor:
+            bench = WorkerConfig(
+                self.store.root.resolve(), self.device, 1, self.profile.batch_size,
+                ((self.opened.guest.spec, self.opened.offer),),
+            )  # fmt: skip
+            if not self.workers:
+                return InProcess(bench)
+            return LocalWorkers([bench] * self.workers, self.profile.time_limit_s)
+
+        return execute(graphs, self.store, start, advance=advance)
+
+    def honesty(self, advance: Progress) -> list[Honesty]:
+        """Try every purification with attacks that need no gradient of it."""
+        defenses = [c for c in self.opened.components if isinstance(c, Purification)]
+        if not defenses:
+            return []
+        opponents = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
+        found = []
+        for number, defense in enumerate(defenses):
+            try:
+                found.append(examine(defense, opponents, self.seed))
+            except HarnessError as error:
+                self.opened.guest.note([f"{defense.label}: could not be attacked: {error}"])
+            advance(number + 1, len(defenses))
+        self._ended()
+        return found
+
+    def report(self, found: Findings, boards: Sequence[Board]) -> SubmissionReport:
+        """Return the sealed report."""
+        origin = self.opened.offer
+        return SubmissionReport(
+            name=self.name,
+            manifest=digest(self.submission.model_dump(mode="json")),
+            environment=origin.environment,
+            package=f"{origin.distribution} {origin.version}",
+            isolation=self.opened.guest.level,
+            started=found.started.isoformat(timespec="seconds"),
+            seconds=found.seconds,
+            profile=self.profile.name,
+            limit=self.limit,
+            seed=self.seed,
+            suite_seed=found.suite_seed,
+            device=device_name(torch.device(self.device)),
+            versions=_versions(),
+            entries=tuple(c.label for c in self.opened.components),
+            import_s=origin.import_s,
+            conformance=tuple(found.conformance),
+            honesty=tuple(found.honesty),
+            attempts=tuple(dict.fromkeys([*self.opened.guest.attempts, *self._noted(found)])),
+            cells=tuple(self._cells(found.graphs, found.outcome)),
+            failed=_failed(found),
+            unavailable=tuple(sorted({f"{m.what}: {m.reason}" for g in found.graphs for m in g.missing.values()})),
+            claims=tuple(measured(claim, boards) for claim in self.submission.claims),
+        ).sealed()
+
+    def _noted(self, found: Findings) -> Iterator[str]:
+        """Yield what the package tried while cells were computed."""
+        for graph in found.graphs:
+            for key in sorted(graph.tasks.keys() & (found.outcome.done | found.outcome.failed.keys())):
+                record = self.store.record(key)
+                yield from record.notes if record is not None else ()
+
+    def _cells(self, graphs: Sequence[Graph], outcome: RunResult) -> Iterator[ReportedCell]:
+        ids = set(self.opened.ids)
+        for graph in graphs:
+            for key, task in graph.tasks.items():
+                own = any(ref.id in ids for ref in task.spec.components.values())
+                record = self.store.record(key) if own and key in outcome.done else None
+                if record is not None:
+                    yield ReportedCell(address=f"{graph.track.info.id} {task.address}", key=key, seal=record.seal)
+
+    def keep(self, report: SubmissionReport) -> None:
+        """Keep manifest, offer and report in the store; the tables need the offer."""
+        manifest = self.submission.model_dump(mode="json")
+        kept = StoredSubmission(
+            name=self.name, manifest=manifest, lock=self.lock, folder=str(self.folder.resolve()),
+            offer=self.opened.offer, report=report.model_dump(mode="json"),
+        )  # fmt: skip
+        self.store.save_submission(self.name, kept)
+
+    def boards(self, graphs: Sequence[Graph], outcome: RunResult) -> list[Board]:
+        """Merge the cells into their configuration and make the tables again."""
+        found = []
+        for graph in graphs:
+            sweep = save_sweep(
+                self.store, graph, done=outcome.done, failed=outcome.failed, profile=self.profile.name, seed=self.seed,
+                limit=self.limit, command=self.command,
+            )  # fmt: skip
+            found.append(make_board(self.store, graph.track, sweep))
+        return found
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a run found before its tables."""
+
+    suite_seed: int
+    conformance: Sequence[Checked]
+    honesty: Sequence[Honesty]
+    graphs: Sequence[Graph]
+    outcome: RunResult
+    started: datetime
+    seconds: float
+
+
+def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionReport:
+    """Do all of it; write the ledger; return the report. The guest is ended whatever happens."""
+    started, clock = datetime.now(UTC), time.perf_counter()
+    try:
+        suite_seed, conformance = run.conformance(watch("conformance"))
+        graphs = run.plan()
+        if not graphs:
+            raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
+        outcome = run.compute(graphs, watch("cells"))
+        honesty = run.honesty(watch("attacks on defenses"))
+        seconds = time.perf_counter() - clock
+        findings = Findings(suite_seed, conformance, honesty, graphs, outcome, started, seconds)
+        run.keep(run.report(findings, []))  # the tables show what the package says of its entries
+        boards = run.boards(graphs, outcome)
+        report = run.report(findings, boards)
+        run.keep(report)
+        _decide(run, report)
+        for board in boards:
+            refresh_standing(run.store, board)
+    finally:
+        run.opened.guest.kill()
+    return report
+
+
+def _decide(run: Run, report: SubmissionReport) -> None:
+    """Write what follows from a report into the ledger: added or re-scored, and flagged with every reason."""
+    ledger = Ledger(run.store.root)
+    again = any(line.name == run.name and line.decision == "added" for line in ledger.lines())
+    manifest = run.submission.model_dump(mode="json")
+    if run.submission.package.file:
+        manifest["package"]["file"] = str((run.folder / run.submission.package.file).resolve())
+    text = f"{len(report.cells)} cells, isolation {report.isolation}"
+    if report.honesty:
+        worst = max((honesty.worst for honesty in report.honesty), key=lambda gain: gain.gain)
+        text += f"; worst trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
+    ledger.append(
+        run.name, run.opened.ids, "re-scored" if again else "added", text, report=report.seal, manifest=manifest,
+        lock=run.lock,
+    )  # fmt: skip
+    flags = report.flags()
+    if flags:
+        ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)
+
+
+def _failed(found: Findings) -> dict[str, str]:
+    tasks = [(key, task) for graph in found.graphs for key, task in graph.tasks.items()]
+    return {task.address: found.outcome.failed[key] for key, task in tasks if key in found.outcome.failed}
+
+
+def _fitting(profile: Profile, track: str, further: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the entries of kinds that a track selects from."""
+    return {kind: names for kind, names in further.items() if kind in profile.tracks[track].select}
+
+
+def measured(claim: Claim, boards: Sequence[Board]) -> ClaimResult:
+    """Compare a claim with the tables."""
+    value = next(
+        (
+            row.values[claim.column].value
+            for board in boards if board.track == claim.track
+            for table in board.tables if table.id == claim.table
+            for row in table.rows if row.label == claim.row and claim.column in row.values
+        ),
+        None,
+    )  # fmt: skip
+    return ClaimResult(
+        what=f"{claim.row}: {claim.column} of {claim.table} ({claim.track})",
+        claimed=claim.value,
+        measured=value,
+        tolerance=claim.tolerance,
+        holds=value is not None and abs(value - claim.value) <= claim.tolerance,
+    )
+
+
+def _versions() -> dict[str, str]:
+    names = ("image-privacy-harness", "torch", "numpy", "scipy", "pydantic", "safetensors")
+    return {name: importlib.metadata.version(name) for name in names}

@@ -1,0 +1,88 @@
+"""What the plugin tries inside the sandbox, noted where Python can see it; what stops it is the sandbox itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from typing import Any
+
+import torch
+
+import imharness
+
+_NAMED = {
+    "socket.connect": "tried to open a network connection",
+    "socket.bind": "tried to open a network connection",
+    "socket.getaddrinfo": "tried to look up a host name",
+    "socket.__new__": "tried to open a socket",
+    "subprocess.Popen": "tried to start a program",
+    "os.system": "tried to start a program",
+    "os.exec": "tried to start a program",
+    "os.posix_spawn": "tried to start a program",
+    "os.fork": "tried to fork",
+    "os.forkpty": "tried to fork",
+    "os.kill": "tried to end a process",
+}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_MOST = 20
+
+
+class Attempts:
+    """What was tried since it was last asked for. The interpreter keeps the hook that notes it."""
+
+    def __init__(self, folder: str) -> None:
+        own = os.path.dirname(os.path.dirname(imharness.__file__))
+        system = ("/usr", "/lib", "/lib64", "/bin", "/proc", "/sys", "/dev", "/etc/ld.so", "/etc/localtime", "/tmp")
+        places: tuple[str, ...] = (folder, own, sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix), *system)
+        places += tuple(sysconfig.get_paths().values())
+        seen: list[str] = []
+
+        def note(text: str) -> None:
+            if text and text not in seen and len(seen) < _MOST:
+                seen.append(text)
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            if event in _NAMED:
+                note(_NAMED[event])
+            elif event in ("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir"):
+                note(_place(event, arguments, places))
+
+        self._seen = seen
+        sys.addaudithook(hook)
+
+    def taken(self) -> list[str]:
+        """Return what was noted, and forget it."""
+        found = list(self._seen)
+        self._seen.clear()
+        return found
+
+
+def _place(event: str, arguments: tuple[Any, ...], places: tuple[str, ...]) -> str:
+    if not arguments or not isinstance(arguments[0], str | bytes | os.PathLike):
+        return ""
+    path = os.path.abspath(os.fsdecode(arguments[0]))
+    writes = event != "open" or (isinstance(arguments[2], int) and bool(arguments[2] & _WRITING))
+    if event in ("os.listdir", "os.scandir"):
+        writes = False
+    if writes and not path.startswith(("/tmp", "/dev/")) and "__pycache__" not in path:
+        return f"tried to write {path[:200]}"
+    return "" if path.startswith(places) else f"tried to read {path[:200]}"
+
+
+class Namespaces:
+    """What stands in the modules that a plugin has no business to change."""
+
+    def __init__(self) -> None:
+        modules = [torch, torch.nn, torch.nn.functional, torch.autograd, torch.linalg, torch.random]
+        modules += [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("imharness")]
+        places: list[Any] = [*modules, torch.Tensor, torch.nn.Module, torch.Generator]
+        self._held = [(place.__name__, place, dict(vars(place))) for place in places]
+
+    def changed(self) -> list[str]:
+        """Return the names that mean something else now."""
+        found = []
+        for name, place, before in self._held:
+            now = vars(place)
+            found += [f"{name}.{key}" for key, value in before.items() if callable(value) and now.get(key) is not value]
+        return found[:10]

@@ -1,0 +1,48 @@
+"""What a plugin's components are, as JSON: enough for the outside to plan with them without importing them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from imharness.components.component import Component
+from imharness.components.hookspecs import ACCEPTED
+from imharness.contracts.attack import BaseAttack, FittedAttack
+from imharness.contracts.membership import MembershipEvaluator
+
+
+def described(component: Component) -> dict[str, Any]:
+    """Return kind, contract, facts and fields of a component."""
+    contract = next(c for kinds in ACCEPTED.values() for c in kinds if isinstance(component, c))
+    cls = type(component)
+    facts: dict[str, Any] = {
+        "contract": contract.__name__,
+        "class": cls.__name__,
+        "documentation": inspect.cleandoc(vars(cls).get("__doc__") or "")[:4000],
+        "info": component.info.model_dump(mode="json"),
+        "schema": cls.model_json_schema().get("properties", {}) if cls.model_fields else {},
+        "parameters": component.model_dump(mode="json"),
+        "defaults": {
+            name: default
+            for name, default in _defaults(cls).items()
+            if default is None or isinstance(default, bool | int | float | str | list)
+        },
+    }
+    if isinstance(component, FittedAttack):
+        facts["fit_fields"] = list(component.fit_fields)
+    if isinstance(component, MembershipEvaluator):
+        facts["reads"] = sorted(component.reads)
+    return facts
+
+
+def _defaults(cls: type[Component]) -> dict[str, Any]:
+    held = {n: f.get_default(call_default_factory=True) for n, f in cls.model_fields.items() if not f.is_required()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in held.items()}
+
+
+def derived(component: Component) -> dict[str, Any]:
+    """Return what follows from parameters by the component's own code."""
+    facts: dict[str, Any] = {"label": component.label, "parameters": component.model_dump(mode="json")}
+    if isinstance(component, BaseAttack):
+        facts["budget"] = component.budget().model_dump(mode="json")
+    return facts

@@ -1,0 +1,358 @@
+"""The inside: the first process waits for sessions and forks one for each; a session imports the plugin and serves it.
+
+Nothing here is trusted by the outside. It runs with the plugin in one process, and only makes its work easy to serve.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.metadata
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.fx.experimental.symbolic_shapes  # what the first gradient of a process would import: 2 s, once for all
+
+from imharness.components.component import Component
+from imharness.components.loading import GROUP, load_plugins
+from imharness.components.registry import Registry, build_registry
+from imharness.contracts.attack import FittedAttack
+from imharness.contracts.defense import Certification
+from imharness.contracts.membership import DefenderOutputs
+from imharness.contracts.reconstruction import ImagePool
+from imharness.errors import HarnessError, QueryBudgetExceeded
+from imharness.results.identity import ComponentRef
+from imharness_submissions.sandbox.audit import Attempts, Namespaces
+from imharness_submissions.sandbox.tensor_codec import GENERATOR, RNG, Tensors, generator_of, query_of, streams_of
+from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireError
+
+_PR_SET_DUMPABLE = 4
+
+
+class Stop(Exception):
+    """The outside refused what was asked; the session goes on with the next request."""
+
+
+class Session:
+    """Serves one plugin package to the outside until the channel closes."""
+
+    def __init__(self, channel: Channel, distribution: str, folder: str) -> None:
+        self.channel = channel
+        self.attempts = Attempts(folder)
+        self._names = Namespaces()
+        start = time.perf_counter()
+        before = set(sys.modules)
+        self.registry = _registry(distribution, folder)
+        self.import_s = time.perf_counter() - start
+        self.imported = len(set(sys.modules) - before)
+        self._built: dict[int, tuple[Component, Any, torch.device]] = {}
+        self._graphs: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+        self._operations: dict[str, Callable[[Message], Message]] = {
+            "describe": self._describe,
+            "facts": self._facts,
+            "build": self._build,
+            "call": self._call,
+            "backward": self._backward,
+            "done": self._done,
+        }
+
+    def serve(self) -> None:
+        """Answer requests."""
+        while True:
+            request = self.channel.receive()
+            for handle in request.facts.get("dropped", []):
+                self._graphs.pop(handle, None)
+            try:
+                answer = self._operations[request.kind](request)
+            except Stop:
+                answer = Message("error", {"type": "Stop", "text": "refused by the outside"})
+            except (Closed, WireError):
+                raise
+            except BaseException as error:
+                answer = Message("error", _told(error))
+            seen = self.attempts.taken()
+            noted = {"attempts": seen} if seen else {}
+            self.channel.send(Message(answer.kind, {**answer.facts, **noted}, answer.tensors))
+
+    def _describe(self, request: Message) -> Message:
+        from imharness_submissions.sandbox.describing import described
+
+        components = [described(entry.component) for entry in self.registry.entries.values()]
+        failures = [[f.name, f.reason] for f in self.registry.failures]
+        facts = {"components": components, "failures": failures, "import_s": self.import_s, "modules": self.imported}
+        return Message("described", facts)
+
+    def _facts(self, request: Message) -> Message:
+        from imharness_submissions.sandbox.describing import derived
+
+        return Message("facts", derived(self._revived(request)))
+
+    def _revived(self, request: Message) -> Component:
+        return self.registry.revive(ComponentRef.model_validate(request.facts["ref"]))
+
+    def _build(self, request: Message) -> Message:
+        recipe, device = self._revived(request), torch.device(request.facts["device"])
+        if isinstance(recipe, FittedAttack):
+            built: Any = None
+            if not request.facts.get("fit"):
+                built = recipe.build(device, {name: t.to(device) for name, t in request.tensors.items()})
+        elif isinstance(recipe, Certification) and request.facts.get("smooth"):
+            built = recipe.smooth(device)
+        else:
+            built = recipe.build(device)  # type: ignore[attr-defined]
+        handle = len(self._built)
+        self._built[handle] = (recipe, built, device)
+        return Message("built", {"handle": handle})
+
+    def _call(self, request: Message) -> Message:
+        recipe, built, device = self._built[request.facts["built"]]
+        tensors, wanted = dict(request.tensors), request.facts.get("grad", [])
+        states, state = tensors.pop(RNG, None), tensors.pop(GENERATOR, None)
+        rng: Any = None if states is None else streams_of(states, device)
+        if state is not None:
+            rng = generator_of(state, device)
+        leaves = {name: t.to(device) for name, t in tensors.items()}
+        for name in wanted:
+            leaves[name] = leaves[name].requires_grad_(True)
+        reduced = torch.autocast(device.type, torch.bfloat16, enabled=bool(request.facts.get("reduced")))
+        own_grad = request.facts["as"] in ("attack", "fit", "smooth")
+        with torch.set_grad_enabled(bool(wanted) or own_grad), reduced:
+            found = _CALLS[request.facts["as"]](self, recipe, built, leaves, rng, request.facts)
+        facts: dict[str, Any] = {}
+        if wanted:
+            facts["handle"], facts["moving"] = self._keep([leaves[n] for n in wanted], found), _moving(found)
+        if states is not None and not torch.equal(after := rng.states(), states):
+            found[RNG] = after
+        if state is not None:
+            found[GENERATOR] = rng.get_state()
+        return Message("result", facts, {name: t.detach() for name, t in found.items()})
+
+    def _keep(self, leaves: list[torch.Tensor], found: Tensors) -> int:
+        handle = max(self._graphs, default=-1) + 1
+        self._graphs[handle] = (leaves, [t for t in found.values() if t.requires_grad])
+        return handle
+
+    def _backward(self, request: Message) -> Message:
+        leaves, outputs = self._graphs.pop(request.facts["handle"])
+        upstream = [request.tensors[str(i)].to(t.device) for i, t in enumerate(outputs)]
+        found = torch.autograd.grad(outputs, leaves, upstream, allow_unused=True)
+        return Message("gradients", {}, {str(i): g for i, g in enumerate(found) if g is not None})
+
+    def _done(self, request: Message) -> Message:
+        held = os.statvfs("/tmp")
+        full = held.f_bavail < held.f_blocks / 100
+        return Message("done", {"changed": self._names.changed(), "full": full})
+
+    def ask(self, kind: str, facts: Mapping[str, Any], tensors: Tensors) -> Message:
+        """Ask the outside in the middle of a call."""
+        self.channel.send(Message(kind, facts, tensors))
+        answer = self.channel.receive()
+        if answer.kind == "refused":
+            if answer.facts.get("type") == "QueryBudgetExceeded":
+                raise QueryBudgetExceeded(str(answer.facts.get("text")))
+            raise Stop
+        return answer
+
+
+def _moving(found: Tensors) -> list[str]:
+    return [name for name, t in found.items() if t.requires_grad]
+
+
+class RemoteTarget:
+    """The window from an attack to what it attacks; the metric, and the count of queries, stay outside."""
+
+    def __init__(self, session: Session, facts: Mapping[str, Any], images: int) -> None:
+        self.differentiable = bool(facts["differentiable"])
+        self.lower, self.upper = float(facts["lower"]), float(facts["upper"])
+        self._session, self._queries = session, torch.zeros(images, dtype=torch.int64)
+
+    @property
+    def queries(self) -> torch.Tensor:
+        """int64 ``(N,)``: scores asked for so far, per image."""
+        return self._queries.clone()
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Return scores; differentiable for a white-box attack."""
+        if self.differentiable and torch.is_grad_enabled() and images.requires_grad:
+            scores: torch.Tensor = _Asked.apply(images, self)
+            return scores
+        return self.score(images, False).tensors["scores"].to(images.device)
+
+    def score(self, images: torch.Tensor, gradient: bool) -> Message:
+        """Ask for scores, and for the gradient of each with respect to its own image."""
+        answer = self._session.ask("score", {"gradient": gradient}, {"images": images})
+        self._queries = answer.tensors["queries"]
+        return answer
+
+
+class _Asked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: torch.Tensor, target: RemoteTarget) -> torch.Tensor:
+        answer = target.score(images, True)
+        ctx.save_for_backward(answer.tensors["gradient"].to(images.device))
+        return answer.tensors["scores"].to(images.device)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return upstream.view(-1, 1, 1, 1) * gradient, None
+
+
+def _images_and_rng(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    return {"images": built(given["images"], rng)}
+
+
+def _scores(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    return {"scores": built(*(given[name] for name in ("images", "reference") if name in given))}
+
+
+def _value(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    return {"value": torch.tensor(float(built(given["images"], given["reference"])), dtype=torch.float64)}
+
+
+def _membership(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    device = next(iter(given.values())).device
+    return {"scores": built(query_of(given, device))}
+
+
+def _gradients(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    return dict(built(given, rng))
+
+
+def _protected(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    pool = ImagePool(given["pool.images"], given["pool.targets"])
+    images, targets = built(given["images"], given["targets"], pool, rng)
+    return {"images": images, "targets": targets}
+
+
+def _released(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    held = DefenderOutputs(given["held.member"], given["held.reference"])
+    return {"outputs": built(given["outputs"], held, rng)}
+
+
+def _attack(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    target = RemoteTarget(s, facts["target"], len(given["images"]))
+    return {"images": built(given["images"], target, rng)}
+
+
+def _fit(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    target = RemoteTarget(s, facts["target"], len(given["images"]))
+
+    def progress(done: int, total: int) -> None:
+        s.ask("progress", {"done": int(done), "total": int(total)}, {})
+
+    return dict(recipe.fit(given["images"], target, rng, progress))
+
+
+def _smooth(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    def score(images: torch.Tensor) -> torch.Tensor:
+        return s.ask("score", {"gradient": False}, {"images": images}).tensors["scores"].to(images.device)
+
+    with torch.no_grad():
+        return {"scores": built(score, given["images"], rng)}
+
+
+def _certify(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+    lower, upper = facts["bounds"]
+    found = built(given["scores"], (float(lower), float(upper)))
+    return {name: getattr(found, name) for name in ("value", "radius", "delta", "abstained")}
+
+
+_CALLS: dict[str, Callable[..., Tensors]] = {
+    "purify": _images_and_rng,
+    "score": _scores,
+    "distribution": _value,
+    "membership": _membership,
+    "gradients": _gradients,
+    "protect": _protected,
+    "release": _released,
+    "attack": _attack,
+    "fit": _fit,
+    "smooth": _smooth,
+    "certify": _certify,
+}
+
+
+def _told(error: BaseException) -> dict[str, Any]:
+    shown = "".join(traceback.format_exception(error))[-4000:]
+    kind = type(error).__name__
+    if isinstance(error, HarnessError):
+        return {"type": kind, "text": str(error)[:1000], "traceback": shown, "harness": True}
+    return {"type": kind, "text": str(error)[:1000], "traceback": shown}
+
+
+def _registry(distribution: str, folder: str) -> Registry:
+    found = [d for d in importlib.metadata.distributions(path=[folder]) if d.name == distribution]
+    points = [p for d in found[:1] for p in d.entry_points if p.group == GROUP]
+    return build_registry(load_plugins(points))
+
+
+def _limit(limits: Mapping[str, Any]) -> None:
+    wanted = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: limits["file_mib"] << 20,
+        resource.RLIMIT_CPU: limits["cpu_s"],
+        resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_NPROC: 4096,  # threads count too, and every process of the user; the outside counts its own
+    }
+    for what, value in wanted.items():
+        hard = resource.getrlimit(what)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (bound, bound))
+
+
+def main() -> None:
+    """Wait for sessions; the outside ends this process by closing the socket."""
+    setup = json.loads(sys.argv[1])
+    control = socket.socket(fileno=os.dup(0))
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _limit(setup["limits"])
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # other processes of the guest may not look into this one
+    torch.set_num_threads(setup["threads"])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    control.send(b"ready")
+    while True:
+        word, fds, _, _ = socket.recv_fds(control, 16, 2)
+        if word != b"open":
+            return
+        if os.fork() == 0:
+            control.close()
+            _session(fds, setup)
+        for fd in fds:
+            os.close(fd)
+
+
+def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    channel = Channel(fds[0], fds[1], setup["limits"]["message_mib"] << 20)
+    code = 0
+    try:
+        try:
+            session = Session(channel, setup["distribution"], setup["folder"])
+        except BaseException as error:
+            channel.receive()
+            channel.send(Message("error", _told(error)))
+            raise
+        session.serve()
+    except Closed:
+        pass
+    except BaseException:
+        code = 1
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

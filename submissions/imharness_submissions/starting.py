@@ -1,0 +1,139 @@
+"""A first manifest for a package that lies in a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from imharness.contracts.attack import BaseAttack
+from imharness.errors import PluginError, UsageError
+from imharness_submissions.environment import environment_of, locked
+from imharness_submissions.ledger import Line
+from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package
+from imharness_submissions.opening import spec_for
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
+
+_WHEEL = re.compile(r"^(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl$")
+KINDS = ("attack", "defense", "metric", "evaluator")
+
+
+def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> Path:
+    """Write a submission's folder; the package is started in the sandbox to ask what it registers."""
+    parts = _WHEEL.match(wheel.name)
+    if parts is None or not re.match(NAME_PATTERN, name):
+        raise UsageError(f"{name!r} and {wheel.name!r}: a name of small letters, digits and dashes, and a wheel.")
+    folder = parent / name
+    if folder.exists():
+        raise UsageError(f"{folder} exists; choose another name.")
+    package = Package(
+        name=parts["name"].replace("_", "-"),
+        version=parts["version"],
+        sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        file=os.path.relpath(wheel, folder),
+    )
+    folder.mkdir(parents=True)
+    try:
+        environment = environment_of(folder, package, trusted=trusted)
+        found = next(iter(importlib.metadata.distributions(path=[str(environment)])))
+        lock = locked(found)
+        if lock:
+            (folder / LOCK).write_text(lock, encoding="utf-8")
+            environment = environment_of(folder, package, trusted=trusted)
+        guest = Guest(spec_for(package.name, environment, Hardware(), trusted=trusted))
+        try:
+            text = _manifest(package, offer_of(guest), guest)
+        finally:
+            guest.kill()
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    (folder / FILE).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _manifest(package: Package, offer: PackageDescription, guest: Guest) -> str:
+    entries = [e.component for e in offer.entries(guest) if e.component.kind in KINDS]
+    if not entries:
+        raise PluginError(f"{package.name} registers no attack, defense, metric or evaluator")
+    head: dict[str, Any] = {
+        "format": 1,
+        "summary": f"{entries[0].info.id}: {entries[0].summary}"[:500],
+        "authors": [offer.author or "Your name"],
+        "contact": "you@example.org",
+        "licence": offer.licence or "say which",
+        "extra_training_data": "none",
+    }
+    blocks = [_lines(head), "[package]\n" + _lines(package.model_dump(exclude_defaults=True))]
+    for component in entries:
+        changed = {
+            name: value
+            for name, value in component.model_dump(mode="json").items()
+            if value != type(component).model_fields[name].get_default(call_default_factory=True)
+        }
+        facts: dict[str, Any] = {"kind": component.kind, "id": component.info.id, "parameters": changed}
+        if isinstance(component, BaseAttack):
+            facts["strengths"] = {name: dict(fields) for name, fields in component.info.strengths.items()}
+        blocks.append("[[entries]]\n" + _lines(facts))
+    blocks.append(_CLAIMS)
+    return "\n".join(blocks)
+
+
+_CLAIMS = """# What you say comes out, one block for each number; `harness submissions run` compares.
+# [[claims]]
+# track = "harness/iqa"
+# table = "defenses"
+# row = "owner/method"
+# column = "score"
+# value = 0.5
+# tolerance = 0.05
+"""
+
+
+def _lines(facts: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in facts.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        return (
+            "{ " + ", ".join(f"{_key(name)} = {_toml(part)}" for name, part in value.items()) + " }" if value else "{}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return _quoted(str(value))
+
+
+def _key(name: str) -> str:
+    return name if re.match(r"^[A-Za-z0-9_-]+$", name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    marks = {'"': '\\"', "\\": "\\\\"}
+    return '"' + "".join(marks.get(c, c if c.isprintable() else f"\\u{ord(c) & 0xFFFF:04x}") for c in text) + '"'
+
+
+def written(line: Line, parent: Path) -> Path:
+    """Write the manifest of a ledger line into a folder of its own."""
+    folder = parent / line.name
+    folder.mkdir()
+    facts = dict(line.manifest or {})
+    package = {name: value for name, value in dict(facts["package"]).items() if value}
+    plain = {k: v for k, v in facts.items() if k not in ("package", "entries", "claims", "hardware")}
+    blocks = [_lines(plain), "[package]\n" + _lines(package), "[hardware]\n" + _lines(facts["hardware"])]
+    blocks += ["[[entries]]\n" + _lines(entry) for entry in facts["entries"]]
+    blocks += ["[[claims]]\n" + _lines(claim) for claim in facts["claims"]]
+    (folder / FILE).write_text("\n".join(blocks), encoding="utf-8")
+    if line.lock:
+        (folder / LOCK).write_text("\n".join(line.lock) + "\n", encoding="utf-8")
+    return folder
