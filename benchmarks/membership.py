@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from benchmarks.timing import Line
-from imharness.api import MembershipQuery, References, TrainingData, TrainingPlan, generator
+from imharness.data import generator
+from imharness.membership import MembershipQuery, References, TrainingData, TrainingPlan
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.evaluators.lira import Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.timing import Line, best_of
-from imharness.api import generator
 from imharness.components.registry import installed
+from imharness.data import generator
 from imharness_vision.lpips import untrained
 
 BATCH, SIZE, RUNS = 8, 192, 3

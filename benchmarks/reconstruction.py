@@ -5,7 +5,7 @@ import time
 import torch
 
 from benchmarks.timing import Line
-from imharness.api import ImageRng, generator
+from imharness.data import ImageRng, generator
 from imharness_embedded.photographs import Thumbnails
 from imharness_reconstruction.attacks.dlg import Dlg
 from imharness_reconstruction.attacks.invgrad import InvGrad

@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from benchmarks.timing import Line
-from imharness.api import Info, Planner, Query, Selection, Step, StepContext, StepResult, Track, TrackReport
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, Registry, installed
 from imharness.planning.plan import plan_track
@@ -17,6 +16,7 @@ from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.sweep import execute
+from imharness.tracks import Info, Planner, Query, Selection, Step, StepContext, StepResult, Track, TrackReport
 
 CELLS = 500
 CELL_BUDGET_MS = 5.0

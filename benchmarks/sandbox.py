@@ -59,7 +59,7 @@ def _laid_out(folder: Path) -> Path:
     facts.mkdir()
     (facts / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: {own.version}\n")
     points = [p for p in own.entry_points if p.group == "imharness" and ".defenses." in p.value]
-    (facts / "entry_points.txt").write_text("[harness]\n" + "".join(f"{p.name} = {p.value}\n" for p in points))
+    (facts / "entry_points.txt").write_text("[imharness]\n" + "".join(f"{p.name} = {p.value}\n" for p in points))
     return folder
 
 

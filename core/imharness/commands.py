@@ -1,6 +1,6 @@
 """The second door, for packages that add a command: find components, run a step by hand, add results of others.
 
-Plugins import `imharness.api`; only what a command runs imports this one.
+Plugins import the public modules cut by purpose; only what a command runs imports this one.
 """
 
 from __future__ import annotations

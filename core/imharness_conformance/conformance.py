@@ -17,7 +17,7 @@ import torch
 from pydantic import ValidationError
 
 from imharness.components.component import Component
-from imharness.components.hookspecs import ACCEPTED
+from imharness.components.registry import checked_offer
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness_conformance.audit import undisturbed, watched
 from imharness_conformance.probe import Probe
@@ -79,18 +79,13 @@ class Trial:
 def components_of(module: ModuleType) -> list[Component]:
     """Return the components that a module's hooks register; raises `ContractError` when a hook gives something else."""
     found: list[Component] = []
-    for hook, accepted in ACCEPTED.items():
-        implementation = getattr(module, hook, None)
-        if implementation is None:
-            continue
-        for item in implementation():
-            if not isinstance(item, accepted):
-                raise ContractError(f"{module.__name__}.{hook} gave {item!r}, which is none of its kinds")
-            found.append(item)
+    for item in getattr(module, "components", list)():
+        component, reason = checked_offer(item)
+        if component is None:
+            raise ContractError(f"{module.__name__}.components: {reason}")
+        found.append(component)
     if not found:
-        raise ContractError(
-            f"{module.__name__} registers nothing; mark a function such as register_defenses with @hookimpl"
-        )
+        raise ContractError(f"{module.__name__} registers nothing; mark a function such as components with @hookimpl")
     return found
 
 

@@ -46,7 +46,8 @@ def check_import(module: str, roots: Sequence[Path] = ()) -> CheckResult:
 
 def observe(module: str) -> dict[str, Any]:
     """Import a module here and return what it took and did."""
-    import imharness.api  # noqa: F401
+    import imharness.images
+    import imharness.tracks  # noqa: F401
     from imharness.errors import ContractError
     from imharness_conformance.audit import undisturbed, watched
 

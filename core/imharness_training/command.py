@@ -86,7 +86,7 @@ def _list(registry: Registry) -> None:
 
     console.table(
         "Recipes: harness train NAME", ["name", "what it trains"],
-        [(r.label, r.summary) for r in registry.of_kind("recipe")],
+        [(r.label, r.summary) for r in registry.of_kind("weight-training")],
     )  # fmt: skip
     console.table(
         "Training defenses: harness train NAME --metric METRIC", ["name", "what it does"],
@@ -108,7 +108,7 @@ def _recipe(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
 
     if any(isinstance(d, TrainingDefense) for d in _found(registry, "defense", name)):
         raise UsageError(f"{name} trains a metric further: add --metric NAME.")
-    found = registry.one("recipe", name)
+    found = registry.one("weight-training", name)
     if not isinstance(found, WeightTraining):
         raise UsageError(f"{name} is no recipe.")
     recipe: WeightTraining = _adjusted(found, changes)

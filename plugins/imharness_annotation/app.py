@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from imharness.api import UsageError
+from imharness.images import UsageError
 from imharness_annotation.book import Book
 
 LONGEST_NAME = 60

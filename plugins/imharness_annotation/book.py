@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from imharness.api import UsageError
+from imharness.images import UsageError
 
 Kind = Literal["class", "pair", "better"]
 SCHEMA = """

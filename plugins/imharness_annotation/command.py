@@ -95,8 +95,8 @@ def export(file: Path, csv_file: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def report(file: Path, as_json: bool) -> None:
     """Print majorities, agreement, decoys; for `better`, the ranking by Bradley and Terry."""
-    from imharness.api import NotTestable
     from imharness.commands import console
+    from imharness.stats import NotTestable
     from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
 
     book = _book(file)
@@ -136,8 +136,8 @@ def report(file: Path, as_json: bool) -> None:
 @click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
 def import_votes(file: Path, store: Path, site: Path) -> None:
     """Put majorities about reconstructions into the results, where they replace the classifier that stood in."""
-    from imharness.api import UsageError
     from imharness.commands import add_external, build_site, console
+    from imharness.images import UsageError
     from imharness_annotation.outcome import majorities
 
     verdicts = majorities(_book(file).votes())
@@ -150,7 +150,7 @@ def import_votes(file: Path, store: Path, site: Path) -> None:
 
 
 def _book(file: Path) -> Book:
-    from imharness.api import UsageError
+    from imharness.images import UsageError
     from imharness_annotation.book import Book
 
     if not file.is_file():
@@ -161,7 +161,7 @@ def _book(file: Path) -> Book:
 def _questions(
     kind: str, store: Path, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
 ) -> Iterator[Question]:
-    from imharness.api import UsageError
+    from imharness.images import UsageError
     from imharness_annotation.sources import class_questions, pair_questions
 
     if kind == "better":
@@ -193,8 +193,8 @@ def _better(
 ) -> Iterator[Question]:
     import torch
 
-    from imharness.api import UsageError
     from imharness.commands import component, context, find, finished
+    from imharness.images import UsageError
     from imharness_annotation.sources import better_questions
 
     if len(attacks) != 1 or len(defenses) < 2:

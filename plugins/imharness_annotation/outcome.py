@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.api import NotTestable, bradley_terry
+from imharness.stats import NotTestable, bradley_terry
 from imharness_annotation.book import Vote
 
 FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "name", "left", "right")

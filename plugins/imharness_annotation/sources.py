@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from imharness.api import ImageSet, UsageError, derive_seed
+from imharness.data import ImageSet, UsageError, derive_seed
 from imharness_annotation.book import Question
 
 NONE = "none of them"

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import Info, TableDataset, TableSet, hookimpl
+from imharness.data import Info, TableDataset, TableSet, hookimpl
 
 
 class Digits(TableDataset):
@@ -20,5 +20,5 @@ class Digits(TableDataset):
 
 
 @hookimpl
-def register_datasets() -> list[TableDataset]:
+def components() -> list[TableDataset]:
     return [Digits()]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from imharness.api import ImageDataset, Info, Unavailable, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, hookimpl
 from imharness_embedded.photographs import SeverityLadder, sources_in
 
 
@@ -36,5 +36,5 @@ class FolderLadder(SeverityLadder):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [FolderLadder()]

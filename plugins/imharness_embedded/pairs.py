@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.api import ImageDataset, ImageRng, Images, ImageSet, Info, derive_seed, hookimpl
+from imharness.data import ImageDataset, ImageRng, Images, ImageSet, Info, derive_seed, hookimpl
 from imharness_embedded.photographs import TEST, TEXTURES, TRAIN, crops, image_set, sources_in
 from imharness_vision.distortions import DISTORTIONS, distorted
 
@@ -63,5 +63,5 @@ class DistortedPairs(ImageDataset):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [DistortedPairs()]

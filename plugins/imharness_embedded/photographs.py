@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.api import ContractError, ImageDataset, ImageSet, Info, Unavailable, derive_seed, hookimpl
+from imharness.data import ContractError, ImageDataset, ImageSet, Info, Unavailable, derive_seed, hookimpl
 
 Array = np.ndarray
 TEST = ("astronaut", "chelsea", "china", "rocket")
@@ -167,7 +167,7 @@ def image_set(names: Sequence[str], stack: Array, columns: dict[str, list], prox
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [
         SeverityLadder(),
         SeverityLadder(split="train", per_photograph=12),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, Budget, ImageRng, Images, Perturb, Target
+from imharness.images import Attack, Budget, ImageRng, Images, Perturb, Target
 
 STRENGTHS = {
     "weak": {"learning_rate": 0.2 / 255},

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from imharness.api import Images, Scores
+from imharness.images import Images, Scores
 
 MOMENTUM, RISING = 0.75, 0.75
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from imharness.api import BaseAttack, UsageError
+from imharness.images import BaseAttack, UsageError
 
 TARGETS = {
     "linf": {"weak": 2 / 255, "medium": 4 / 255, "strong": 8 / 255},

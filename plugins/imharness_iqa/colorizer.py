@@ -8,7 +8,7 @@ import torch
 from kornia.color import lab_to_rgb, rgb_to_lab
 from torch import nn
 
-from imharness.api import Asset, Images
+from imharness.images import Asset, Images
 
 SIGGRAPH = Asset(
     name="siggraph17-colorizer",

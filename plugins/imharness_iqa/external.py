@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.api import HarnessError, UsageError
+from imharness.images import HarnessError, UsageError
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")

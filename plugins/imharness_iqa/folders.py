@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.api import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
+from imharness.data import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
 from imharness_iqa.sampling import clustered, colourfulness, read_image, spatial_information
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")

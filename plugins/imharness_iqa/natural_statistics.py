@@ -9,7 +9,7 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from imharness.api import Images
+from imharness.images import Images
 
 SHAPES = torch.arange(0.2, 10.001, 0.001, dtype=torch.float64)
 NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from safetensors.torch import load
 from torch import nn
 
-from imharness.api import Asset, TuningPlan
+from imharness.data import Asset, TuningPlan
 from imharness_vision.weights import frozen, state_dict
 
 TUNING = TuningPlan(

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Images
+from imharness.images import Images
 
 
 def padded(images: Images, unit: int) -> Images:

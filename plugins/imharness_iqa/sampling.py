@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import torch
 
-from imharness.api import Images, derive_seed
+from imharness.data import Images, derive_seed
 from imharness_iqa.natural_statistics import luma
 
 CLUSTERS = 10

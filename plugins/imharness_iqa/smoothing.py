@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from scipy import stats
 
-from imharness.api import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth, UsageError
+from imharness.images import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth, UsageError
 
 ALPHA = 0.001
 """One minus the confidence of a radius."""

@@ -7,7 +7,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.api import Certification, FittedAttack, ImageSet, Output, Purification, StepContext, StepResult
+from imharness.data import ImageSet
+from imharness.images import Certification, FittedAttack, Purification
+from imharness.tracks import Output, StepContext, StepResult
 from imharness_iqa.sampling import colourfulness, spatial_information
 from imharness_iqa.smoothing import ClassSmoothing
 

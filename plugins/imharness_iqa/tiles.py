@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import Images
+from imharness.images import Images
 
 
 def laid(tiles: torch.Tensor, images: Images) -> torch.Tensor:

@@ -6,27 +6,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.api import (
+from imharness.data import ImageDataset, TrainableMetric, TrainingDefense
+from imharness.images import (
     BaseAttack,
     Certification,
     Component,
     FittedAttack,
-    ImageDataset,
     Info,
     NoReferenceMetric,
     Paper,
-    Planned,
-    Planner,
     Purification,
-    Query,
-    Selection,
-    Step,
-    Track,
-    TrackReport,
-    TrainableMetric,
-    TrainingDefense,
     hookimpl,
 )
+from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
 from imharness_iqa import steps
 from imharness_iqa.calibration import at, published, read_presets
 from imharness_iqa.tables import BASELINE, report
@@ -282,5 +274,5 @@ def _names(attack: BaseAttack, strength: str) -> dict[str, str]:
 
 
 @hookimpl
-def register_tracks() -> list[Track]:
+def components() -> list[Track]:
     return [IqaTrack()]

@@ -13,20 +13,9 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import (
-    FullReferenceMetric,
-    Images,
-    ImageSet,
-    Paper,
-    Scores,
-    TrainableMetric,
-    Trained,
-    TrainingContext,
-    TrainingDefense,
-    Tune,
-    TuningPlan,
-    correlate,
-)
+from imharness.data import ImageSet, TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
+from imharness.images import FullReferenceMetric, Images, Paper, Scores
+from imharness.stats import correlate
 from imharness_iqa.auto_pgd import auto_pgd
 
 RADII = (2, 4, 8)

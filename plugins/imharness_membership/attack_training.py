@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.api import MembershipEvaluator
+from imharness.membership import MembershipEvaluator
 
 
 class LearntEvaluator(MembershipEvaluator):

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from scipy import stats
 
-from imharness.api import MembershipEvaluator, MembershipQuery, NotTestable, correlate, generator
+from imharness.data import generator
+from imharness.membership import MembershipEvaluator, MembershipQuery
+from imharness.stats import NotTestable, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import calibration, calibration_rmse, precision_and_recall, risk_scores

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.api import UsageError
+from imharness.membership import UsageError
 
 Array = np.ndarray
 MODELS, SIDES = ("shadow", "target"), ("member", "nonmember")

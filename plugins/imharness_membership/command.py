@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from imharness.api import MembershipEvaluator
+    from imharness.membership import MembershipEvaluator
     from imharness_membership.audit import Audit, Estimate
 
 SLOW = "harness/neural"
@@ -70,9 +70,9 @@ def audit(
 
 def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
     """Return the evaluators asked for, or all that need no more than outputs and labels."""
-    from imharness.api import MembershipEvaluator, UsageError
     from imharness.commands import console, find
     from imharness.commands import every as installed
+    from imharness.membership import MembershipEvaluator, UsageError
 
     if names:
         chosen = [find("evaluator", name) for name in names]

@@ -9,7 +9,7 @@ from abc import abstractmethod
 import numpy as np
 import torch
 
-from imharness.api import (
+from imharness.membership import (
     Evidence,
     HarnessError,
     InferMembership,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.api import Chart, Series
+from imharness.tracks import Chart, Series
 
 Columns = Mapping[str, np.ndarray]
 UNDEFENDED = "harness/plain-training"

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import UsageError, generator
+from imharness.data import UsageError, generator
 
 ROLES = ("target", "shadow")
 KINDS = ("member", "non_member", "reference")

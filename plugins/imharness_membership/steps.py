@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from torch.nn.functional import one_hot
 
-from imharness.api import (
+from imharness.data import TableSet, derive_seed
+from imharness.membership import (
     DefenderOutputs,
     HarnessError,
     LastLayerGradients,
@@ -15,13 +16,10 @@ from imharness.api import (
     MembershipTraining,
     References,
     Robustness,
-    StepContext,
-    StepResult,
-    TableSet,
     TrainingData,
     TrainingPlan,
-    derive_seed,
 )
+from imharness.tracks import StepContext, StepResult
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
 from imharness_membership.risk import FLOOR

@@ -1,6 +1,6 @@
 """The study that this track carries."""
 
-from imharness.api import Paper
+from imharness.membership import Paper
 
 STUDY = Paper(
     title="Systematic Evaluation of Privacy Risks of Machine Learning Models",

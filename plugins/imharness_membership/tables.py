@@ -5,23 +5,18 @@ from typing import Literal
 
 import numpy as np
 
-from imharness.api import (
+from imharness.stats import NotTestable, auc, balanced_accuracy, correlate, tpr_at_fpr, wilcoxon_greater
+from imharness.tracks import (
     ColumnSpec,
-    NotTestable,
     PairedScores,
     Query,
     Row,
     Table,
     TrackReport,
     Value,
-    auc,
-    balanced_accuracy,
-    correlate,
     mean_value,
     missing,
     paired_scores,
-    tpr_at_fpr,
-    wilcoxon_greater,
 )
 from imharness_membership.pictures import charts, where
 from imharness_membership.risk import calibration_rmse, precision_and_recall

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.api import HarnessError, Paper, TableDataset, TableSet, Unavailable, data_folder
+from imharness.data import HarnessError, Paper, TableDataset, TableSet, Unavailable, data_folder
 
 SHOKRI = Paper(
     title="Membership Inference Attacks Against Machine Learning Models",

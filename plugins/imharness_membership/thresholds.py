@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.api import InferMembership, MembershipEvaluator, MembershipQuery, Scores
+from imharness.membership import InferMembership, MembershipEvaluator, MembershipQuery, Scores
 
 Array = np.ndarray
 PART = 16_384

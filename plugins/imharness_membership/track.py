@@ -11,23 +11,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.api import (
+from imharness.data import TableDataset
+from imharness.membership import (
     Component,
     Info,
     MembershipEvaluator,
     MembershipRelease,
     MembershipTraining,
     Model,
-    Planned,
-    Planner,
-    Query,
-    Selection,
-    Step,
-    TableDataset,
-    Track,
-    TrackReport,
     hookimpl,
 )
+from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
 from imharness_membership import steps
 from imharness_membership.study import STUDY
 from imharness_membership.tables import report
@@ -166,5 +160,5 @@ class _Plan:
 
 
 @hookimpl
-def register_tracks() -> list[Track]:
+def components() -> list[Track]:
     return [MembershipTrack()]

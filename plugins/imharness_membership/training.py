@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
-from imharness.api import MembershipTraining, Progress, TrainingData, TrainingPlan, TrainPrivately, TrainTogether
+from imharness.membership import MembershipTraining, Progress, TrainingData, TrainingPlan, TrainPrivately, TrainTogether
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 SMALL = 200_000

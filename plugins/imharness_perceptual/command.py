@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     import torch
 
-    from imharness.api import Component
+    from imharness.images import Component
 
 Pair = tuple[Path, Path | None]
 """An image and its reference."""
@@ -55,8 +55,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
 
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
-    from imharness.api import FullReferenceMetric, NoReferenceMetric, UsageError
     from imharness.commands import find
+    from imharness.images import FullReferenceMetric, NoReferenceMetric, UsageError
 
     if not names:
         raise UsageError("name at least one metric; `harness plugins list --kind metric` lists them.")
@@ -71,7 +71,7 @@ def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
 
 def _pairs(paths: Sequence[Path], reference: Path | None) -> list[Pair]:
     """Return every image with its reference."""
-    from imharness.api import UsageError
+    from imharness.images import UsageError
 
     images = [image for path in paths for image in (_inside(path) if path.is_dir() else [path])]
     if not images:
@@ -94,8 +94,8 @@ def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Call
     """Return a score per image; images of one size are scored together."""
     import torch
 
-    from imharness.api import ContractError, FullReferenceMetric
     from imharness.commands import place
+    from imharness.images import ContractError, FullReferenceMetric
 
     where = place(device)
     built = metric.build(where)
@@ -131,7 +131,7 @@ def _batches(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], torch.Tensor]]
 def _references(pairs: Sequence[Pair], shape: Sequence[int]) -> torch.Tensor:
     import torch
 
-    from imharness.api import UsageError
+    from imharness.images import UsageError
 
     opened = {}
     for image, reference in pairs:
@@ -152,7 +152,7 @@ def _opened(path: Path) -> torch.Tensor:
     import torch
     from PIL import Image
 
-    from imharness.api import UsageError
+    from imharness.images import UsageError
 
     try:
         with Image.open(path) as image:

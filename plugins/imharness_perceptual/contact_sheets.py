@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 from imharness_vision.distortions import DISTORTIONS
 
 SEVERITIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import scipy.stats
 
-from imharness.api import Images, UsageError
+from imharness.images import Images, UsageError
 
 BLUE = "#0072b2"
 

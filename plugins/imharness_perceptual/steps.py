@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from imharness.api import ImageSet, StepContext, StepResult
+from imharness.data import ImageSet
+from imharness.tracks import StepContext, StepResult
 
 UNKNOWN = {
     "family": "",

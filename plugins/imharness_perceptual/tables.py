@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.api import (
+from imharness.stats import Interval, NotTestable, correlate, interval, spearman_rows
+from imharness.tracks import (
     Chart,
     ColumnSpec,
-    Interval,
-    NotTestable,
     PairedScores,
     Query,
     Row,
@@ -16,12 +15,9 @@ from imharness.api import (
     Table,
     TrackReport,
     Value,
-    correlate,
-    interval,
     mean_value,
     missing,
     paired_scores,
-    spearman_rows,
     value_of,
 )
 from imharness_perceptual.verdicts import average_precision, ceiling, credit

@@ -10,20 +10,9 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from imharness.api import (
-    Attack,
-    FullReferenceMetric,
-    ImageDataset,
-    Info,
-    Paper,
-    Planner,
-    Query,
-    Selection,
-    Step,
-    Track,
-    TrackReport,
-    hookimpl,
-)
+from imharness.data import ImageDataset
+from imharness.images import Attack, FullReferenceMetric, Info, Paper, hookimpl
+from imharness.tracks import Planner, Query, Selection, Step, Track, TrackReport
 from imharness_perceptual import steps
 from imharness_perceptual.tables import report
 
@@ -77,5 +66,5 @@ class PerceptualTrack(Track):
 
 
 @hookimpl
-def register_tracks() -> list[Track]:
+def components() -> list[Track]:
     return [PerceptualTrack()]

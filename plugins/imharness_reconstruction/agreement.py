@@ -11,19 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imharness.api import (
-    ColumnSpec,
-    NotTestable,
-    Row,
-    Table,
-    Value,
-    interval,
-    kendall_rows,
-    missing,
-    spearman_rows,
-    value_of,
-    williams,
-)
+from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
+from imharness.tracks import ColumnSpec, Row, Table, Value, missing, value_of
 
 Columns = Mapping[str, np.ndarray]
 FEWEST = 6

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from imharness.api import GradientDefense, ImagePool, ImageProtection, ImageRng, Images
+from imharness.gradients import GradientDefense, ImagePool, ImageProtection, ImageRng, Images
 
 MOMENTUM = 0.9
 CLIP = 1.0

@@ -50,8 +50,8 @@ def export(store: Path, out: Path, assets: Path | None) -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
 def plots(store: Path, out: Path) -> None:
     """Draw the leakage of protected models by each metric against the share that was recognised."""
-    from imharness.api import UsageError
     from imharness.commands import console, query
+    from imharness.gradients import UsageError
     from imharness_reconstruction.plots import scatter
     from imharness_reconstruction.tables import all_studies
 
@@ -94,8 +94,8 @@ def search(
     import numpy as np
     import torch
 
-    from imharness.api import generator
     from imharness.commands import console, find, place
+    from imharness.data import generator
     from imharness_reconstruction.policy_search import candidates
     from imharness_reconstruction.policy_search import search as searched
 
@@ -118,8 +118,8 @@ def search(
 
 def rebuilt_in(store: Path) -> Iterator[Rebuilt]:
     """Yield the reconstructions of a store's latest run with their private images."""
-    from imharness.api import ImageSet
     from imharness.commands import find, finished, place
+    from imharness.data import ImageSet
     from imharness_reconstruction.export import Rebuilt
 
     known: dict[str, ImageSet] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from imharness.api import ImageSet
+from imharness.data import ImageSet
 from imharness_reconstruction.datasets.annotated import FACTS, INDEX, ORIGINAL
 
 Key = tuple[str, str, str, str]

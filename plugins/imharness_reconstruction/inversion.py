@@ -8,7 +8,7 @@ gradient. All images and all starts are optimised at once, each with its own los
 import torch
 from pydantic import Field
 
-from imharness.api import Gradients, ImageRng, Images, Progress, Reconstruct, ReconstructionAttack
+from imharness.gradients import Gradients, ImageRng, Images, Progress, Reconstruct, ReconstructionAttack
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import image_gradients, labels_from_gradients
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from pydantic import Field
 
-from imharness.api import Gradients, Progress, ReconstructionAttack
+from imharness.gradients import Gradients, Progress, ReconstructionAttack
 from imharness_reconstruction.per_image import image_gradients
 from imharness_vision.lbfgs import minimise
 

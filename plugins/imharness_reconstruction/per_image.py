@@ -3,7 +3,7 @@
 import torch
 from torch.func import functional_call, grad, vmap
 
-from imharness.api import Gradients
+from imharness.gradients import Gradients
 
 
 def image_gradients(model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:

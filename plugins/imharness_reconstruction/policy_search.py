@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from imharness.api import ImageRng
+from imharness.gradients import ImageRng
 from imharness_reconstruction.inversion import flat
 from imharness_reconstruction.per_image import image_gradients
 from imharness_reconstruction.transformations import TRANSFORMATIONS, transformed

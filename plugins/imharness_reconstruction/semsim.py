@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Images, seeded_init
+from imharness.data import Images, seeded_init
 from imharness_vision.perceptual import normalised
 
 Backbone = Literal["lenet", "resnet18", "resnet50"]

@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.api import FullReferenceScore, ImageSet, NotTestable, UsageError, correlate, generator
-from imharness_reconstruction.recipes.semsim import read_annotations
+from imharness.data import ImageSet, generator
+from imharness.images import FullReferenceScore, UsageError
+from imharness.stats import NotTestable, correlate
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining
+from imharness_reconstruction.trainings.semsim import read_annotations
 
 MARGINS = (0.1, 0.5, 1.0, 2.0, 5.0)
 SIZES = (50, 100, 200, 400, 800, 1600)

@@ -4,7 +4,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.api import GradientDefense, ImagePool, ImageSet, StepContext, StepResult, generator
+from imharness.data import ImageSet, generator
+from imharness.gradients import GradientDefense, ImagePool
+from imharness.tracks import StepContext, StepResult
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.per_image import image_gradients
 

@@ -5,11 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from imharness.api import (
+from imharness.stats import NotTestable
+from imharness.tracks import (
     Chart,
     ColumnSpec,
     Example,
-    NotTestable,
     PairedScores,
     Panel,
     Query,

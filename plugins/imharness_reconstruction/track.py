@@ -9,25 +9,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from imharness.api import (
-    DistributionMetric,
-    FullReferenceMetric,
-    GradientDefense,
-    ImageDataset,
-    ImageProtection,
-    Info,
-    Model,
-    Paper,
-    Planned,
-    Planner,
-    Query,
-    ReconstructionAttack,
-    Selection,
-    Step,
-    Track,
-    TrackReport,
-    hookimpl,
-)
+from imharness.data import ImageDataset
+from imharness.gradients import GradientDefense, ImageProtection, Info, Model, Paper, ReconstructionAttack, hookimpl
+from imharness.images import DistributionMetric, FullReferenceMetric
+from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
 from imharness_reconstruction import steps
 from imharness_reconstruction.tables import report
 
@@ -145,5 +130,5 @@ def training_part(dataset: ImageDataset) -> ImageDataset | None:
 
 
 @hookimpl
-def register_tracks() -> list[Track]:
+def components() -> list[Track]:
     return [ReconstructionTrack()]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torchvision.transforms.v2 import functional as tv
 
-from imharness.api import ImageRng, Images
+from imharness.gradients import ImageRng, Images
 
 TRANSFORMATIONS: tuple[tuple[str, float, int], ...] = (
     ("invert", 0.1, 7), ("contrast", 0.2, 6), ("rotate", 0.7, 2), ("translateX", 0.3, 9), ("sharpness", 0.8, 1),

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Asset, Images, generator, seeded_init
+from imharness.data import Asset, Images, generator, seeded_init
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import frozen, state_dict
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from imharness.api import Progress
+from imharness.images import Progress
 
 CURVATURE = 1e-10
 """Pairs with less curvature are not used."""

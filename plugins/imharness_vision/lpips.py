@@ -14,7 +14,8 @@ from typing import Literal
 import torch
 from torch import nn
 
-from imharness.api import Asset, Images, Scores, generator, seeded_init
+from imharness.data import generator, seeded_init
+from imharness.images import Asset, Images, Scores
 from imharness_vision.perceptual import ALEXNET, SQUEEZENET, VGG16
 from imharness_vision.weights import frozen, state_dict
 

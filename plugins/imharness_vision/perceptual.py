@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Asset, Images, Scores
+from imharness.images import Asset, Images, Scores
 from imharness_vision.weights import frozen, state_dict
 
 SQUEEZENET = Asset(

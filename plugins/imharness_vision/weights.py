@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from imharness.api import Asset, Unavailable
+from imharness.images import Asset, Unavailable
 
 
 def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:

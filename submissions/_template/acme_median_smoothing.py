@@ -1,7 +1,7 @@
 """Median smoothing: an input-purification defense."""
 
 import torch
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from pydantic import Field
 
 
@@ -23,6 +23,6 @@ class MedianSmoothing(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     """Offer two radii."""
     return [MedianSmoothing(radius=1), MedianSmoothing(radius=2)]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.images import (
     Attack,
     AttackInfo,
     Budget,
@@ -18,11 +18,11 @@ from imharness.api import (
     ImageRng,
     Images,
     Info,
-    MembershipEvaluator,
     MetricInfo,
     NoReferenceMetric,
     Purification,
 )
+from imharness.membership import MembershipEvaluator
 from imharness_conformance import check_component
 from imharness_conformance.importing import check_import
 from imharness_conformance.report import junit_xml
@@ -188,9 +188,10 @@ def test_reports_say_what_failed(tmp_path: Path, harness) -> None:
         '[project]\nname = "bad"\n[project.entry-points.imharness]\nx = "bad_module"\n'
     )
     (tmp_path / "bad_module.py").write_text(
-        '"""Bad."""\nfrom imharness.api import Info, Model, hookimpl\nclass Bad(Model):\n    """Builds nothing."""\n'
+        '"""Bad."""\nfrom imharness.gradients import Info, Model, hookimpl\n'
+        'class Bad(Model):\n    """Builds nothing."""\n'
         '    info = Info(id="acme/bad", version="1")\n    def build(self, device):\n        return None\n'
-        "@hookimpl\ndef register_models():\n    return [Bad()]\n"
+        "@hookimpl\ndef components():\n    return [Bad()]\n"
     )
     result = harness("plugins", "check", ".", "--json", "--seed", "5", cwd=tmp_path)
     assert result.returncode == 1, result.stderr

@@ -17,7 +17,7 @@ def reasons(points: list[EntryPoint]) -> dict[str, str]:
     ("package", "part"),
     [
         ("acme-broken", "No module named 'no_such_package_anywhere'"),
-        ("acme-misspelt", "no hook is called 'register_defences'. Did you mean 'register_defenses'?"),
+        ("acme-misspelt", "no hook is called 'component'. Did you mean 'components'?"),
         ("acme-signature", "wrong signature"),
         ("acme-future", "made for API version 9.0"),
     ],
@@ -25,7 +25,7 @@ def reasons(points: list[EntryPoint]) -> dict[str, str]:
 def test_a_broken_package_is_named_and_the_good_one_stays(install_packages, package: str, part: str) -> None:
     points = install_packages(package, "acme-median-smoothing")
     registry = build_registry(load_plugins(points))
-    assert [f.name for f in registry.failures] == [f"{package}:smoothing"]
+    assert [f.name for f in registry.failures] == [f"{package}:{package.replace('-', '_')}"]
     assert part in registry.failures[0].reason
     assert [c.label for c in registry.of_kind("defense")] == [
         "acme/median-smoothing",
@@ -35,8 +35,8 @@ def test_a_broken_package_is_named_and_the_good_one_stays(install_packages, pack
 
 def test_same_entry_point_name_in_two_packages_loads_both_and_a_second_label_is_refused(install_packages) -> None:
     registry = build_registry(load_plugins(install_packages("acme-median-smoothing", "acme-twin")))
-    assert {f.name for f in registry.failures} == {"acme-twin:median-smoothing"}
-    assert "already registered by acme-median-smoothing:median-smoothing" in registry.failures[0].reason
+    assert {f.name for f in registry.failures} == {"acme-twin:acme_twin"}
+    assert "already registered by acme-median-smoothing:acme_median_smoothing" in registry.failures[0].reason
     assert len(registry.of_kind("defense")) == 2
 
 

@@ -22,7 +22,9 @@ def test_a_new_package_passes_the_conformance_suite(kind: str, tmp_path: Path) -
     assert component.info.id == f"stranger/some-{kind}"
     outcomes = [replace(trial, limit=15.0).run() for trial in trials(component, seed=3)]
     assert [f"{o.check}: {o.message}" for o in outcomes if o.status == "failed"] == []
-    assert sum(o.status == "passed" for o in outcomes) >= (1 if kind in ("recipe", "track", "training-defense") else 6)
+    assert sum(o.status == "passed" for o in outcomes) >= (
+        1 if kind in ("weight-training", "track", "training-defense") else 6
+    )
     assert {"README.md", "LICENSE", "pyproject.toml", "tests"} <= {path.name for path in folder.iterdir()}
     assert "$" not in "".join(path.read_text() for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".md"))
 

@@ -27,7 +27,7 @@ def laid_out(modules: Iterable[Path], folder: Path) -> Path:
     for module in modules:
         shutil.copy(module, folder)
         points.append(f"{module.stem} = {module.stem}")
-    (facts / "entry_points.txt").write_text("[harness]\n" + "\n".join(points) + "\n")
+    (facts / "entry_points.txt").write_text("[imharness]\n" + "\n".join(points) + "\n")
     return folder
 
 

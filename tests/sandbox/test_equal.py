@@ -51,7 +51,7 @@ def guest_and_pairs(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> 
     facts = folder / "many-1.0.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.4\nName: many\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text("[harness]\n" + "\n".join(points) + "\n")
+    (facts / "entry_points.txt").write_text("[imharness]\n" + "\n".join(points) + "\n")
     guest = Guest(GuestSpec("many", folder, threads=torch.get_num_threads(), limits=replace(QUICK, answer_s=60)))
     offered = {entry.component.label: entry.component for entry in offer_of(guest).entries(guest)}
     yield guest, {kind: (component, offered[component.label]) for kind, component in real.items()}

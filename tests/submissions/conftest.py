@@ -55,7 +55,7 @@ def wheel_of(module: Path, folder: Path) -> Path:
         module.name: module.read_text(),
         f"{facts}/METADATA": METADATA.format(name.replace("_", "-")),
         f"{facts}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{facts}/entry_points.txt": f"[harness]\n{name} = {name}\n",
+        f"{facts}/entry_points.txt": f"[imharness]\n{name} = {name}\n",
     }
     with zipfile.ZipFile(path, "w") as file:
         for inside, text in contents.items():

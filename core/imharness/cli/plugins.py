@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from imharness import console
+from imharness.components.component import KINDS
 from imharness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ def plugins() -> None:
 
 
 @plugins.command("list")
-@click.option("--kind", help="attack, defense, metric, evaluator, model, dataset, track or recipe.")
+@click.option("--kind", help=f"One of: {', '.join(KINDS)}.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def list_plugins(kind: str | None, as_json: bool) -> None:
     """List every component, and every plugin that was left out with the reason."""
-    from imharness.components.registry import KINDS, installed
+    from imharness.components.registry import installed
 
     if kind is not None and kind not in KINDS:
         raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.")
@@ -47,7 +48,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one component: what it is, its parameters with bounds and defaults, its package."""
-    from imharness.components.registry import KINDS, installed
+    from imharness.components.registry import installed
 
     registry = installed()
     found = []
@@ -155,7 +156,7 @@ def _roots(name: str) -> list[Path]:
 
 def _named(name: str) -> list[Component]:
     """Return the components that a label, an id, a distribution or a folder means."""
-    from imharness.components.registry import KINDS, installed
+    from imharness.components.registry import installed
 
     if (Path(name) / "pyproject.toml").is_file():
         from imharness_conformance.report import components_in

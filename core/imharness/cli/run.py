@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from imharness import console
+from imharness.components.component import SELECTABLE
 from imharness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from imharness.results.store import Store
     from imharness.running.sweep import Executor, RunResult
 
-KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset")
+
 MAX_CPU_WORKERS = 8
 
 
 def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
-    for kind in reversed(KINDS):
+    for kind in reversed(SELECTABLE):
         text = f"Only this {kind}; may be given several times."
         command = click.option(f"--{kind}", kind, multiple=True, metavar="NAME", help=text)(command)
     return command

@@ -11,6 +11,10 @@ from imharness.components.assets import Asset
 from imharness.errors import Unavailable
 from imharness.results.identity import ComponentRef, label_of
 
+KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track", "weight-training")
+"""What a component can be; a contract says which."""
+SELECTABLE = KINDS[:6]
+"""The kinds that a profile or a command line selects."""
 ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*$"
 
 

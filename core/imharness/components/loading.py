@@ -1,9 +1,11 @@
-"""Entry points -> plugins, one at a time: a package that cannot be used is named and left out, the rest goes on."""
+"""Find and load plugin modules. A module that cannot be used is named and left out; the others are loaded."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
-from collections.abc import Iterable
+import pkgutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -13,6 +15,8 @@ from imharness.components import hookspecs
 from imharness.errors import did_you_mean
 
 GROUP = "imharness"
+MODULES = "PLUGIN_MODULES"
+"""The constant in which a package lists its plugin modules."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A loaded plugin module under the name ``distribution:entry-point``."""
+    """A loaded plugin module under the name ``distribution:module``."""
 
     name: str
     module: ModuleType
@@ -51,9 +55,15 @@ class Loaded:
     plugins: list[Plugin] = field(default_factory=list)
     failures: list[LoadFailure] = field(default_factory=list)
 
+    def offers(self, plugin: Plugin) -> list[object]:
+        """Return what the hook of one plugin returns; raises what it raises."""
+        others = [other.module for other in self.plugins if other is not plugin]
+        call = self.manager.subset_hook_caller("components", remove_plugins=others)
+        return [item for offered in call() for item in offered]
+
 
 def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Loaded:
-    """Load the entry points of the group ``harness``, sorted by (distribution, name)."""
+    """Load the modules behind the entry points of the group ``imharness``, sorted by (distribution, name)."""
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     loaded = Loaded(manager)
@@ -69,9 +79,7 @@ def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = 
             loaded.failures.append(LoadFailure(name, reason))
             continue
         seen[name] = value
-        reason = _load(loaded, name, point)
-        if reason:
-            loaded.failures.append(LoadFailure(name, reason))
+        _load_entry(loaded, distribution, point)
     return loaded
 
 
@@ -79,16 +87,54 @@ def _distribution(point: importlib.metadata.EntryPoint) -> str:
     return point.dist.name if point.dist is not None else "unknown"
 
 
-def _load(loaded: Loaded, name: str, point: importlib.metadata.EntryPoint) -> str:
-    """Load one plugin; return why it cannot be used, or an empty string."""
+def _load_entry(loaded: Loaded, distribution: str, point: importlib.metadata.EntryPoint) -> None:
+    """Load every module of one entry point, each by itself."""
+    origin = provenance(point.dist)
+    for path in _module_names(loaded, distribution, point.value):
+        name = f"{distribution}:{path}"
+        module = _imported(loaded, name, path)
+        if module is None:
+            continue
+        reason = _register(loaded.manager, name, module)
+        if reason:
+            loaded.failures.append(LoadFailure(name, reason))
+        else:
+            loaded.plugins.append(Plugin(name, module, origin))
+
+
+def _imported(loaded: Loaded, name: str, path: str) -> ModuleType | None:
     try:
-        module = point.load()
+        return importlib.import_module(path)
     except (Exception, SystemExit) as error:
-        return f"import of {point.value} failed: {type(error).__name__}: {error}"
+        reason = f"import of {path} failed: {type(error).__name__}: {error}"
+        loaded.failures.append(LoadFailure(name, reason))
+        return None
+
+
+def _module_names(loaded: Loaded, distribution: str, value: str) -> Iterator[str]:
+    """Yield the plugin modules that an entry point means: itself, or those that its package lists."""
+    top = _imported(loaded, f"{distribution}:{value}", value)
+    if top is None:
+        return
+    if not hasattr(top, MODULES):
+        yield value
+        return
+    for listed in getattr(top, MODULES):
+        path = f"{value}.{listed}"
+        module = _imported(loaded, f"{distribution}:{path}", path)
+        if module is None:
+            continue
+        if not hasattr(module, "__path__"):
+            yield path
+            continue
+        yield from sorted(f"{path}.{found.name}" for found in pkgutil.iter_modules(module.__path__))
+
+
+def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> str:
+    """Register one module; return why it cannot be used, or an empty string."""
     refusal = _refused(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
     if refusal:
         return refusal
-    manager = loaded.manager
     try:
         manager.register(module, name=name)
     except (pluggy.PluginValidationError, ValueError) as error:
@@ -99,9 +145,8 @@ def _load(loaded: Loaded, name: str, point: importlib.metadata.EntryPoint) -> st
     if unknown or not hooks:
         manager.unregister(name=name)
         if not hooks:
-            return "implements no hook; mark a function such as register_defenses with @hookimpl"
-        return f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], hookspecs.ACCEPTED)}"
-    loaded.plugins.append(Plugin(name, module, provenance(point.dist)))
+            return "implements no hook; write a function components() and mark it with @hookimpl"
+        return f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], ['components'])}"
     return ""
 
 

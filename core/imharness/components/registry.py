@@ -11,13 +11,11 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from imharness.components.component import Component
-from imharness.components.hookspecs import ACCEPTED
+from imharness.components.component import KINDS, Component
 from imharness.components.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
 from imharness.errors import PluginError, UsageError, did_you_mean
 from imharness.results.identity import ComponentRef
 
-KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track", "recipe")
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
 """A comma that is not inside brackets."""
 _LABEL = re.compile(r"^(?P<name>[^\[\]]+)(\[(?P<parameters>.*)\])?$")
@@ -55,6 +53,10 @@ class Registry:
     def ids(self) -> set[str]:
         """Return the ids of all components."""
         return {component_id for _, component_id in self._classes}
+
+    def track(self, name: str) -> Any:
+        """Return a track by name; raises `UsageError` for a name that is none."""
+        return self.one("track", name)
 
     def of_kind(self, kind: str) -> list[Component]:
         """Return all components of a kind, sorted by label."""
@@ -150,43 +152,38 @@ def explain(error: ValidationError) -> str:
 
 
 def build_registry(loaded: Loaded) -> Registry:
-    """Call every hook of every plugin; components that break their contract are reported and left out."""
+    """Ask every plugin for its components; those that break their contract are reported and left out."""
     failures = list(loaded.failures)
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
-        for hook in ACCEPTED:
-            for component, reason in _offers(plugin, hook):
-                if component is None:
-                    failures.append(LoadFailure(plugin.name, f"{hook}: {reason}"))
-                    continue
-                place = (component.kind, component.label)
-                if place in entries:
-                    owner = entries[place].plugin
-                    text = f"{hook}: {component.label} is already registered by {owner}; rename it"
-                    failures.append(LoadFailure(plugin.name, text))
-                    continue
-                entries[place] = Registered(component, plugin.name, plugin.provenance)
+        for component, reason in _offers(loaded, plugin):
+            if component is None:
+                failures.append(LoadFailure(plugin.name, reason))
+                continue
+            place = (component.kind, component.label)
+            if place in entries:
+                owner = entries[place].plugin
+                text = f"{component.label} is already registered by {owner}; rename it"
+                failures.append(LoadFailure(plugin.name, text))
+                continue
+            entries[place] = Registered(component, plugin.name, plugin.provenance)
     return Registry(entries.values(), failures)
 
 
-def _offers(plugin: Plugin, hook: str) -> list[tuple[Component | None, str]]:
-    """Return what a plugin's hook offers, each with the reason when it cannot be taken."""
-    implementation = getattr(plugin.module, hook, None)
-    if implementation is None or not hasattr(implementation, "imharness_impl"):
-        return []
+def _offers(loaded: Loaded, plugin: Plugin) -> list[tuple[Component | None, str]]:
+    """Return what a plugin offers, each with the reason when it cannot be taken."""
     try:
-        offered = list(implementation())
+        offered = loaded.offers(plugin)
     except (Exception, SystemExit) as error:
-        return [(None, f"raised {type(error).__name__}: {error}")]
-    return [_checked(item, hook) for item in offered]
+        return [(None, f"components() raised {type(error).__name__}: {error}")]
+    return [checked_offer(item) for item in offered]
 
 
-def _checked(item: object, hook: str) -> tuple[Component | None, str]:
-    accepted = ACCEPTED[hook]
-    if not isinstance(item, accepted):
-        names = ", ".join(kind.__name__ for kind in accepted)
+def checked_offer(item: object) -> tuple[Component | None, str]:
+    """Return a component that can be registered, or None and the reason why this is none."""
+    if not isinstance(item, Component) or getattr(type(item), "kind", None) not in KINDS:
         shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
-        return None, f"expected one of {names}, got {shown:.120}"
+        return None, f"expected a component of a contract such as Purification, got {shown:.120}"
     info = getattr(type(item), "info", None)
     wanted = info_class(type(item))
     if not isinstance(info, wanted):

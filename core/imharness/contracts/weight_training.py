@@ -62,7 +62,7 @@ class Train(Protocol):
 class WeightTraining(Component):
     """Trains weights from data sets of the registry: `harness train NAME`."""
 
-    kind: ClassVar[str] = "recipe"
+    kind: ClassVar[str] = "weight-training"
 
     def datasets(self) -> Mapping[str, str]:
         """Return role -> data set label, for everything the recipe reads."""

@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from imharness.components.component import Component
-from imharness.components.registry import KINDS, Registry, explain
+from imharness.components.component import KINDS, SELECTABLE, Component
+from imharness.components.registry import Registry, explain
 from imharness.contracts.track import Option, Planned, Track
 from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.planning.profile import Profile, TrackProfile
@@ -17,7 +17,6 @@ from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import Missing, TaskSpec
 
 C = TypeVar("C")
-SELECTABLE = ("attack", "defense", "metric", "evaluator", "model", "dataset")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class MetricTarget:
         return self._asked.clone()
 
     def __call__(self, images: Images) -> Scores:
-        """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.api.Target`."""
+        """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.images.Target`."""
         copies, rest = divmod(len(images), self._images)
         if rest or not copies:
             raise ContractError(

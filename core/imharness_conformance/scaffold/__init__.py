@@ -29,7 +29,7 @@ _TRY = {
     "model": "harness run --track membership --model $id --defense plain-training --evaluator confidence",
     "dataset": "harness run --track iqa --dataset $id --attack ifgsm --limit 8",
     "table-dataset": "harness run --track membership --dataset $id --defense plain-training --evaluator confidence",
-    "recipe": "harness train $id --steps 20",
+    "weight-training": "harness train $id --steps 20",
     "track": "harness run --all --profile profile.toml --limit 8",
 }
 KINDS = tuple(_TRY)

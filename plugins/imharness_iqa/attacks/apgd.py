@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.auto_pgd import auto_pgd
 
 
@@ -44,5 +44,5 @@ class Apgd(Attack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Apgd()]

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import relative
 from imharness_iqa.colorizer import PUBLISHED_WIDTH, SIGGRAPH, UNIT, Colorizer, to_lab, to_rgb
 from imharness_iqa.networks import Backbone, loaded
@@ -119,5 +119,5 @@ def clusters(points: torch.Tensor, count: int) -> torch.Tensor:
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [CAdv(), CAdv(backbone="embedded")]

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.data import seeded_init
+from imharness.images import (
     AttackInfo,
     Budget,
     FittedAttack,
@@ -20,7 +21,6 @@ from imharness.api import (
     Progress,
     Target,
     hookimpl,
-    seeded_init,
 )
 from imharness_iqa.unet import UNet
 
@@ -91,5 +91,5 @@ class Facpa(FittedAttack):
 
 
 @hookimpl
-def register_attacks() -> list[FittedAttack]:
+def components() -> list[FittedAttack]:
     return [Facpa()]

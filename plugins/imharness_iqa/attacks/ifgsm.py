@@ -6,7 +6,7 @@ Kurakin, Goodfellow & Bengio, "Adversarial Examples in the Physical World" (ICLR
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 
 
 class Ifgsm(Attack):
@@ -53,5 +53,5 @@ class Ifgsm(Attack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Ifgsm()]

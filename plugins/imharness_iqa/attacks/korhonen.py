@@ -8,7 +8,7 @@ magnitude of the gradient.
 import torch
 import torch.nn.functional as F
 
-from imharness.api import Attack, AttackInfo, Images, Paper, Perturb, hookimpl
+from imharness.images import Attack, AttackInfo, Images, Paper, Perturb, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack
 
 LUMA = (0.299, 0.587, 0.114)
@@ -53,5 +53,5 @@ class Korhonen(AdamAttack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Korhonen()]

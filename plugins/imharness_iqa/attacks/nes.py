@@ -7,7 +7,7 @@ section 2.2; the search space is a small tile repeated over the image.
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.tiles import laid
 
 
@@ -60,5 +60,5 @@ class Nes(Attack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Nes()]

@@ -8,7 +8,7 @@ of Image Quality. Every image has a population of its own.
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 
 GENES = 5
 """Per pixel: row, column, red, green, blue, each in [0, 1)."""
@@ -101,5 +101,5 @@ def _painted(images: Images, people: torch.Tensor) -> Images:
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [OnePixel()]

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 
 GRID = 256
 FIRST_BLOCK = 32
@@ -199,5 +199,5 @@ def _at(block: torch.Tensor, which: torch.Tensor) -> torch.Tensor:
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Parsimonious()]

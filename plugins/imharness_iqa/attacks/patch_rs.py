@@ -9,7 +9,7 @@ import math
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.random_search import share
 
 PLACE_EVERY = 4
@@ -127,5 +127,5 @@ def _pasted(images: Images, patch: torch.Tensor, place: torch.Tensor) -> Images:
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [PatchRs()]

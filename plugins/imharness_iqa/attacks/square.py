@@ -7,7 +7,7 @@ search" (ECCV 2020), algorithms 1 and 2 and the schedule of p in section 5.
 import torch
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.random_search import share
 
 
@@ -67,5 +67,5 @@ class Square(Attack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Square()]

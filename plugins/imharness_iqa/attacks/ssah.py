@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 
 
@@ -56,5 +56,5 @@ class Ssah(AdamAttack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [Ssah()]

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import relative
 from imharness_vision.lbfgs import minimise
 
@@ -87,5 +87,5 @@ def _silent(done: int, total: int) -> None:
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [StAdv()]

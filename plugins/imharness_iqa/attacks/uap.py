@@ -9,7 +9,18 @@ from collections.abc import Mapping
 import torch
 from pydantic import Field
 
-from imharness.api import AttackInfo, Budget, FittedAttack, ImageRng, Images, Paper, Perturb, Progress, Target, hookimpl
+from imharness.images import (
+    AttackInfo,
+    Budget,
+    FittedAttack,
+    ImageRng,
+    Images,
+    Paper,
+    Perturb,
+    Progress,
+    Target,
+    hookimpl,
+)
 from imharness_iqa.tiles import laid
 
 CLIP = 0.1
@@ -76,5 +87,5 @@ class Uap(FittedAttack):
 
 
 @hookimpl
-def register_attacks() -> list[FittedAttack]:
+def components() -> list[FittedAttack]:
     return [Uap()]

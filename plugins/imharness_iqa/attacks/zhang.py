@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from imharness.api import Asset, Attack, AttackInfo, Images, Paper, Perturb, Scores, Target, hookimpl
+from imharness.images import Asset, Attack, AttackInfo, Images, Paper, Perturb, Scores, Target, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 from imharness_vision.lpips import lpips_squeeze
 from imharness_vision.perceptual import DISTS_WEIGHTS, SQUEEZENET, VGG16, dists
@@ -93,5 +93,5 @@ class ZhangDists(_Zhang):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     return [ZhangDists(), ZhangLpips(), ZhangSsim()]

@@ -2,9 +2,9 @@
 
 import torch
 
-from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
-from imharness_iqa.certifications.denoisers import Backbone, assets_of, backbone_field, diffusion
+from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
 from imharness_iqa.defenses.diffpure import WEIGHTS
+from imharness_iqa.denoisers import Backbone, assets_of, backbone_field, diffusion
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
 
 
@@ -36,5 +36,5 @@ class Ddrs(ClassSmoothing):
 
 
 @hookimpl
-def register_defenses() -> list[Certification]:
+def components() -> list[Certification]:
     return [Ddrs(), Ddrs(backbone="embedded")]

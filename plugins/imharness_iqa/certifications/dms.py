@@ -2,9 +2,9 @@
 
 import torch
 
-from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
-from imharness_iqa.certifications.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
+from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
 from imharness_iqa.certifications.drs import Drs
+from imharness_iqa.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
 from imharness_iqa.smoothing import Denoise, MedianSmoothing
 
 
@@ -41,5 +41,5 @@ class Dms(MedianSmoothing):
 
 
 @hookimpl
-def register_defenses() -> list[Certification]:
+def components() -> list[Certification]:
     return [Dms(), Dms(backbone="embedded")]

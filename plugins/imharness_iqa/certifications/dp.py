@@ -3,9 +3,9 @@
 import torch
 from pydantic import Field
 
-from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
-from imharness_iqa.certifications.denoisers import Backbone, assets_of, backbone_field, diffusion
+from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
 from imharness_iqa.defenses.diffpure import WEIGHTS
+from imharness_iqa.denoisers import Backbone, assets_of, backbone_field, diffusion
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
 
 
@@ -39,5 +39,5 @@ class Dp(ClassSmoothing):
 
 
 @hookimpl
-def register_defenses() -> list[Certification]:
+def components() -> list[Certification]:
     return [Dp(), Dp(backbone="embedded")]

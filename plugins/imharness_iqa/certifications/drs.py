@@ -2,8 +2,8 @@
 
 import torch
 
-from imharness.api import Asset, Certification, DefenseInfo, Paper, hookimpl
-from imharness_iqa.certifications.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
+from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness_iqa.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
 
 
@@ -35,5 +35,5 @@ class Drs(ClassSmoothing):
 
 
 @hookimpl
-def register_defenses() -> list[Certification]:
+def components() -> list[Certification]:
     return [Drs(), Drs(backbone="embedded")]

@@ -1,6 +1,6 @@
 """MS: the median score of noisy copies, and how far it can move."""
 
-from imharness.api import Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Certification, DefenseInfo, Paper, hookimpl
 from imharness_iqa.certifications.rs import Rs
 from imharness_iqa.smoothing import MedianSmoothing
 
@@ -28,5 +28,5 @@ class Ms(MedianSmoothing):
 
 
 @hookimpl
-def register_defenses() -> list[Certification]:
+def components() -> list[Certification]:
     return [Ms()]

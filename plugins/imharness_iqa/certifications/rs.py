@@ -1,6 +1,6 @@
 """RS: randomised smoothing of the score, cut into ordered classes."""
 
-from imharness.api import Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Certification, DefenseInfo, Paper, hookimpl
 from imharness_iqa.smoothing import ClassSmoothing
 
 
@@ -24,5 +24,5 @@ class Rs(ClassSmoothing):
 
 
 @hookimpl
-def register_defenses() -> list[Certification]:
+def components() -> list[Certification]:
     return [Rs()]

@@ -4,7 +4,7 @@ Li et al., "AGIQA-3K: An Open Database for AI-Generated Image Quality Assessment
 asset folder ``agiqa-3k``: ``data.csv`` and the images, beside it or in ``images``.
 """
 
-from imharness.api import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
+from imharness.data import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://github.com/lcysyzxdxc/AGIQA-3k-Database"
@@ -35,5 +35,5 @@ class Agiqa3k(FolderDataset):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Agiqa3k()]

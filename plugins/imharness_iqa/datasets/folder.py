@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from imharness.api import ImageDataset, Info, Unavailable, UsageError, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, UsageError, hookimpl
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, read_scores
 
 NAMES = ("image", "image_name", "name", "filename")
@@ -39,5 +39,5 @@ class Folder(FolderDataset):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Folder()]

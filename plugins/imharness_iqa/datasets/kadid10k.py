@@ -9,7 +9,7 @@ import csv
 import numpy as np
 from pydantic import Field
 
-from imharness.api import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, derive_seed, hookimpl
+from imharness.data import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, derive_seed, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://database.mmsp-kn.de/kadid-10k-database.html"
@@ -51,5 +51,5 @@ class Kadid10k(FolderDataset):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Kadid10k()]

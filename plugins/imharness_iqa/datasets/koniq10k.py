@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.api import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
+from imharness.data import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://database.mmsp-kn.de/koniq-10k-database.html"
@@ -46,5 +46,5 @@ class KonIq10k(FolderDataset):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [KonIq10k()]

@@ -6,7 +6,7 @@ images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table i
 
 import csv
 
-from imharness.api import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, hookimpl
+from imharness.data import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, hookimpl
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below
 
 SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
@@ -42,5 +42,5 @@ class Nips2017(FolderDataset):
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Nips2017()]

@@ -3,7 +3,8 @@
 Guardians of Image Quality, appendix A.3.5; the method is `imharness_iqa.tuning.ApgdTraining`.
 """
 
-from imharness.api import DefenseInfo, TrainingDefense, hookimpl
+from imharness.data import TrainingDefense
+from imharness.images import DefenseInfo, hookimpl
 from imharness_iqa.tuning import PAPER, RADII, ApgdTraining
 
 
@@ -22,5 +23,5 @@ class ApgdSsim(ApgdTraining):
 
 
 @hookimpl
-def register_defenses() -> list[TrainingDefense]:
+def components() -> list[TrainingDefense]:
     return [ApgdSsim(radius=radius) for radius in RADII]

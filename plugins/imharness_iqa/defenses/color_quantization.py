@@ -6,7 +6,7 @@ Xu, Evans & Qi, "Feature Squeezing: Detecting Adversarial Examples in Deep Neura
 import torch
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 
 
 class ColorQuantization(Purification):
@@ -37,5 +37,5 @@ class ColorQuantization(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [ColorQuantization()]

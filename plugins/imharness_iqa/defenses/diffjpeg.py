@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 
 BLOCK, UNIT = 8, 16
 LUMINANCE = (
@@ -114,5 +114,5 @@ class _Rounded(torch.autograd.Function):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [DiffJpeg()]

@@ -7,7 +7,7 @@ chain.
 import torch
 from pydantic import Field
 
-from imharness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import padded
 from imharness_vision.diffusion import GuidedUNet, Schedule
@@ -68,5 +68,5 @@ class DiffPure(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [DiffPure(), DiffPure(backbone="embedded")]

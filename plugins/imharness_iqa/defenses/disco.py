@@ -6,7 +6,7 @@ Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (Ne
 import torch
 from pydantic import Field
 
-from imharness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import LocalImplicit
 
@@ -53,5 +53,5 @@ class Disco(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Disco(), Disco(backbone="embedded")]

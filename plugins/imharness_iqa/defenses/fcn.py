@@ -7,7 +7,7 @@ Gushchin et al., "Adversarial purification for no-reference image-quality metric
 import torch
 from pydantic import Field
 
-from imharness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import ColourFilter
 
@@ -53,5 +53,5 @@ class Fcn(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Fcn(), Fcn(backbone="embedded")]

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.fields import OddSize
 
 
@@ -26,5 +26,5 @@ class GaussianBlur(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [GaussianBlur()]

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Jpeg(Purification):
@@ -40,5 +40,5 @@ def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Jpeg()]

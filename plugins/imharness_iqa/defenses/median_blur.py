@@ -4,7 +4,7 @@ import cv2
 import torch
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.fields import OddSize
 
 
@@ -46,5 +46,5 @@ def _eight_bit(images: Images) -> bool:
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [MedianBlur()]

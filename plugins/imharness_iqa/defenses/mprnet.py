@@ -9,17 +9,7 @@ from importlib.util import find_spec
 import torch
 from pydantic import Field
 
-from imharness.api import (
-    Asset,
-    DefenseInfo,
-    ImageRng,
-    Images,
-    Paper,
-    Purification,
-    Purifier,
-    Unavailable,
-    hookimpl,
-)
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, Unavailable, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallDenoiser, padded
 from imharness_vision.weights import frozen, state_dict
@@ -87,5 +77,5 @@ def restorer(weights: dict[str, torch.Tensor], device: torch.device) -> torch.nn
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [MprNet(), MprNet(backbone="embedded")]

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class NoDefense(Purification):
@@ -20,5 +20,5 @@ class NoDefense(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [NoDefense()]

@@ -8,18 +8,8 @@ by a finite difference along its sign. Guardians of Image Quality, equation 43.
 import torch
 from pydantic import Field
 
-from imharness.api import (
-    DefenseInfo,
-    Images,
-    Paper,
-    TrainableMetric,
-    Trained,
-    TrainingContext,
-    TrainingDefense,
-    Tune,
-    TuningPlan,
-    hookimpl,
-)
+from imharness.data import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
+from imharness.images import DefenseInfo, Images, Paper, hookimpl
 from imharness_iqa.tuning import error_of, label_range, tuned
 
 
@@ -68,5 +58,5 @@ def gradient_norm(
 
 
 @hookimpl
-def register_defenses() -> list[TrainingDefense]:
+def components() -> list[TrainingDefense]:
     return [Nt()]

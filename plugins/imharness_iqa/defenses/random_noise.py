@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class RandomNoise(Purification):
@@ -29,5 +29,5 @@ class RandomNoise(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [RandomNoise()]

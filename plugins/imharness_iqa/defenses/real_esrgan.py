@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallUpscaler
 from imharness_vision.weights import frozen, state_dict
@@ -78,5 +78,5 @@ def upscaler(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [RealEsrgan(), RealEsrgan(backbone="embedded")]

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
 
 SMALLEST = 8
 """No side gets shorter than this, px."""
@@ -42,5 +42,5 @@ class Resize(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Resize()]

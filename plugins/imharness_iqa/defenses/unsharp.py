@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.fields import OddSize
 
 SIGMA, AMOUNT = 1.0, 1.0
@@ -29,5 +29,5 @@ class Unsharp(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Unsharp()]

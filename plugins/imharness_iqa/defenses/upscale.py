@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 SMALLEST = 8
 """No side gets shorter than this, px."""
@@ -34,5 +34,5 @@ class Upscale(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Upscale()]

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
 from imharness_iqa.natural_statistics import luma
 from imharness_vision.weights import frozen, state_dict
 
@@ -91,5 +91,5 @@ def _locally_normalised(patches: torch.Tensor) -> torch.Tensor:
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def components() -> list[NoReferenceMetric]:
     return [Cnniqa()]

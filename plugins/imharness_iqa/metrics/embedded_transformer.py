@@ -2,7 +2,8 @@
 
 import torch
 
-from imharness.api import MetricInfo, TrainableMetric, hookimpl
+from imharness.data import TrainableMetric, hookimpl
+from imharness.images import MetricInfo
 from imharness_iqa.networks import TUNING, TransformerQuality, trained
 
 
@@ -27,5 +28,5 @@ class EmbeddedTransformer(TrainableMetric):
 
 
 @hookimpl
-def register_metrics() -> list[TrainableMetric]:
+def components() -> list[TrainableMetric]:
     return [EmbeddedTransformer()]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
 from imharness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
@@ -104,5 +104,5 @@ def patches(images: Images) -> torch.Tensor:
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def components() -> list[NoReferenceMetric]:
     return [Fpr()]

@@ -11,17 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import (
-    Asset,
-    Images,
-    MetricInfo,
-    NoReferenceScore,
-    Paper,
-    Scores,
-    TrainableMetric,
-    TuningPlan,
-    hookimpl,
-)
+from imharness.data import TrainableMetric, TuningPlan
+from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Paper, Scores, hookimpl
 from imharness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
@@ -188,5 +179,5 @@ class KonCept512(TrainableMetric):
 
 
 @hookimpl
-def register_metrics() -> list[TrainableMetric]:
+def components() -> list[TrainableMetric]:
     return [KonCept512()]

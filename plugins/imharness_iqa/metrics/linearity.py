@@ -9,7 +9,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from imharness.api import Asset, Images, MetricInfo, Paper, Scores, TrainableMetric, TuningPlan, hookimpl
+from imharness.data import TrainableMetric, TuningPlan
+from imharness.images import Asset, Images, MetricInfo, Paper, Scores, hookimpl
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import frozen, state_dict
 
@@ -82,5 +83,5 @@ class Linearity(TrainableMetric):
 
 
 @hookimpl
-def register_metrics() -> list[TrainableMetric]:
+def components() -> list[TrainableMetric]:
     return [Linearity()]

@@ -6,7 +6,7 @@ Zhu, Li, Wu, Dong & Shi, "MetaIQA: Deep Meta-learning for No-Reference Image Qua
 import torch
 from torch import nn
 
-from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import folded, frozen, state_dict
 
@@ -73,5 +73,5 @@ class MetaIqa(NoReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def components() -> list[NoReferenceMetric]:
     return [MetaIqa()]

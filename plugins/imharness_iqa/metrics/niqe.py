@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised
 
 PARAMETERS = Asset(
@@ -96,5 +96,5 @@ def _of_blocks(blocks: torch.Tensor) -> torch.Tensor:
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def components() -> list[NoReferenceMetric]:
     return [Niqe()]

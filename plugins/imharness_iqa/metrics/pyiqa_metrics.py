@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from imharness.api import (
+from imharness.images import (
     Images,
     MetricInfo,
     NoReferenceMetric,
@@ -114,5 +114,5 @@ class Paq2Piq(_Pyiqa):
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def components() -> list[NoReferenceMetric]:
     return [Maniqa(), ClipIqaPlus(), Topiq(), Paq2Piq()]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.api import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
 from imharness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
@@ -83,5 +83,5 @@ def _starts(side: int) -> list[int]:
 
 
 @hookimpl
-def register_metrics() -> list[NoReferenceMetric]:
+def components() -> list[NoReferenceMetric]:
     return [Spaq()]

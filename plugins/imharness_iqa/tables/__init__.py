@@ -1,6 +1,6 @@
 """Tables of the track, after those of Guardians of Image Quality."""
 
-from imharness.api import Query, TrackReport
+from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import certified, grouped, overall, parameters, pictures, sampling, trained, transfer
 from imharness_iqa.tables.data import BASELINE, load
 

@@ -9,18 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from imharness.api import (
-    NotTestable,
-    Query,
-    Value,
-    cube,
-    interval,
-    mean_value,
-    missing,
-    pearson_rows,
-    spearman_rows,
-    value_of,
-)
+from imharness.stats import NotTestable, interval, pearson_rows, spearman_rows
+from imharness.tracks import Query, Value, cube, mean_value, missing, value_of
 
 BASELINE = "harness/none"
 EPS = 1e-6

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.api import ColumnSpec, Row, Table, Value
+from imharness.tracks import ColumnSpec, Row, Table, Value
 from imharness_iqa.tables.data import KINDS, MEASURES, Columns, Study, correlation, mean_of, where
 
 SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.api import ColumnSpec, PairedScores, Row, Table, Value, missing, paired_scores
+from imharness.tracks import ColumnSpec, PairedScores, Row, Table, Value, missing, paired_scores
 from imharness_iqa.tables.data import EPS, KINDS, MEASURES, NO_GRADIENT, Columns, Study, correlation, mean_of, where
 
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "ties", "r_without_ties", "coverage")

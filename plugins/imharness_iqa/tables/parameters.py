@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.api import ColumnSpec, Row, Table, Value
+from imharness.tracks import ColumnSpec, Row, Table, Value
 from imharness_iqa.tables.data import Study, correlation, mean_of, where
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from imharness.api import Chart, Example, Panel, Query, Table
+from imharness.tracks import Chart, Example, Panel, Query, Table
 
 
 def charts(tables: Sequence[Table]) -> list[Chart]:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from imharness.api import ColumnSpec, NotTestable, Query, Row, Table, UsageError, Value, kruskal_wallis, missing
+from imharness.stats import NotTestable, kruskal_wallis
+from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
 from imharness_iqa.sampling import CLUSTERS, clustered
 from imharness_iqa.tables.data import Columns, Study, where
 

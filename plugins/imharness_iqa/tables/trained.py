@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.api import ColumnSpec, Row, Table, Value
+from imharness.tracks import ColumnSpec, Row, Table, Value
 from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study, correlation, mean_of, where
 
 SHOWN = ("dd", "rd", "d", "r", "srocc")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.api import ColumnSpec, Query, Row, Table, Value, mean_value, missing
+from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing
 from imharness_iqa.tables.data import BASELINE, Study
 
 _ROWS = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.api import Info, Paper, TableDataset, hookimpl
+from imharness.data import Info, Paper, TableDataset, hookimpl
 from imharness_membership.tabular import PublishedTable, first_of
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -35,5 +35,5 @@ class Cifar100(PublishedTable):
 
 
 @hookimpl
-def register_datasets() -> list[TableDataset]:
+def components() -> list[TableDataset]:
     return [Cifar100()]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.api import Info, Paper, TableDataset, hookimpl
+from imharness.data import Info, Paper, TableDataset, hookimpl
 from imharness_membership.tabular import PublishedTable, first_of, idx
 
 SOURCE = "http://yann.lecun.com/exdb/mnist"
@@ -42,5 +42,5 @@ class Mnist(PublishedTable):
 
 
 @hookimpl
-def register_datasets() -> list[TableDataset]:
+def components() -> list[TableDataset]:
     return [Mnist()]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.api import Info, TableDataset, hookimpl
+from imharness.data import Info, TableDataset, hookimpl
 from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_of
 
 
@@ -33,5 +33,5 @@ class Texas100(PublishedTable):
 
 
 @hookimpl
-def register_datasets() -> list[TableDataset]:
+def components() -> list[TableDataset]:
     return [Texas100()]

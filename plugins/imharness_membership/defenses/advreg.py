@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.api import (
+from imharness.data import seeded_init
+from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
     Paper,
@@ -17,7 +18,6 @@ from imharness.api import (
     TrainingPlan,
     TrainPrivately,
     hookimpl,
-    seeded_init,
 )
 from imharness_membership.evaluators.neural import AttackNet
 from imharness_membership.training import optimiser_of
@@ -96,5 +96,5 @@ class AdvReg(MembershipTraining):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipTraining]:
+def components() -> list[MembershipTraining]:
     return [AdvReg()]

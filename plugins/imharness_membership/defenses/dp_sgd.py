@@ -9,7 +9,7 @@ import warnings
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
     Paper,
@@ -82,5 +82,5 @@ class DpSgd(MembershipTraining):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipTraining]:
+def components() -> list[MembershipTraining]:
     return [DpSgd()]

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
     Progress,
@@ -45,5 +45,5 @@ class Dropout(MembershipTraining):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipTraining]:
+def components() -> list[MembershipTraining]:
     return [Dropout()]

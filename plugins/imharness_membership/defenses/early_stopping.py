@@ -9,7 +9,7 @@ import copy
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
     Progress,
@@ -61,5 +61,5 @@ class EarlyStopping(MembershipTraining):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipTraining]:
+def components() -> list[MembershipTraining]:
     return [EarlyStopping()]

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from imharness.api import MembershipDefenseInfo, MembershipTraining, hookimpl
+from imharness.membership import MembershipDefenseInfo, MembershipTraining, hookimpl
 from imharness_membership.training import StandardTraining
 
 
@@ -18,5 +18,5 @@ class LabelSmoothing(StandardTraining):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipTraining]:
+def components() -> list[MembershipTraining]:
     return [LabelSmoothing()]

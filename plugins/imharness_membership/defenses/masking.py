@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field, model_validator
 
-from imharness.api import DefenderOutputs, MembershipDefenseInfo, MembershipRelease, ReleaseOutputs, hookimpl
+from imharness.membership import DefenderOutputs, MembershipDefenseInfo, MembershipRelease, ReleaseOutputs, hookimpl
 
 
 class Masking(MembershipRelease):
@@ -37,5 +37,5 @@ class Masking(MembershipRelease):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipRelease]:
+def components() -> list[MembershipRelease]:
     return [Masking(top_k=3), Masking(decimals=1), Masking(temperature=5.0)]

@@ -9,14 +9,14 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.api import (
+from imharness.data import seeded_init
+from imharness.membership import (
     DefenderOutputs,
     MembershipDefenseInfo,
     MembershipRelease,
     Paper,
     ReleaseOutputs,
     hookimpl,
-    seeded_init,
 )
 
 STEP, STEPS = 0.1, 300
@@ -132,5 +132,5 @@ def _search(
 
 
 @hookimpl
-def register_defenses() -> list[MembershipRelease]:
+def components() -> list[MembershipRelease]:
     return [MemGuard()]

@@ -1,6 +1,6 @@
 """No defense: train to the end of the plan."""
 
-from imharness.api import MembershipDefenseInfo, MembershipTraining, hookimpl
+from imharness.membership import MembershipDefenseInfo, MembershipTraining, hookimpl
 from imharness_membership.training import StandardTraining
 
 
@@ -11,5 +11,5 @@ class PlainTraining(StandardTraining):
 
 
 @hookimpl
-def register_defenses() -> list[MembershipTraining]:
+def components() -> list[MembershipTraining]:
     return [PlainTraining()]

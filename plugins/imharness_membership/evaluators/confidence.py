@@ -5,7 +5,7 @@ Song & Mittal (USENIX Security 2021), equation 6.
 
 import torch
 
-from imharness.api import Info, MembershipEvaluator, hookimpl
+from imharness.membership import Info, MembershipEvaluator, hookimpl
 from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
@@ -21,5 +21,5 @@ class Confidence(ThresholdEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [Confidence(per_class=True), Confidence(per_class=False)]

@@ -6,7 +6,7 @@ Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Model
 
 import torch
 
-from imharness.api import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.study import STUDY
 
 
@@ -29,5 +29,5 @@ class Correctness(MembershipEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [Correctness()]

@@ -5,7 +5,7 @@ Song & Mittal (USENIX Security 2021), equation 7.
 
 import torch
 
-from imharness.api import Info, MembershipEvaluator, hookimpl
+from imharness.membership import Info, MembershipEvaluator, hookimpl
 from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
@@ -24,5 +24,5 @@ class Entropy(ThresholdEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [Entropy(per_class=True), Entropy(per_class=False)]

@@ -7,7 +7,7 @@ share of noisy copies that keep their label estimates the distance to the bounda
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.membership import (
     Evidence,
     HarnessError,
     InferMembership,
@@ -49,5 +49,5 @@ class LabelOnly(MembershipEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [LabelOnly()]

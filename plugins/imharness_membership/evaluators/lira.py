@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.api import Info, MembershipEvaluator, Paper, References, hookimpl
+from imharness.membership import Info, MembershipEvaluator, Paper, References, hookimpl
 from imharness_membership.likelihood import ReferenceEvaluator
 
 MIN_VARIANCE = 1e-6
@@ -70,7 +70,7 @@ def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) ->
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [
         Lira(),
         Lira(global_variance=True),

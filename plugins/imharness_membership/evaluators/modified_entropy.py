@@ -5,7 +5,7 @@ Song & Mittal (USENIX Security 2021), equations 8 and 9.
 
 import torch
 
-from imharness.api import Info, MembershipEvaluator, hookimpl
+from imharness.membership import Info, MembershipEvaluator, hookimpl
 from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
@@ -27,5 +27,5 @@ class ModifiedEntropy(ThresholdEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [ModifiedEntropy(per_class=True), ModifiedEntropy(per_class=False)]

@@ -11,17 +11,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.api import (
-    InferMembership,
-    Info,
-    MembershipEvaluator,
-    MembershipQuery,
-    Paper,
-    Scores,
-    generator,
-    hookimpl,
-    seeded_init,
-)
+from imharness.data import generator, seeded_init
+from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Paper, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
 
 
@@ -73,5 +64,5 @@ class Neural(LearntEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [Neural()]

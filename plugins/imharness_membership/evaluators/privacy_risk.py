@@ -6,7 +6,7 @@ Song & Mittal (USENIX Security 2021), section 4.2.
 import torch
 from pydantic import Field
 
-from imharness.api import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
+from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import risk_scores
 from imharness_membership.study import STUDY
@@ -45,5 +45,5 @@ class PrivacyRisk(MembershipEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [PrivacyRisk()]

@@ -6,7 +6,7 @@ Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (IC
 import torch
 from pydantic import Field
 
-from imharness.api import Info, MembershipEvaluator, Paper, References, hookimpl
+from imharness.membership import Info, MembershipEvaluator, Paper, References, hookimpl
 from imharness_membership.likelihood import ReferenceEvaluator
 
 
@@ -47,5 +47,5 @@ class Rmia(ReferenceEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [Rmia()]

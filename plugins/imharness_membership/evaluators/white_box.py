@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.api import (
+from imharness.data import generator, seeded_init
+from imharness.membership import (
     ContractError,
     Evidence,
     InferMembership,
@@ -19,9 +20,7 @@ from imharness.api import (
     MembershipQuery,
     Paper,
     Scores,
-    generator,
     hookimpl,
-    seeded_init,
 )
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.likelihood import log_odds
@@ -83,5 +82,5 @@ class WhiteBox(LearntEvaluator):
 
 
 @hookimpl
-def register_evaluators() -> list[MembershipEvaluator]:
+def components() -> list[MembershipEvaluator]:
     return [WhiteBox()]

@@ -4,7 +4,8 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.membership import Info, Model, NetworkFactory, hookimpl
 
 
 class Cnn(Model):
@@ -36,5 +37,5 @@ class Cnn(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [Cnn()]

@@ -6,7 +6,8 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.membership import Info, Model, NetworkFactory, hookimpl
 
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
@@ -38,5 +39,5 @@ class Mlp(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [Mlp()]

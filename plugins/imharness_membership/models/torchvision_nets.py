@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from imharness.api import Info, Model, NetworkFactory, Paper, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.membership import Info, Model, NetworkFactory, Paper, hookimpl
 
 
 class ResNet18(Model):
@@ -65,5 +66,5 @@ class DenseNet121(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [DenseNet121(), ResNet18()]

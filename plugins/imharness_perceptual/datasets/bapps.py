@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
 VERDICT = {"2afc": "judge", "jnd": "same"}
@@ -121,5 +121,5 @@ def _verdict(file: Path) -> float:
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Bapps(), Bapps(test="jnd")]

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
 SIZES = (0, 256, 128, 64)
@@ -111,5 +111,5 @@ def _decoded(file: Path, size: int) -> np.ndarray:
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Tid2013()]

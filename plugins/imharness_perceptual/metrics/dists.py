@@ -5,7 +5,7 @@ Ding, Ma, Wang & Simoncelli, "Image Quality Assessment: Unifying Structure and T
 
 import torch
 
-from imharness.api import Asset, FullReferenceMetric, FullReferenceScore, MetricInfo, Paper, hookimpl
+from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, MetricInfo, Paper, hookimpl
 from imharness_vision.perceptual import DISTS_WEIGHTS, VGG16, dists
 
 
@@ -35,5 +35,5 @@ class DistsMetric(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [DistsMetric()]

@@ -6,7 +6,7 @@ chromatic part (FSIMc).
 
 import torch
 
-from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Paper, Scores, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Paper, Scores, hookimpl
 
 
 class Fsim(FullReferenceMetric):
@@ -36,5 +36,5 @@ class Fsim(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [Fsim()]

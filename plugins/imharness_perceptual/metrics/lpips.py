@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from pydantic import Field, model_validator
 
-from imharness.api import (
+from imharness.images import (
     Asset,
     FullReferenceMetric,
     FullReferenceScore,
@@ -110,7 +110,7 @@ class Lpips(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [
         Lpips(),
         Lpips(net="vgg"),

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 
 class MeanAbsoluteError(FullReferenceMetric):
@@ -20,5 +20,5 @@ class MeanAbsoluteError(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [MeanAbsoluteError()]

@@ -6,7 +6,7 @@ Wang, Simoncelli & Bovik, "Multi-scale structural similarity for image quality a
 
 import torch
 
-from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
 
 SMALLEST = 161
 """Side that is left with an 11x11 window after four halvings, px."""
@@ -32,5 +32,5 @@ class MsSsim(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [MsSsim()]

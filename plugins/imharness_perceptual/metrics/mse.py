@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 
 class MeanSquaredError(FullReferenceMetric):
@@ -21,5 +21,5 @@ class MeanSquaredError(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [MeanSquaredError()]

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 IDENTICAL_DB = 160.0
 """Stands for "no difference", where the ratio is infinite: beyond what 8-bit images that differ can reach (101 dB at
@@ -27,5 +27,5 @@ class Psnr(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [Psnr()]

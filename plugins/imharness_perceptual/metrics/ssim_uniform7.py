@@ -9,7 +9,7 @@ import cv2
 import torch
 import torch.nn.functional as F
 
-from imharness.api import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
 
 WINDOW = 7
 MARGIN = WINDOW // 2
@@ -66,5 +66,5 @@ def _means(planes: torch.Tensor) -> torch.Tensor:
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [SsimUniform7()]

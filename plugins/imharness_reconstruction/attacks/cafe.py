@@ -12,7 +12,7 @@ layer is the first, step II has the images themselves. The gradients handed in a
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.gradients import (
     Gradients,
     ImageRng,
     Images,
@@ -152,5 +152,5 @@ def _layer_inputs(model: torch.nn.Module, layer: torch.nn.Linear, images: Images
 
 
 @hookimpl
-def register_attacks() -> list[ReconstructionAttack]:
+def components() -> list[ReconstructionAttack]:
     return [Cafe()]

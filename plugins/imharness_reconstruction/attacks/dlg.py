@@ -6,7 +6,7 @@ has its own L-BFGS memory and step, so that none depends on the others of the ba
 
 import torch
 
-from imharness.api import (
+from imharness.gradients import (
     Gradients,
     ImageRng,
     Images,
@@ -58,5 +58,5 @@ class Dlg(GradientMatching):
 
 
 @hookimpl
-def register_attacks() -> list[ReconstructionAttack]:
+def components() -> list[ReconstructionAttack]:
     return [Dlg()]

@@ -8,7 +8,7 @@ shared model. The weights of the priors are those of the library's realistic CIF
 import torch
 from pydantic import Field
 
-from imharness.api import Images, Info, Paper, ReconstructionAttack, hookimpl
+from imharness.gradients import Images, Info, Paper, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import GradientInversion
 
 
@@ -58,5 +58,5 @@ def statistics_distance(model: torch.nn.Module, images: Images) -> torch.Tensor:
 
 
 @hookimpl
-def register_attacks() -> list[ReconstructionAttack]:
+def components() -> list[ReconstructionAttack]:
     return [GradAttack()]

@@ -6,7 +6,7 @@ bias is negative at the true class only.
 
 import torch
 
-from imharness.api import (
+from imharness.gradients import (
     Gradients,
     ImageRng,
     Images,
@@ -59,5 +59,5 @@ class Idlg(GradientMatching):
 
 
 @hookimpl
-def register_attacks() -> list[ReconstructionAttack]:
+def components() -> list[ReconstructionAttack]:
     return [Idlg()]

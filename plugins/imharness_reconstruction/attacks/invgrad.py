@@ -1,6 +1,6 @@
 """Inverting gradients: align the gradient's direction, with a total-variation prior."""
 
-from imharness.api import Info, Paper, ReconstructionAttack, hookimpl
+from imharness.gradients import Info, Paper, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import GradientInversion
 
 
@@ -20,5 +20,5 @@ class InvGrad(GradientInversion):
 
 
 @hookimpl
-def register_attacks() -> list[ReconstructionAttack]:
+def components() -> list[ReconstructionAttack]:
     return [InvGrad()]

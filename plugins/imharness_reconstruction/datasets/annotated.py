@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 ORIGINAL = "_ori"
@@ -123,5 +123,5 @@ def _decoded(file: Path, size: int) -> np.ndarray:
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [Annotated()]

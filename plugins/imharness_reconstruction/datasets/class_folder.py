@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.api import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
 PARTS = {"train": ("train",), "test": ("test", "val")}
@@ -101,5 +101,5 @@ def _squared(file: Path, size: int) -> np.ndarray:
 
 
 @hookimpl
-def register_datasets() -> list[ImageDataset]:
+def components() -> list[ImageDataset]:
     return [ClassFolder()]

@@ -7,7 +7,7 @@ itself is `harness reconstruction search`.
 import torch
 from pydantic import Field, field_validator
 
-from imharness.api import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
 from imharness_reconstruction.transformations import parse_policy, transformed
 
 
@@ -45,5 +45,5 @@ class Ats(ImageProtection):
 
 
 @hookimpl
-def register_defenses() -> list[ImageProtection]:
+def components() -> list[ImageProtection]:
     return [Ats(), Ats(policy="3-1-7"), Ats(policy="43-18-18")]

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import ImagePool, ImageProtection, ImageRng, Images, Info, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, ProtectImages, hookimpl
 
 
 class Augmentation(ImageProtection):
@@ -34,5 +34,5 @@ class Augmentation(ImageProtection):
 
 
 @hookimpl
-def register_defenses() -> list[ImageProtection]:
+def components() -> list[ImageProtection]:
     return [Augmentation()]

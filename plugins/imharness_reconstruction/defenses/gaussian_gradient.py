@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
+from imharness.gradients import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
 
 
 class GaussianGradient(GradientDefense):
@@ -22,5 +22,5 @@ class GaussianGradient(GradientDefense):
 
 
 @hookimpl
-def register_defenses() -> list[GradientDefense]:
+def components() -> list[GradientDefense]:
     return [GaussianGradient()]

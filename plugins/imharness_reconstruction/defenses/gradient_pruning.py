@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
+from imharness.gradients import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
 
 
 class GradientPruning(GradientDefense):
@@ -32,5 +32,5 @@ def pruned(gradient: torch.Tensor, share: float) -> torch.Tensor:
 
 
 @hookimpl
-def register_defenses() -> list[GradientDefense]:
+def components() -> list[GradientDefense]:
     return [GradientPruning()]

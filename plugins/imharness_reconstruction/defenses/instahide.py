@@ -7,7 +7,7 @@ within the participant's own images. Signs are flipped around mid-grey, so that 
 import torch
 from pydantic import Field
 
-from imharness.api import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
 from imharness_reconstruction.defenses.mixup import mixture
 
 
@@ -40,5 +40,5 @@ class InstaHide(ImageProtection):
 
 
 @hookimpl
-def register_defenses() -> list[ImageProtection]:
+def components() -> list[ImageProtection]:
     return [InstaHide()]

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
+from imharness.gradients import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
 
 
 class LaplacianGradient(GradientDefense):
@@ -28,5 +28,5 @@ def laplacian(rng: ImageRng, shape: torch.Size) -> torch.Tensor:
 
 
 @hookimpl
-def register_defenses() -> list[GradientDefense]:
+def components() -> list[GradientDefense]:
     return [LaplacianGradient()]

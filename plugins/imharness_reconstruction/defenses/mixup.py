@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.api import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
 
 LARGEST = 0.65
 """No image has a larger weight in a mixture (Huang et al., ICML 2020, section 5.1)."""
@@ -56,5 +56,5 @@ class MixUp(ImageProtection):
 
 
 @hookimpl
-def register_defenses() -> list[ImageProtection]:
+def components() -> list[ImageProtection]:
     return [MixUp()]

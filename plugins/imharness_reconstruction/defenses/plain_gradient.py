@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
+from imharness.gradients import GradientDefense, Gradients, ImageRng, Info, ProtectGradients, hookimpl
 
 
 class PlainGradient(GradientDefense):
@@ -20,5 +20,5 @@ class PlainGradient(GradientDefense):
 
 
 @hookimpl
-def register_defenses() -> list[GradientDefense]:
+def components() -> list[GradientDefense]:
     return [PlainGradient()]

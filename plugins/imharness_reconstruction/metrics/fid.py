@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.images import (
     Asset,
     DistributionMetric,
     DistributionScore,
@@ -159,5 +159,5 @@ class _Normalised(torch.nn.Module):
 
 
 @hookimpl
-def register_metrics() -> list[DistributionMetric]:
+def components() -> list[DistributionMetric]:
     return [Fid(), Fid(backbone="squeezenet")]

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
-from imharness.api import (
+from imharness.images import (
     FullReferenceMetric,
     FullReferenceScore,
     Images,
@@ -83,5 +83,5 @@ class SemSim(FullReferenceMetric):
 
 
 @hookimpl
-def register_metrics() -> list[FullReferenceMetric]:
+def components() -> list[FullReferenceMetric]:
     return [SemSim()]

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.api import Asset, Info, Model, NetworkFactory, UsageError, hookimpl
+from imharness.gradients import Asset, Info, Model, NetworkFactory, UsageError, hookimpl
 from imharness_vision.cifar_resnet import WEIGHTS, published
 
 
@@ -32,5 +32,5 @@ class Cifar10ResNet(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [Cifar10ResNet(), Cifar10ResNet(depth=32), Cifar10ResNet(depth=56)]

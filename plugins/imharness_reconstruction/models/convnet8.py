@@ -4,7 +4,8 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 
 
 class ConvNet8(Model):
@@ -32,5 +33,5 @@ class ConvNet8(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [ConvNet8()]

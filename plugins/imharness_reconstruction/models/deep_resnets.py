@@ -6,7 +6,8 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 
 SMALL = 64
 """Sides below which the stem neither strides nor pools."""
@@ -34,5 +35,5 @@ class DeepResNet(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [DeepResNet(), DeepResNet(layers=152)]

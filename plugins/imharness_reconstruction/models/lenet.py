@@ -5,7 +5,8 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 
 ACTIVATIONS = {"sigmoid": torch.nn.Sigmoid, "relu": torch.nn.ReLU}
 
@@ -38,5 +39,5 @@ class LeNet(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [LeNet(), LeNet(activation="relu", channels=16)]

@@ -3,7 +3,8 @@
 import torch
 from pydantic import Field
 
-from imharness.api import Info, Model, NetworkFactory, hookimpl, seeded_init
+from imharness.data import seeded_init
+from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 from imharness_vision.cifar_resnet import CifarResNet
 
 
@@ -24,5 +25,5 @@ class ResNet20(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [ResNet20()]

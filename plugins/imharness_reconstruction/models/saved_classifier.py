@@ -7,7 +7,8 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.api import Info, Model, NetworkFactory, Unavailable, UsageError, generator, hookimpl
+from imharness.data import generator
+from imharness.gradients import Info, Model, NetworkFactory, Unavailable, UsageError, hookimpl
 from imharness_reconstruction.models.convnet8 import ConvNet8
 from imharness_reconstruction.models.deep_resnets import DeepResNet
 from imharness_reconstruction.models.lenet import LeNet
@@ -65,5 +66,5 @@ class SavedClassifier(Model):
 
 
 @hookimpl
-def register_models() -> list[Model]:
+def components() -> list[Model]:
     return [SavedClassifier()]

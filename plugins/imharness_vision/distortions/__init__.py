@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 from imharness_vision.distortions import blur, compression, noise, photometric, spatial
 
 Distort = Callable[[Images, torch.Tensor, ImageRng], Images]

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 
 SIGMA, COLOUR_SIGMA, RADIUS = 5.0, 0.3, 3
 """Largest deviation of the Gaussian, px; of the bilateral filter in colour; its radius, px."""

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import torch
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 
 WORST = 2
 

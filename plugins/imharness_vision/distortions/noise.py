@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 
 LARGEST = 0.3
 

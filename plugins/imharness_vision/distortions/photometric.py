@@ -3,7 +3,7 @@
 import torch
 from kornia.color import lab_to_rgb, rgb_to_lab
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 
 LIGHTNESS, COLOUR = 40.0, 40.0
 """Largest shifts, in units of Lab."""

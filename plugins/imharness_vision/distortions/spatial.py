@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from imharness.api import ImageRng, Images
+from imharness.images import ImageRng, Images
 
 SHIFT, WARP, FRINGE = 0.15, 0.15, 0.06
 """Largest displacements, as shares of the side."""

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import imharness
+import imharness_submissions
 
 _NAMED = {
     "socket.connect": "tried to open a network connection",
@@ -32,9 +33,9 @@ class Attempts:
     """What was tried since it was last asked for. The interpreter keeps the hook that notes it."""
 
     def __init__(self, folder: str) -> None:
-        own = os.path.dirname(os.path.dirname(imharness.__file__))
+        own = [os.path.dirname(module.__path__[0]) for module in (imharness, imharness_submissions)]
         system = ("/usr", "/lib", "/lib64", "/bin", "/proc", "/sys", "/dev", "/etc/ld.so", "/etc/localtime", "/tmp")
-        places: tuple[str, ...] = (folder, own, sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix), *system)
+        places: tuple[str, ...] = (folder, *own, sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix), *system)
         places += tuple(sysconfig.get_paths().values())
         seen: list[str] = []
 

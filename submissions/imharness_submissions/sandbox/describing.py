@@ -6,14 +6,15 @@ import inspect
 from typing import Any
 
 from imharness.components.component import Component
-from imharness.components.hookspecs import ACCEPTED
 from imharness.contracts.attack import BaseAttack, FittedAttack
 from imharness.contracts.membership import MembershipEvaluator
 
 
 def described(component: Component) -> dict[str, Any]:
     """Return kind, contract, facts and fields of a component."""
-    contract = next(c for kinds in ACCEPTED.values() for c in kinds if isinstance(component, c))
+    contract = next(c for c in type(component).__mro__ if c.__module__.startswith("imharness.contracts"))
+    if contract.__name__ == "TrainableMetric":
+        contract = contract.__mro__[1]
     cls = type(component)
     facts: dict[str, Any] = {
         "contract": contract.__name__,

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import imharness
+import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
@@ -82,8 +83,8 @@ INSTALL = "apt-get install bubblewrap"
 
 def roots() -> tuple[Path, ...]:
     """Return the folders that a guest's interpreter and the harness itself lie in."""
-    own = Path(imharness.__file__).parent.parent
-    wanted = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, site.getsitepackages()), own]
+    own = [Path(module.__path__[0]).parent for module in (imharness, imharness_submissions)]
+    wanted = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, site.getsitepackages()), *own]
     wanted += [Path(os.path.realpath(path)) for path in (sys.executable, sys.base_prefix)]
     folders = [path if path.is_dir() else path.parent.parent for path in wanted]
     return tuple(dict.fromkeys(path for path in folders if path.is_dir()))

@@ -1,10 +1,10 @@
 """A plugin made for another API version."""
 
-from imharness.api import hookimpl
+from imharness.images import hookimpl
 
 IMHARNESS_API = "9.0"
 
 
 @hookimpl
-def register_defenses() -> list[object]:
+def components() -> list[object]:
     return []

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import DefenseInfo, ImageRng, Images, Info, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Info, Purification, Purifier, hookimpl
 
 
 class Identity(Purification):
@@ -28,5 +28,5 @@ class Undocumented(Identity):
 
 
 @hookimpl
-def register_defenses() -> list[object]:
+def components() -> list[object]:
     return [Identity(), WrongInfo(), Undocumented(), Identity, "a string"]

@@ -1,8 +1,8 @@
 """A plugin with a misspelt hook."""
 
-from imharness.api import hookimpl
+from imharness.images import hookimpl
 
 
 @hookimpl
-def register_defences() -> list[object]:
+def component() -> list[object]:
     return []

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Failing(Purification):
@@ -30,5 +30,5 @@ class Failing(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [Failing()]

@@ -1,8 +1,8 @@
 """A plugin whose hook asks for an argument that does not exist."""
 
-from imharness.api import hookimpl
+from imharness.images import hookimpl
 
 
 @hookimpl
-def register_defenses(registry: object) -> list[object]:
+def components(registry: object) -> list[object]:
     return []

@@ -2,9 +2,9 @@
 
 from acme_median_smoothing import MedianSmoothing
 
-from imharness.api import Purification, hookimpl
+from imharness.images import Purification, hookimpl
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     return [MedianSmoothing(radius=1), MedianSmoothing(radius=2)]

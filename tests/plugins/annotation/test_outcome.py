@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from statsmodels.stats.inter_rater import aggregate_raters
 from statsmodels.stats.inter_rater import fleiss_kappa as reference_kappa
 
-from imharness.api import ImageSet, NotTestable
 from imharness.cli import cli
+from imharness.data import ImageSet
+from imharness.stats import NotTestable
 from imharness_annotation.book import Book, Question, Vote
 from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
 from imharness_annotation.sources import NONE, better_questions, class_questions, pair_questions

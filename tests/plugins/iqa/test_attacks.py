@@ -6,8 +6,8 @@ import itertools
 import pytest
 import torch
 
-from imharness.api import BaseAttack, FittedAttack, Unavailable
 from imharness.components.registry import installed
+from imharness.images import BaseAttack, FittedAttack, Unavailable
 from imharness.randomness import ImageRng, generator
 from imharness.running.checks import check_budget
 from imharness.running.target import MetricTarget

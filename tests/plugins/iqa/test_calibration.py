@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from imharness.api import UsageError
 from imharness.components.registry import installed
+from imharness.images import UsageError
 from imharness_iqa.calibration import TARGETS, at, calibrated, crossing, published, read_presets, values, write_presets
 from imharness_iqa.distortion import meter
 

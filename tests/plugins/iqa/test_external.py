@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from imharness.api import UsageError
+from imharness.images import UsageError
 from imharness_iqa.external import read_external
 
 HEADER = [

@@ -7,8 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from imharness.api import ContractError, Unavailable, UsageError
 from imharness.components.registry import installed
+from imharness.images import ContractError, Unavailable, UsageError
 from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 
 CPU = torch.device("cpu")

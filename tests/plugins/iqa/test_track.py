@@ -6,7 +6,7 @@ import torch
 from imharness.components.registry import installed
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
-from imharness_iqa.recipes.quality_training import TEST, TRAIN, bounds
+from imharness_iqa.quality_training import TEST, TRAIN, bounds
 
 CPU = torch.device("cpu")
 

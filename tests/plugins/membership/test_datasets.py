@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from imharness.api import HarnessError, Unavailable
 from imharness.components.registry import installed
+from imharness.membership import HarnessError, Unavailable
 
 CPU = torch.device("cpu")
 NAMES = ("location30", "purchase100", "texas100", "cifar100", "mnist")

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from imharness.api import (
+from imharness.components.registry import installed
+from imharness.membership import (
     DefenderOutputs,
     MembershipRelease,
     MembershipTraining,
@@ -11,7 +12,6 @@ from imharness.api import (
     TrainingPlan,
     Unavailable,
 )
-from imharness.components.registry import installed
 from imharness.randomness import generator
 from imharness_membership.defenses.early_stopping import EarlyStopping
 from imharness_membership.defenses.masking import Masking

@@ -5,8 +5,15 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from imharness.api import HarnessError, LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
 from imharness.components.registry import installed
+from imharness.membership import (
+    HarnessError,
+    LastLayerGradients,
+    MembershipEvaluator,
+    MembershipQuery,
+    References,
+    Robustness,
+)
 from imharness.randomness import generator
 from imharness_membership.evaluators.lira import MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imharness.api import MembershipQuery
+from imharness.membership import MembershipQuery
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.thresholds import class_thresholds, margins
 

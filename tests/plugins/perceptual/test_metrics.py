@@ -9,8 +9,8 @@ import torch
 from skimage.io import imread
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from imharness.api import Unavailable, UsageError
 from imharness.components.registry import installed
+from imharness.images import Unavailable, UsageError
 
 CPU = torch.device("cpu")
 
@@ -21,7 +21,7 @@ def metric(name: str):
 
 @pytest.fixture(scope="module")
 def pair() -> tuple[torch.Tensor, torch.Tensor]:
-    from imharness.api import ImageSet
+    from imharness.data import ImageSet
 
     ladder: ImageSet = installed().one("dataset", "severity-ladder[size=192]").build(CPU)
     return ladder.load([1, 6, 30]), ladder.load([0, 0, 21])

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from imharness.cli import cli
 from imharness.components.registry import installed
-from imharness_perceptual.recipes.lpips import Choices, RankingNet
+from imharness_perceptual.trainings.lpips import Choices, RankingNet
 from imharness_vision.lpips import untrained
 
 CPU = torch.device("cpu")

@@ -5,8 +5,8 @@ import pytest
 import scipy.linalg
 import torch
 
-from imharness.api import Unavailable
 from imharness.components.registry import installed
+from imharness.gradients import Unavailable
 from imharness.randomness import ImageRng, generator
 from imharness_reconstruction.defenses.laplacian_gradient import laplacian
 from imharness_reconstruction.frechet import frechet_distance

@@ -7,9 +7,9 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.api import HarnessError, ImagePool, ImageProtection, Unavailable
 from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.gradients import HarnessError, ImagePool, ImageProtection, Unavailable
 from imharness.randomness import ImageRng, generator
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.defenses.mixup import LARGEST

@@ -8,12 +8,12 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.api import HarnessError, UsageError
 from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.gradients import HarnessError, UsageError
 from imharness.randomness import generator
-from imharness_reconstruction.recipes.semsim import read_annotations, separation
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, _Triplets
+from imharness_reconstruction.trainings.semsim import read_annotations, separation
 
 CPU = torch.device("cpu")
 

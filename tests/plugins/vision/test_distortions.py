@@ -8,9 +8,9 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.api import Unavailable
 from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.images import Unavailable
 from imharness.randomness import ImageRng
 from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
 from imharness_vision.distortions.blur import SIGMA

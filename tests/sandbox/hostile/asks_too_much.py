@@ -4,7 +4,7 @@ import contextlib
 
 import torch
 
-from imharness.api import Attack, AttackInfo, Budget, HarnessError, ImageRng, Images, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, HarnessError, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Hostile(Attack):
@@ -29,6 +29,6 @@ class Hostile(Attack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     """Offer the attack."""
     return [Hostile()]

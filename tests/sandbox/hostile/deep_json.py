@@ -6,7 +6,7 @@ import struct
 
 import torch
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):
@@ -29,6 +29,6 @@ class Hostile(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     """Offer the defense."""
     return [Hostile()]

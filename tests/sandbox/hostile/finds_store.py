@@ -5,7 +5,7 @@ import os
 
 import torch
 
-from imharness.api import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 STORE = "/srv/leaderboard/store"
 
@@ -40,6 +40,6 @@ class Hostile(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     """Offer the defense."""
     return [Hostile()]

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.api import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Hostile(Attack):
@@ -27,6 +27,6 @@ class Hostile(Attack):
 
 
 @hookimpl
-def register_attacks() -> list[Attack]:
+def components() -> list[Attack]:
     """Offer the attack."""
     return [Hostile()]

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from imharness.api import DefenseInfo, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, Images, Purification, Purifier, hookimpl
 
 
 class Hostile(Purification):
@@ -28,6 +28,6 @@ class Hostile(Purification):
 
 
 @hookimpl
-def register_defenses() -> list[Purification]:
+def components() -> list[Purification]:
     """Offer the defense."""
     return [Hostile()]

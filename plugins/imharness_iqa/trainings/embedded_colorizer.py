@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 
-from imharness.api import Images, Info, Train, WeightTraining, hookimpl
+from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab
-from imharness_iqa.recipes.restoration_training import datasets, training
+from imharness_iqa.restoration_training import datasets, training
 
 CLASS_WEIGHT = 0.02
 
@@ -54,5 +54,5 @@ def colour_card(network: torch.nn.Module, crops: Images) -> dict[str, float]:
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedColorizerRecipe()]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import torch
 
-from imharness.api import Images, Info, Train, WeightTraining, hookimpl
+from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.defenses.diffpure import EMBEDDED
-from imharness_iqa.recipes.restoration_training import datasets, training
+from imharness_iqa.restoration_training import datasets, training
 from imharness_vision.diffusion import GuidedUNet, Schedule
 
 SHALLOW = 100
@@ -42,5 +42,5 @@ def noise_card(network: torch.nn.Module, crops: Images) -> dict[str, float]:
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedDdpmRecipe()]

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import torch
 
-from imharness.api import Images, Info, Train, WeightTraining, hookimpl
+from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import Colorizer, to_lab, to_rgb
 from imharness_iqa.networks import trained
-from imharness_iqa.recipes.restoration_training import datasets, restoring
+from imharness_iqa.restoration_training import datasets, restoring
 from imharness_iqa.restorers import ColourFilter
 
 
@@ -40,5 +40,5 @@ def recolouring():
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedFcnRecipe()]

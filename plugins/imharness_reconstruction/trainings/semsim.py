@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.api import ImageSet, Info, Train, Trained, TrainingContext, UsageError, WeightTraining, auc, hookimpl
+from imharness.data import ImageSet, Info, Train, Trained, TrainingContext, UsageError, WeightTraining, hookimpl
+from imharness.stats import auc
 from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining
 
 
@@ -79,5 +80,5 @@ def separation(network: SemSimNet, data: Annotations, batch: int = 256) -> float
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [SemSimRecipe()]

@@ -6,19 +6,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.api import (
-    GradientDefense,
-    ImagePool,
-    ImageProtection,
-    Info,
-    Train,
-    Trained,
-    TrainingContext,
-    UsageError,
-    WeightTraining,
-    generator,
-    hookimpl,
-)
+from imharness.data import Train, Trained, TrainingContext, WeightTraining, generator
+from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, UsageError, hookimpl
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, top1
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
 
@@ -72,5 +61,5 @@ class ClassifierRecipe(WeightTraining):
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [ClassifierRecipe()]

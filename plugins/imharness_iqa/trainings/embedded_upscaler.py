@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 import torch.nn.functional as F
 
-from imharness.api import Images, Info, Train, WeightTraining, hookimpl
-from imharness_iqa.recipes.restoration_training import datasets, restoring
+from imharness.data import Images, Info, Train, WeightTraining, hookimpl
+from imharness_iqa.restoration_training import datasets, restoring
 from imharness_iqa.restorers import SmallUpscaler
 
 
@@ -31,5 +31,5 @@ def shrunk(clean: Images, rng: torch.Generator) -> Images:
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedUpscalerRecipe()]

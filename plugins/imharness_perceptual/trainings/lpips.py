@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.api import ImageSet, Info, Paper, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
+from imharness.data import ImageSet, Info, Paper, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
@@ -189,5 +189,5 @@ class LpipsRecipe(WeightTraining):
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [LpipsRecipe()]

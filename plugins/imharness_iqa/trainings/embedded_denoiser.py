@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import torch
 
-from imharness.api import Images, Info, Train, WeightTraining, hookimpl
-from imharness_iqa.recipes.restoration_training import datasets, restoring
+from imharness.data import Images, Info, Train, WeightTraining, hookimpl
+from imharness_iqa.restoration_training import datasets, restoring
 from imharness_iqa.restorers import SmallDenoiser
 
 
@@ -30,5 +30,5 @@ def noisy(clean: Images, rng: torch.Generator) -> Images:
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedDenoiserRecipe()]

@@ -4,7 +4,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from imharness.api import Asset, ImageRng, Images
+from imharness.images import Asset, ImageRng, Images
 from imharness_iqa.defenses.diffpure import diffusion_model
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallDenoiser, padded

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from imharness.api import ImageSet, Train, Trained, TrainingContext, correlate, seeded_init
+from imharness.data import ImageSet, Train, Trained, TrainingContext, seeded_init
+from imharness.stats import correlate
 
 TRAIN = "harness/severity-ladder[per_photograph=8,split=train]"
 TEST = "harness/severity-ladder"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import torch
 
-from imharness.api import Info, Train, WeightTraining, hookimpl
+from imharness.data import Info, Train, WeightTraining, hookimpl
 from imharness_iqa.networks import ResidualQuality
-from imharness_iqa.recipes.quality_training import TEST, TRAIN, quality_training
+from imharness_iqa.quality_training import TEST, TRAIN, quality_training
 
 
 class EmbeddedResidualRecipe(WeightTraining):
@@ -24,5 +24,5 @@ class EmbeddedResidualRecipe(WeightTraining):
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedResidualRecipe()]

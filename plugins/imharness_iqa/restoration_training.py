@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from imharness.api import Images, Train, Trained, TrainingContext, seeded_init
+from imharness.data import Images, Train, Trained, TrainingContext, seeded_init
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"

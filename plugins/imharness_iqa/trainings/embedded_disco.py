@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import torch
 
-from imharness.api import Images, Info, Train, WeightTraining, hookimpl
+from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.defenses.disco import EMBEDDED
 from imharness_iqa.networks import ConvQuality, trained
-from imharness_iqa.recipes.restoration_training import datasets, restoring
+from imharness_iqa.restoration_training import datasets, restoring
 from imharness_iqa.restorers import LocalImplicit
 
 
@@ -42,5 +42,5 @@ def attacked_by(device: torch.device):
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedDiscoRecipe()]

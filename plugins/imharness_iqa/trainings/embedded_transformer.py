@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import torch
 
-from imharness.api import Info, Train, WeightTraining, hookimpl
+from imharness.data import Info, Train, WeightTraining, hookimpl
 from imharness_iqa.networks import TransformerQuality
-from imharness_iqa.recipes.quality_training import TEST, TRAIN, quality_training
+from imharness_iqa.quality_training import TEST, TRAIN, quality_training
 
 
 class EmbeddedTransformerRecipe(WeightTraining):
@@ -24,5 +24,5 @@ class EmbeddedTransformerRecipe(WeightTraining):
 
 
 @hookimpl
-def register_recipes() -> list[WeightTraining]:
+def components() -> list[WeightTraining]:
     return [EmbeddedTransformerRecipe()]

@@ -1,0 +1,44 @@
+"""For people who write attacks that rebuild images from gradients, and defenses against them."""
+
+from imharness.components.assets import Asset
+from imharness.components.component import Component, Info, Paper
+from imharness.components.hookspecs import hookimpl
+from imharness.contracts.model import Model, NetworkFactory
+from imharness.contracts.reconstruction import (
+    GradientDefense,
+    ImagePool,
+    ImageProtection,
+    ProtectGradients,
+    ProtectImages,
+    Reconstruct,
+    ReconstructionAttack,
+)
+from imharness.contracts.track import Progress
+from imharness.contracts.types import Gradients, Images
+from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
+from imharness.randomness import ImageRng
+
+__all__ = [
+    "Asset",
+    "Component",
+    "ContractError",
+    "GradientDefense",
+    "Gradients",
+    "HarnessError",
+    "ImagePool",
+    "ImageProtection",
+    "ImageRng",
+    "Images",
+    "Info",
+    "Model",
+    "NetworkFactory",
+    "Paper",
+    "Progress",
+    "ProtectGradients",
+    "ProtectImages",
+    "Reconstruct",
+    "ReconstructionAttack",
+    "Unavailable",
+    "UsageError",
+    "hookimpl",
+]

@@ -1,0 +1,59 @@
+"""For people who write membership-inference evaluators, and defenses against them."""
+
+from imharness.components.assets import Asset
+from imharness.components.component import Component, Info, Paper
+from imharness.components.hookspecs import hookimpl
+from imharness.contracts.membership import (
+    DefenderOutputs,
+    Evidence,
+    InferMembership,
+    LastLayerGradients,
+    MembershipDefenseInfo,
+    MembershipEvaluator,
+    MembershipQuery,
+    MembershipRelease,
+    MembershipTraining,
+    References,
+    ReleaseOutputs,
+    Robustness,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+    TrainTogether,
+)
+from imharness.contracts.model import Model, NetworkFactory
+from imharness.contracts.track import Progress
+from imharness.contracts.types import Scores
+from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
+
+__all__ = [
+    "Asset",
+    "Component",
+    "ContractError",
+    "DefenderOutputs",
+    "Evidence",
+    "HarnessError",
+    "InferMembership",
+    "Info",
+    "LastLayerGradients",
+    "MembershipDefenseInfo",
+    "MembershipEvaluator",
+    "MembershipQuery",
+    "MembershipRelease",
+    "MembershipTraining",
+    "Model",
+    "NetworkFactory",
+    "Paper",
+    "Progress",
+    "References",
+    "ReleaseOutputs",
+    "Robustness",
+    "Scores",
+    "TrainPrivately",
+    "TrainTogether",
+    "TrainingData",
+    "TrainingPlan",
+    "Unavailable",
+    "UsageError",
+    "hookimpl",
+]
