@@ -35,7 +35,14 @@ class Attempts:
     def __init__(self, folder: str) -> None:
         own = [os.path.dirname(module.__path__[0]) for module in (imharness, imharness_submissions)]
         system = ("/usr", "/lib", "/lib64", "/bin", "/proc", "/sys", "/dev", "/etc/ld.so", "/etc/localtime", "/tmp")
-        places: tuple[str, ...] = (folder, *own, sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix), *system)
+        places: tuple[str, ...] = (
+            folder,
+            *own,
+            sys.prefix,
+            sys.base_prefix,
+            os.path.realpath(sys.base_prefix),
+            *system,
+        )
         places += tuple(sysconfig.get_paths().values())
         seen: list[str] = []
 
