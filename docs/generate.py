@@ -1,4 +1,4 @@
-"""Write the generated parts of README.md and CONTRIBUTING.md; with --check, say which are out of date.
+"""Write the generated parts of the pages; with --check, say which are out of date.
 
 A generated part stands between ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end -->``. Kinds: ``file`` (the text of
 a file of this repository) and ``output`` (what a command prints, run in an empty folder).
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md")
+PAGES = ("CONTRIBUTING.md", "docs/using.md")
 PART = re.compile(r"(<!-- generated: (file|output) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml"}
 

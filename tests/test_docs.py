@@ -1,4 +1,4 @@
-"""What README and CONTRIBUTING show is what the code does; every file they name exists."""
+"""What the pages show is what the code does; every file they name exists."""
 
 import re
 import subprocess
@@ -16,10 +16,13 @@ def test_generated_parts_are_current() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", "submissions/README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text()):
-        assert (ROOT / target).is_file(), f"{page} links to {target}"
+        assert (ROOT / page).parent.joinpath(target).is_file(), f"{page} links to {target}"
 
 
 def test_every_hook_is_documented_and_named_in_contributing() -> None:
