@@ -57,10 +57,10 @@ class Wins:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a ranking: by default the mean of the measure called `key`, with its interval.
+    """A column of a ranking: by default the mean of a measure with its interval.
 
-    `where`: only in conditions with these facets. `value`: what stands there instead, for each entry. `wins`: make a
-    comparison of these numbers, too; it needs a direction.
+    `of`: the measure, `key` by default. `where`: only conditions with these facets. `value`: what stands there instead,
+    for each entry. `wins`: compare entries by the measure, too; needs a direction.
     """
 
     key: str
@@ -71,6 +71,7 @@ class Column:
     where: Mapping[str, str] = field(default_factory=dict)
     value: Callable[[str], Value] | None = None
     wins: Wins | None = None
+    of: str = ""
 
     @property
     def spec(self) -> ColumnSpec:
@@ -121,7 +122,7 @@ def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> Paire
         description=wins.description or column.description, better=column.better or "higher",
         entries=scores.entries, conditions=tuple(scores.conditions[c] for c in chosen),
         units=tuple(tuple(scores.units[c]) for c in chosen),
-        values=tuple(scores.values[column.key][c].astype(np.float32) for c in chosen),
+        values=tuple(scores.values[column.of or column.key][c].astype(np.float32) for c in chosen),
         decimals=column.decimals, unit=wins.unit, families=wins.families, table=table, column=column.key,
     )  # fmt: skip
 
@@ -129,7 +130,7 @@ def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> Paire
 def _value(scores: Blocks, column: Column, label: str) -> Value:
     if column.value is not None:
         return column.value(label)
-    return mean_value(scores.of(column.key, label, scores.where(**column.where)))
+    return mean_value(scores.of(column.of or column.key, label, scores.where(**column.where)))
 
 
 def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:

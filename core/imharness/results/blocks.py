@@ -87,9 +87,10 @@ def made_of(
 
     Names of entries, facets and units are compared as text, in the order of code points.
     """
-    text = ", ".join(f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in dict.fromkeys([entry, *by, unit]))
-    kept = ", ".join(f'"{name}"' for name in dict.fromkeys([*measures, *about]))
-    select(f"CREATE OR REPLACE TEMP VIEW _long AS SELECT {text}, {kept} FROM ({sql})")
+    named = dict.fromkeys([entry, *by, unit])
+    text = [f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in named]
+    kept = [f'"{name}"' for name in dict.fromkeys([*measures, *about]) if name not in named]
+    select(f"CREATE OR REPLACE TEMP VIEW _long AS SELECT {', '.join([*text, *kept])} FROM ({sql})")
     select(
         f'CREATE OR REPLACE TEMP TABLE _units AS SELECT "{unit}" AS _name, row_number() OVER (ORDER BY "{unit}") - 1 '
         f'AS _place FROM (SELECT DISTINCT "{unit}" FROM _long)'
@@ -112,8 +113,8 @@ def made_of(
     if len(again):
         line = int(np.searchsorted(ends, again[0], side="right")) - 1
         raise UsageError(
-            f"blocks: {labels[line]} has two rows for {unit} {names[flat[again[0]]]} in {', '.join(facets[line])}; name "
-            "in `by` the columns that tell them apart"
+            f"blocks: {labels[line]} has two rows for {unit} {names[flat[again[0]]]} in {', '.join(facets[line])}; "
+            "name in `by` the columns that tell them apart"
         )
     numbers = {name: _flat(lines[name]) for name in dict.fromkeys([*measures, *about])}
     spans = [(a, b, int(ends[a]), int(ends[b])) for a, b in itertools.pairwise([*starts, len(labels)])]

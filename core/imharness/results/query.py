@@ -41,11 +41,15 @@ class ResultQuery:
         return self._steps
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return made_of(lambda text: self._db.execute(text).to_arrow_table(), sql, **columns)
+        return made_of(self._table, sql, **columns)
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
-        table: pa.Table = self._db.sql(sql).to_arrow_table()
+        table = self._table(sql)
         return {name: _to_numpy(table[name]) for name in table.column_names}
+
+    def _table(self, sql: str) -> pa.Table:
+        found = self._db.sql(sql)
+        return None if found is None else found.to_arrow_table()
 
     def copy(self, step: str, path: Path, options: str) -> None:
         """Write the rows of a step to a file."""
