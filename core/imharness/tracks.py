@@ -18,7 +18,7 @@ from imharness.contracts.track import (
 )
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.ranking.comparisons import PairedScores, paired_scores
-from imharness.ranking.ranking import Column, TrackReport, Wins, ranked, ranking
+from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
 from imharness.ranking.tables import cube, mean_value, missing, value_of
 from imharness.results.blocks import Blocks
 from imharness.results.records import Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
@@ -55,6 +55,7 @@ __all__ = [
     "UsageError",
     "Value",
     "Wins",
+    "compared",
     "cube",
     "hookimpl",
     "mean_value",
