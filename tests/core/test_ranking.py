@@ -40,7 +40,8 @@ def query(tmp_path) -> ResultQuery:
 
 
 LONG = """
-SELECT * FROM (VALUES ('x/b', 'set 2', 'u2', 1.5, 10), ('x/b', 'set 1', 'u10', 2.5, 30), ('x/b', 'set 1', 'u1', 0.5, 20),
+SELECT * FROM (VALUES ('x/b', 'set 2', 'u2', 1.5, 10),
+                      ('x/b', 'set 1', 'u10', 2.5, 30), ('x/b', 'set 1', 'u1', 0.5, 20),
                       ('x/a', 'set 1', 'u1', 4.0, 20), ('x/c', 'set 2', 'u2', NULL, 10)) t(e, s, u, v, k)
 """
 
@@ -104,7 +105,8 @@ def scores() -> Blocks:
 
 def test_a_ranking_makes_table_comparison_and_chart() -> None:
     wins = Wins("wins", "Who wins", "lower D")
-    found = ranking(scores(), Column("d", "D", "How far.", "lower", wins=wins), id="t", title="T", caption="", entry="x",
+    column = Column("d", "D", "How far.", "lower", wins=wins)
+    found = ranking(scores(), column, id="t", title="T", caption="", entry="x",
                     chart="Bars.", last=[Row(label="people", values={})])  # fmt: skip
     (table,), (compared,), (chart,) = found.tables, found.comparisons, found.charts
     assert [row.label for row in table.rows] == ["b", "a", "c", "people"]
