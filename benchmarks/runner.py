@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -16,12 +15,17 @@ from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.sweep import execute
-from imharness.tracks import Info, Planner, Query, Selection, Step, StepContext, StepResult, Track, TrackReport
+from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 CELLS = 500
 CELL_BUDGET_MS = 5.0
 PLAN_BUDGET_S = 30.0
 RERUN_BUDGET_MS = 1.0
+
+
+@step(version="1")
+def empty(context: StepContext) -> StepResult:
+    return StepResult(rows={"name": ["a"], "score": [float(context.options["number"])]})
 
 
 class Empty(Track):
@@ -30,23 +34,16 @@ class Empty(Track):
     info = Info(id="benchmark/empty", version="1")
     title = "Empty"
     measures = "Nothing."
+    steps = (empty,)
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Plan cells that differ in a number."""
         for number in range(CELLS):
             planner.task("empty", {}, options={"number": number})
 
-    def steps(self) -> Mapping[str, Step]:
-        """Return the step."""
-        return {"empty": Step(_empty, "1")}
-
     def report(self, query: Query) -> TrackReport:
         """Return nothing."""
         return TrackReport()
-
-
-def _empty(context: StepContext) -> StepResult:
-    return StepResult(rows={"name": ["a"], "score": [float(context.options["number"])]})
 
 
 class _Here:

@@ -43,6 +43,8 @@ def install(folder: Path, *names: str) -> Path:
         project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
         for module in source.glob("*.py"):
             shutil.copy(module, folder)
+        for init in source.glob("*/__init__.py"):
+            shutil.copytree(init.parent, folder / init.parent.name)
         facts = folder / f"{name.replace('-', '_')}-{project['version']}.dist-info"
         facts.mkdir(parents=True)
         lines = [

@@ -19,6 +19,7 @@ import torch
 from imharness import console
 from imharness.components.assets import add_folder
 from imharness.components.component import Component
+from imharness.components.facts import component_facts
 from imharness.components.registry import installed
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext, Track
 from imharness.errors import HarnessError, StoreError, UsageError
@@ -61,7 +62,8 @@ def every(kind: str) -> list[Component]:
 def query(store_dir: Path, track: str) -> Query:
     """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
     store = Store(store_dir)
-    return ResultQuery(store, records_of(store, _latest(store, component("track", track).info.id)))
+    records = records_of(store, _latest(store, component("track", track).info.id))
+    return ResultQuery(store, records, component_facts(records, installed()))
 
 
 def _latest(store: Store, id: str) -> Sweep:

@@ -14,16 +14,20 @@ from imharness.contracts.track import (
     StepContext,
     StepResult,
     Track,
-    TrackReport,
+    step,
 )
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.ranking.comparisons import PairedScores, paired_scores
+from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
 from imharness.ranking.tables import cube, mean_value, missing, value_of
+from imharness.results.blocks import Blocks
 from imharness.results.records import Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
 
 __all__ = [
     "Asset",
+    "Blocks",
     "Chart",
+    "Column",
     "ColumnSpec",
     "Component",
     "ContractError",
@@ -50,10 +54,15 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "Value",
+    "Wins",
+    "compared",
     "cube",
     "hookimpl",
     "mean_value",
     "missing",
     "paired_scores",
+    "ranked",
+    "ranking",
+    "step",
     "value_of",
 ]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from imharness.data import ImageSet
 from imharness.images import Certification, FittedAttack, Purification
-from imharness.tracks import Output, StepContext, StepResult
+from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.sampling import colourfulness, spatial_information
 from imharness_iqa.smoothing import ClassSmoothing
 
@@ -21,6 +21,7 @@ SHOWN = "shown."
 """Roles of the defenses that transferred images are shown to."""
 
 
+@step(version="4")
 def clean(context: StepContext) -> StepResult:
     """Score every image, f(x), and measure what subsets are drawn by."""
     images, metric = context.images(), context.build("metric")
@@ -39,6 +40,7 @@ def clean(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
 
 
+@step(version="2")
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
     images, score = context.images(), context.build(_scorer(context))
@@ -47,6 +49,7 @@ def defended(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), "trained": trained, **found})
 
 
+@step(version="3")
 def purify(context: StepContext) -> StepResult:
     """Measure how far a defense changes clean images, and how long it takes."""
     images, defense = context.images(), context.build("defense")
@@ -65,6 +68,7 @@ def purify(context: StepContext) -> StepResult:
     return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
 
 
+@step(version="1")
 def fit(context: StepContext) -> StepResult:
     """Train the part of an attack that serves all images."""
     images = context.images(limited=False).first(int(context.options["fit_images"]))
@@ -75,6 +79,7 @@ def fit(context: StepContext) -> StepResult:
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
+@step(version="2")
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, recipe = context.images(), context.component("attack")
@@ -103,6 +108,7 @@ def attack(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
 
 
+@step(version="1")
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
     images, score = context.images(), context.build(_scorer(context))
@@ -124,6 +130,7 @@ def evaluate(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
 
 
+@step(version="1")
 def transfer(context: StepContext) -> StepResult:
     """Score images that were attacked through one defense behind every other one."""
     images, metric = context.images(), context.build("metric")
@@ -145,6 +152,7 @@ def transfer(context: StepContext) -> StepResult:
     )
 
 
+@step(version="2")
 def smooth(context: StepContext) -> StepResult:
     """Score noisy copies of the first images, clean or attacked; several certifications read one pass."""
     images, metric = context.images().first(int(context.options["images"])), context.build("metric")
@@ -160,6 +168,7 @@ def smooth(context: StepContext) -> StepResult:
     return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
 
 
+@step(version="2")
 def certify(context: StepContext) -> StepResult:
     """Read what holds off the scores of noisy copies."""
     images = context.images().first(int(context.options["images"]))
@@ -175,6 +184,7 @@ def certify(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
 
 
+@step(version="1")
 def gallery(context: StepContext) -> StepResult:
     """Keep the first images as they are, attacked and defended, with the scores of each, for the gallery."""
     images, score = context.images(), context.build("metric")

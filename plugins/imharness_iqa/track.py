@@ -18,9 +18,23 @@ from imharness.images import (
     Purification,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
-from imharness_iqa import steps
+from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
 from imharness_iqa.calibration import at, published, read_presets
+from imharness_iqa.steps import (
+    CLOSENESS,
+    SHOWN,
+    TUNED,
+    attack,
+    certify,
+    clean,
+    defended,
+    evaluate,
+    fit,
+    gallery,
+    purify,
+    smooth,
+    transfer,
+)
 from imharness_iqa.tables import BASELINE, report
 
 DISTANCES = {
@@ -48,6 +62,7 @@ class IqaTrack(Track):
     )
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
+    steps = (clean, purify, defended, fit, attack, evaluate, transfer, smooth, certify, gallery)
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
@@ -86,7 +101,7 @@ class IqaTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Attack each metric once for all defenses, and once more through each differentiable one."""
-        distances = {steps.CLOSENESS + name: planner.component("metric", label) for name, label in DISTANCES.items()}
+        distances = {CLOSENESS + name: planner.component("metric", label) for name, label in DISTANCES.items()}
         defenses = selection.of(Purification)
         for dataset, attacks in self._by_dataset(selection):
             for defense in defenses:
@@ -98,14 +113,14 @@ class IqaTrack(Track):
                 plan.scores(defenses)
                 trainings = plan.trained(selection.of(TrainingDefense))
                 plan.certified(None, "", selection.of(Certification), None)
-                for attack in attacks:
+                for attacker in attacks:
                     for strength in self.strengths:
-                        shared = plan.attacked(attack, strength, defenses)
-                        if metric is first and strength == self.strengths[-1] and _named(attack, self.shown):
-                            plan.shown(attack, strength, shared, defenses)
-                        plan.attacked_weights(attack, strength, trainings, shared)
-                        if _named(attack, self.certified):
-                            plan.certified(attack, strength, selection.of(Certification), shared)
+                        shared = plan.attacked(attacker, strength, defenses)
+                        if metric is first and strength == self.strengths[-1] and _named(attacker, self.shown):
+                            plan.shown(attacker, strength, shared, defenses)
+                        plan.attacked_weights(attacker, strength, trainings, shared)
+                        if _named(attacker, self.certified):
+                            plan.certified(attacker, strength, selection.of(Certification), shared)
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -117,21 +132,6 @@ class IqaTrack(Track):
             subset = dataset.with_parameters(per_cluster=self.black_box_per_cluster)
             yield dataset, [a for a in attacks if a.info.access == "white_box"]
             yield subset, [a for a in attacks if a.info.access == "black_box"]
-
-    def steps(self) -> Mapping[str, Step]:
-        """Return the kinds of task."""
-        return {
-            "clean": Step(steps.clean, "4"),
-            "purify": Step(steps.purify, "3"),
-            "defended": Step(steps.defended, "2"),
-            "fit": Step(steps.fit, "1"),
-            "attack": Step(steps.attack, "2"),
-            "evaluate": Step(steps.evaluate, "1"),
-            "transfer": Step(steps.transfer, "1"),
-            "smooth": Step(steps.smooth, "2"),
-            "certify": Step(steps.certify, "2"),
-            "gallery": Step(steps.gallery, "1"),
-        }
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
@@ -164,7 +164,7 @@ class _Plan:
     def _tuned(self, training: TrainingDefense) -> dict[str, Component]:
         metric = self.roles["metric"]
         assert isinstance(metric, TrainableMetric)
-        return {"defense": training, steps.TUNED: metric.trained_by(training.label)}
+        return {"defense": training, TUNED: metric.trained_by(training.label)}
 
     def attacked_weights(
         self, attack: BaseAttack, strength: str, trainings: Sequence[TrainingDefense], shared: Planned
@@ -227,7 +227,7 @@ class _Plan:
     ) -> None:
         """Plan one task per source: it shows the images to every defense that is on this machine."""
         present = [d for d in defenses if self.planner.task("defended", {**self.roles, "defense": d}).available]
-        shown = {f"{steps.SHOWN}{i}": defense for i, defense in enumerate(present)}
+        shown = {f"{SHOWN}{i}": defense for i, defense in enumerate(present)}
         for source in present:
             if source.label in through:
                 roles = {**self.roles, "attack": self._at(attack, strength), "source": source, **shown}

@@ -19,7 +19,7 @@ from imharness.membership import (
     TrainingData,
     TrainingPlan,
 )
-from imharness.tracks import StepContext, StepResult
+from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
 from imharness_membership.risk import FLOOR
@@ -31,6 +31,7 @@ SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations of the noise on other rows, features in [0, 1]."""
 
 
+@step(version="2")
 def train(context: StepContext) -> StepResult:
     """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows."""
     table, role = context.table(), str(context.options["role"])
@@ -64,6 +65,7 @@ def train(context: StepContext) -> StepResult:
     )
 
 
+@step(version="2")
 def references(context: StepContext) -> StepResult:
     """Train the adversary's reference models, each on a random half of the rows the target's members are among."""
     table = context.table()
@@ -91,6 +93,7 @@ def references(context: StepContext) -> StepResult:
     return StepResult(arrays={name: array.numpy() for name, array in arrays.items()})
 
 
+@step(version="1")
 def sensitivity(context: StepContext) -> StepResult:
     """Train the target again without one member at a time: how far does the model's answer on that member move?
 
@@ -116,6 +119,7 @@ def sensitivity(context: StepContext) -> StepResult:
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
 
 
+@step(version="2")
 def evaluate(context: StepContext) -> StepResult:
     """Show an evaluator the target's rows in a secret order and keep its score per row."""
     shadow, target = context.need("shadow"), context.need("target")

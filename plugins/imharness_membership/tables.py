@@ -17,6 +17,7 @@ from imharness.tracks import (
     mean_value,
     missing,
     paired_scores,
+    ranked,
 )
 from imharness_membership.pictures import charts, where
 from imharness_membership.risk import calibration_rmse, precision_and_recall
@@ -97,7 +98,6 @@ def _defenses(figures: Columns, trained: Columns) -> Table:
             here = (figures["defense"] == defense) & (figures["adaptive"] == (kind == "adaptive"))
             values |= {f"{key}_{kind}": _strongest(figures["evaluator"][here], figures[key][here]) for key in FIGURES}
         rows.append(Row(label=str(defense), values={**values, **_accuracies(trained, defense)}))
-    rows.sort(key=lambda row: row.values["accuracy_adaptive"].value or 0)
     return Table(
         id="defenses",
         title="Defenses against membership inference",
@@ -105,7 +105,7 @@ def _defenses(figures: Columns, trained: Columns) -> Table:
         "over splits. Early stopping at the accuracy of a defense says whether the defense is worth it.",
         entry="defense",
         columns=(*columns, *_ACCURACY_COLUMNS),
-        rows=tuple(rows),
+        rows=tuple(ranked(rows, *(c for c in columns if c.key == "accuracy_adaptive"))),
         ranked_by="accuracy_adaptive",
     )
 
@@ -166,14 +166,13 @@ def _evaluators(figures: Columns) -> Table:
     for name in np.unique(figures["evaluator"]):
         here = (figures["evaluator"] == name) & figures["adaptive"]
         rows.append(Row(label=str(name), values={key: mean_value(figures[key][here]) for key in FIGURES}))
-    rows.sort(key=lambda row: -(row.values["accuracy"].value or 0))
     return Table(
         id="evaluators",
         title="Evaluators",
         caption="How much each evaluator finds out. n counts (defense, split) pairs.",
         entry="evaluator",
         columns=columns,
-        rows=tuple(rows),
+        rows=tuple(ranked(rows, *(c for c in columns if c.key == "accuracy"))),
         ranked_by="accuracy",
     )
 

@@ -5,7 +5,7 @@ shadow model, whose membership is known, and guesses membership in the target's 
 defend their shadow and reference models as the target is defended; the others train them plainly.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +21,8 @@ from imharness.membership import (
     Model,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
-from imharness_membership import steps
+from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness_membership.steps import evaluate, references, sensitivity, train
 from imharness_membership.study import STUDY
 from imharness_membership.tables import report
 
@@ -35,6 +35,7 @@ class MembershipTrack(Track):
     info = Info(id="harness/membership", version="2", paper=STUDY)
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
+    steps = (train, references, sensitivity, evaluate)
 
     splits: int = Field(default=3, ge=1, description="Repetitions with other rows and another initialisation.")
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
@@ -61,15 +62,6 @@ class MembershipTrack(Track):
                         plan.attacked(guard)
                     if self.sensitivity_rows and split == 0:
                         plan.sensitivity()
-
-    def steps(self) -> Mapping[str, Step]:
-        """Return the kinds of task."""
-        return {
-            "train": Step(steps.train, "2"),
-            "references": Step(steps.references, "2"),
-            "sensitivity": Step(steps.sensitivity, "1"),
-            "evaluate": Step(steps.evaluate, "2"),
-        }
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow."""

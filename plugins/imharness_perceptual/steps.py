@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from imharness.data import ImageSet
-from imharness.tracks import StepContext, StepResult
+from imharness.tracks import StepContext, StepResult, step
 
 UNKNOWN = {
     "family": "",
@@ -18,6 +18,7 @@ UNKNOWN = {
 """What stands for a column that a data set does not have."""
 
 
+@step(version="2")
 def distance(context: StepContext) -> StepResult:
     """Measure every image against its reference; larger = farther, whatever the metric's direction."""
     images = context.images()
@@ -34,6 +35,7 @@ def distance(context: StepContext) -> StepResult:
     return StepResult(rows={**rows, **context.map(images, measure)})
 
 
+@step(version="1")
 def attack(context: StepContext) -> StepResult:
     """Push every distorted image away from its reference, as the metric sees it; 8 bits before anything reads it."""
     images = context.images().first(int(context.options["images"]) or None)

@@ -44,10 +44,10 @@ def tests(store: Path, out: Path) -> None:
     from imharness.commands import console, query
     from imharness.images import UsageError
     from imharness_perceptual.plots import both_tests_scatter
-    from imharness_perceptual.tables import COLUMNS, both_tests, forced_choices
+    from imharness_perceptual.tables import both_tests, distances, forced_choices
 
-    rows = query(store, TRACK)(f"SELECT {COLUMNS} FROM distance")
-    scores = both_tests(rows, forced_choices(rows))
+    images = distances(query(store, TRACK))
+    scores = both_tests(images, forced_choices(images))
     if not scores:
         raise UsageError(f"store {store} has no metric that met both tests; run BAPPS: --dataset bapps:PATH.")
     both_tests_scatter(scores, out)

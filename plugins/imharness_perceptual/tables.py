@@ -1,170 +1,191 @@
 """Tables of the track: forced choices, noticeable differences, opinion scores, and distances under attack."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
 from imharness.stats import Interval, NotTestable, correlate, interval, spearman_rows
 from imharness.tracks import (
+    Blocks,
     Chart,
+    Column,
     ColumnSpec,
-    PairedScores,
     Query,
     Row,
     Series,
     Table,
     TrackReport,
     Value,
+    Wins,
     mean_value,
     missing,
-    paired_scores,
+    ranked,
+    ranking,
     value_of,
 )
 from imharness_perceptual.verdicts import average_precision, ceiling, credit
 
-Columns = Mapping[str, np.ndarray]
 CEILING = "people"
-COLUMNS = 'metric, dataset, name, reference, family, severity, "group", choice, judge, same, mos, proxy, distance'
+FACTS = ["name", "reference", "family", "severity", "group", "choice", "judge", "same", "mos", "proxy"]
+Numbers = tuple[np.ndarray, np.ndarray]
+"""The distances of one metric, and a fact of the images they belong to."""
 
 
 def report(query: Query) -> TrackReport:
     """Return every table there are results for; the first ranks metrics by forced choices."""
     if "distance" not in query.steps:
         return TrackReport()
-    rows = query(f"SELECT {COLUMNS} FROM distance ORDER BY ALL")
-    choices = forced_choices(rows)
-    asked = len(choices["metric"]) > 0
-    found = [_agreement(rows, choices)] if asked else []
-    found += [*_noticeable(rows), *_tests_together(rows, choices), *_opinions(rows)]
+    images = distances(query)
+    choices = forced_choices(images)
+    asked = any(map(len, choices.units))
+    found = _agreement(images, choices) if asked else TrackReport()
+    tables = [*_noticeable(images), *_tests_together(images, choices), *_opinions(images)]
     if "attack" in query.steps:
-        found.append(_attacked(query("SELECT * FROM attack WHERE distorted ORDER BY ALL")))
-    if not asked:
-        return TrackReport(found)
-    return TrackReport(found, [_comparison(choices)], _charts(rows, choices))
+        tables.append(_attacked(query))
+    return found + TrackReport(tables, [], _both_chart(images, choices) if asked else [])
 
 
-def forced_choices(rows: Columns) -> dict[str, np.ndarray]:
-    """Return one line per metric and forced choice: who is right, and how far a person agrees with the others.
+def distances(query: Query) -> Blocks:
+    """Return d(x, reference) of every metric on every image, by data set."""
+    sql = "SELECT * FROM distance"
+    return query.blocks(sql, entry="metric", by=["dataset"], measures=["distance"], about=FACTS)
+
+
+def forced_choices(images: Blocks) -> Blocks:
+    """Return who is right about each forced choice, and how far a person agrees with the others.
 
     Judged choices stand in the data; on a ladder, neighbouring severities of one distortion make one, with the milder
     alternative 0 always nearer.
     """
-    parts = [_judged(rows), _neighbours(rows)]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _lines(rows: Columns, unit: np.ndarray, first: np.ndarray, second: np.ndarray, judge: np.ndarray) -> dict:
-    """`first` and `second`: positions of the two alternatives of each choice."""
-    return {
-        "metric": rows["metric"][first].astype(str),
-        "dataset": rows["dataset"][first].astype(str),
-        "family": rows["family"][first].astype(str),
-        "unit": unit.astype(str),
-        "agreement": credit(rows["distance"][first], rows["distance"][second], judge),
-        "ceiling": ceiling(judge),
-    }
-
-
-def _judged(rows: Columns) -> dict[str, np.ndarray]:
-    mine = np.flatnonzero(rows["group"].astype(str) != "")
-    key = _joined(rows, ("metric", "dataset", "group"), mine)
-    order = np.lexsort((rows["choice"][mine], key))
-    mine, key = mine[order], key[order]
-    both = key[1:] == key[:-1]
-    first, second = mine[:-1][both], mine[1:][both]
-    return _lines(rows, _joined(rows, ("dataset", "group"), first), first, second, rows["judge"][first])
-
-
-def _neighbours(rows: Columns) -> dict[str, np.ndarray]:
-    """Join every image with the next severity of the same distortion of the same reference."""
-    mine = np.flatnonzero(_on_ladder(rows))
-    place = _joined(rows, ("metric", "dataset", "reference", "family"), mine)
-    order = np.lexsort((rows["severity"][mine], place))
-    mine, place = mine[order], place[order]
-    next_to = (place[1:] == place[:-1]) & (rows["severity"][mine][1:] == rows["severity"][mine][:-1] + 1)
-    first, second = mine[:-1][next_to], mine[1:][next_to]
-    unit = _joined(rows, ("dataset", "reference", "family", "severity"), second)
-    return _lines(rows, unit, first, second, np.zeros(len(first)))
-
-
-def _on_ladder(rows: Columns) -> np.ndarray:
-    """Return where the order of severities is all that is known: nobody gave an opinion or chose."""
-    nobody = np.isnan(rows["mos"]) | (rows["proxy"].astype(str) != "")
-    return (rows["severity"] > 0) & nobody & (rows["group"].astype(str) == "")
-
-
-def _joined(rows: Columns, names: tuple[str, ...], positions: np.ndarray) -> np.ndarray:
-    parts = zip(*(rows[name][positions].astype(str) for name in names), strict=True)
-    return np.array([" ".join(part) for part in parts], dtype=str)
-
-
-def _agreement(rows: Columns, choices: Columns) -> Table:
-    families, human = np.unique(choices["family"]), bool((choices["ceiling"] < 1).any())
-    ladder = _on_ladder(rows)
-    columns = [
-        ColumnSpec(
-            key="all",
-            label="2AFC agreement",
-            better="higher",
-            description="Share of judges agreed with; 0.5 is chance.",
-        )
-    ]
-    if ladder.any():
-        text = "Spearman correlation of distance and severity over all families."
-        columns.append(ColumnSpec(key="srcc", label="SROCC with severity", better="higher", description=text))
-    columns += [
-        ColumnSpec(key=str(f), label=str(f), better="higher", description=f"2AFC agreement on {f}.") for f in families
-    ]
-    table_rows = []
-    for metric in np.unique(choices["metric"]):
-        own = choices["metric"] == metric
-        values = {"all": mean_value(choices["agreement"][own])}
-        if ladder.any():
-            values["srcc"] = _rho(rows, ladder & (rows["metric"] == metric), "severity")
-        for family in families:
-            values[str(family)] = mean_value(choices["agreement"][own & (choices["family"] == family)])
-        table_rows.append(Row(label=str(metric), values=values))
-    table_rows.sort(key=lambda row: (-(row.values["all"].value or 0), -_number(row, "srcc")))
-    if human:
-        table_rows.append(_people(choices, families, [c.key for c in columns]))
-    return Table(
-        id="agreement",
-        title="Agreement on forced choices",
-        caption="Two distorted images, one reference: which is nearer? The credit is the share of judges that a metric "
-        "agrees with. "
-        + ("People: one of the judges against the others. " if human else "")
-        + (
-            "On a ladder the two are neighbouring severities of one distortion of one photograph."
-            if ladder.any()
-            else ""
-        ),
-        entry="metric",
-        columns=tuple(columns),
-        rows=tuple(table_rows),
-        ranked_by="all",
-        note="Severity order, not human judgement." if ladder.any() else "",
+    found = []
+    for pairs in (_judged, _neighbours):
+        for c, own in enumerate(images.conditions):
+            facts = {name: images.about[name][c] for name in FACTS}
+            first, second, units, judge = pairs(facts)
+            block = images.values["distance"][c]
+            right = credit(block[:, first], block[:, second], judge)
+            right = np.where(np.isnan(block[:, first] + block[:, second]), np.nan, right)
+            names = np.array([f"{own['dataset']} {unit}" for unit in units], dtype=object)
+            found.append((own, names, right, facts["family"][first], ceiling(judge)))
+    found = [part for part in found if len(part[1])]
+    return Blocks(
+        images.entries,
+        tuple(own for own, *_ in found),
+        tuple(names for _, names, *_ in found),
+        {"all": tuple(right for _, _, right, _, _ in found)},
+        {"family": tuple(part[3] for part in found), "ceiling": tuple(part[4] for part in found)},
     )
 
 
-def _number(row: Row, key: str) -> float:
-    value = row.values.get(key)
-    return 0.0 if value is None or value.value is None else value.value
+def _judged(facts: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the positions of both alternatives, a name, and the share of judges that found 1 nearer."""
+    mine = np.flatnonzero(facts["group"].astype(str) != "")
+    group = facts["group"][mine].astype(str)
+    order = np.lexsort((facts["choice"][mine], group))
+    mine, group = mine[order], group[order]
+    both = group[1:] == group[:-1]
+    return mine[:-1][both], mine[1:][both], group[:-1][both], facts["judge"][mine[:-1][both]]
 
 
-def _people(choices: Columns, families: np.ndarray, keys: list[str]) -> Row:
-    one = choices["metric"] == choices["metric"][0]
-    asked = one & (choices["ceiling"] < 1)
-    values = {key: missing("nobody was asked") for key in keys}
-    values["all"] = mean_value(choices["ceiling"][asked])
+def _neighbours(facts: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Join every image with the next severity of the same distortion of the same reference."""
+    mine = np.flatnonzero(_on_ladder(facts))
+    first, second, place = _steps(facts["reference"][mine], facts["family"][mine], facts["severity"][mine])
+    units = np.array([f"{p} {s}" for p, s in zip(place, facts["severity"][mine[second]], strict=True)], dtype=str)
+    return mine[first], mine[second], units, np.zeros(len(first))
+
+
+def _steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the positions of neighbouring severities, and which distortion of which reference they belong to."""
+    place = np.array([f"{r} {f}" for r, f in zip(reference, family, strict=True)], dtype=str)
+    order = np.lexsort((severity, place))
+    place, severity = place[order], severity[order]
+    next_to = (place[1:] == place[:-1]) & (severity[1:] == severity[:-1] + 1)
+    return order[:-1][next_to], order[1:][next_to], place[1:][next_to]
+
+
+def _on_ladder(facts: dict[str, np.ndarray]) -> np.ndarray:
+    """Return where the order of severities is all that is known: nobody gave an opinion or chose."""
+    nobody = np.isnan(facts["mos"]) | (facts["proxy"].astype(str) != "")
+    return (facts["severity"] > 0) & nobody & (facts["group"].astype(str) == "")
+
+
+def _facts(images: Blocks, c: int) -> dict[str, np.ndarray]:
+    return {name: images.about[name][c] for name in FACTS}
+
+
+def _beside(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str) -> Numbers:
+    """Return a metric's distances of some images of each data set, and a fact of the same images."""
+    row, found = images.entries.index(metric), ([], [])
+    for c, mask in enumerate(masks):
+        own = images.values["distance"][c][row]
+        kept = mask & ~np.isnan(own)
+        found[0].append(own[kept])
+        found[1].append(images.about[fact][c][kept])
+    return np.concatenate(found[0]), np.concatenate(found[1])
+
+
+def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
+    split = choices.split("family", "distortion")
+    families = sorted({own["distortion"] for own in split.conditions})
+    human = any((known < 1).any() for known in choices.about["ceiling"])
+    ladder = [_on_ladder(_facts(images, c)) for c in range(len(images.conditions))]
+    on_ladder = any(mask.any() for mask in ladder)
+    wins = Wins(
+        "metric-wins",
+        "Which metric agrees more",
+        "more forced choices right",
+        measure="agreement",
+        description="Share of judges that the metric agrees with.",
+        unit="forced choice",
+    )
+    text = "Share of judges agreed with; 0.5 is chance."
+    columns = [
+        Column("all", "2AFC agreement", text, "higher", value=lambda m: mean_value(choices.of("all", m)), wins=wins)
+    ]
+    if on_ladder:
+        text = "Spearman correlation of distance and severity over all families."
+        srcc = Column(
+            "srcc", "SROCC with severity", text, "higher", value=lambda m: _rho(*_beside(images, m, ladder, "severity"))
+        )
+        columns.append(srcc)
     for family in families:
-        here = asked & (choices["family"] == family)
-        if here.any():
-            values[str(family)] = mean_value(choices["ceiling"][here])
+        columns.append(
+            Column(family, family, f"2AFC agreement on {family}.", "higher", of="all", where={"distortion": family})
+        )
+    parts = [
+        "Two distorted images, one reference: which is nearer? The credit is the share of judges that a metric agrees "
+        "with. ",
+        "People: one of the judges against the others. " if human else "",
+        "On a ladder the two are neighbouring severities of one distortion of one photograph." if on_ladder else "",
+    ]
+    return ranking(
+        split,
+        *columns,
+        id="agreement",
+        title="Agreement on forced choices",
+        caption="".join(parts),
+        entry="metric",
+        by=["all", "srcc"] if on_ladder else ["all"],
+        note="Severity order, not human judgement." if on_ladder else "",
+        chart="Share of judges that each metric agrees with; 0.5 is chance.",
+        last=[_people(split, families, [c.key for c in columns])] if human else (),
+    )
+
+
+def _people(choices: Blocks, families: Sequence[str], keys: Sequence[str]) -> Row:
+    """Return how far one judge agrees with the others, where more than one was asked and they did not all agree."""
+    asked = [known[known < 1] for known in choices.about["ceiling"]]
+    values = {key: missing("nobody was asked") for key in keys}
+    values["all"] = mean_value(np.concatenate(asked))
+    for family in families:
+        here = np.concatenate([asked[c] for c in choices.where(distortion=family)])
+        if len(here):
+            values[family] = mean_value(here)
     return Row(label=CEILING, title="How far one judge agrees with the others", values=values)
 
 
-def _rho(rows: Columns, mask: np.ndarray, column: str, sign: int = 1) -> Value:
-    distance, wanted = rows["distance"][mask], sign * rows[column][mask]
+def _rho(distance: np.ndarray, wanted: np.ndarray) -> Value:
     try:
         found: Interval = interval(lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance))
     except NotTestable as error:
@@ -172,74 +193,52 @@ def _rho(rows: Columns, mask: np.ndarray, column: str, sign: int = 1) -> Value:
     return value_of(found)
 
 
-def _comparison(choices: Columns) -> PairedScores:
-    """A unit is one forced choice."""
-    return paired_scores(
-        choices["metric"],
-        {"dataset": choices["dataset"], "distortion": choices["family"]},
-        choices["unit"],
-        choices["agreement"],
-        id="metric-wins",
-        title="Which metric agrees more",
-        about="more forced choices right",
-        entry="metric",
-        measure="agreement",
-        description="Share of judges that the metric agrees with.",
-        better="higher",
-        unit="forced choice",
-        table="agreement",
-        column="all",
-    )
-
-
-def _charts(rows: Columns, choices: Columns) -> list[Chart]:
-    both = both_tests(rows, choices)
-    found = [
+def _both_chart(images: Blocks, choices: Blocks) -> list[Chart]:
+    both = both_tests(images, choices)
+    if len(both) < 3:
+        return []
+    return [
         Chart(
-            id="agreement", title="2AFC agreement", kind="bars", table="agreement", x="all",
-            caption="Share of judges that each metric agrees with; 0.5 is chance.",
+            id="tests",
+            title="Two tests of a metric",
+            kind="scatter",
+            x_label="2AFC agreement",
+            y_label="JND mAP",
+            series=tuple(Series(label=metric, x=(score,), y=(jnd,)) for metric, (score, jnd) in both.items()),
+            caption="Forced choices against just noticeable differences: do both tests rank metrics alike?",
         )
-    ]  # fmt: skip
-    if len(both) >= 3:
-        dots = tuple(Series(label=metric, x=(score,), y=(jnd,)) for metric, (score, jnd) in both.items())
-        found.append(
-            Chart(
-                id="tests", title="Two tests of a metric", kind="scatter", series=dots,
-                x_label="2AFC agreement", y_label="JND mAP",
-                caption="Forced choices against just noticeable differences: do both tests rank metrics alike?",
-            )
-        )  # fmt: skip
-    return found
+    ]
 
 
-def jnd_scores(rows: Columns) -> dict[str, dict[str, float]]:
+def jnd_scores(images: Blocks) -> dict[str, dict[str, float]]:
     """Return metric -> family -> average precision of "no difference"."""
-    judged = ~np.isnan(rows["same"]) & (rows["name"] != rows["reference"])
+    judged = [
+        ~np.isnan(images.about["same"][c]) & (images.about["name"][c] != images.about["reference"][c])
+        for c in range(len(images.conditions))
+    ]
+    families = sorted({str(f) for c, mask in enumerate(judged) for f in images.about["family"][c][mask]})
     found: dict[str, dict[str, float]] = {}
-    for metric in np.unique(rows["metric"][judged]):
-        for family in np.unique(rows["family"][judged]):
-            here = judged & (rows["metric"] == metric) & (rows["family"] == family)
-            score = average_precision(rows["distance"][here], rows["same"][here])
-            found.setdefault(str(metric), {})[str(family)] = score
+    for metric in images.entries:
+        for family in families:
+            here = [mask & (images.about["family"][c] == family) for c, mask in enumerate(judged)]
+            distance, same = _beside(images, metric, here, "same")
+            if len(distance):
+                found.setdefault(metric, {})[family] = average_precision(distance, same)
     return found
 
 
-def _noticeable(rows: Columns) -> list[Table]:
-    scores = jnd_scores(rows)
+def _noticeable(images: Blocks) -> list[Table]:
+    scores = jnd_scores(images)
     if not scores:
         return []
     families = sorted({family for own in scores.values() for family in own})
     columns = [ColumnSpec(key="map", label="JND mAP", better="higher", description="Mean of the families.")]
     columns += [ColumnSpec(key=f, label=f, better="higher", description=f"Average precision on {f}.") for f in families]
-    table_rows = []
+    rows = []
     for metric, own in scores.items():
         finite = [score for score in own.values() if np.isfinite(score)]
-        values = {f: Value(value=own[f]) if np.isfinite(own[f]) else missing("all saw a difference") for f in families}
-        values["map"] = (
-            Value(value=float(np.mean(finite)), n=len(finite)) if finite else missing("all saw a difference")
-        )
-        table_rows.append(Row(label=metric, values=values))
-    table_rows.sort(key=lambda row: -_number(row, "map"))
+        values = {f: _precision(own.get(f, np.nan)) for f in families}
+        rows.append(Row(label=metric, values={**values, "map": _precision(np.mean(finite or [np.nan]), len(finite))}))
     return [
         Table(
             id="jnd",
@@ -247,27 +246,34 @@ def _noticeable(rows: Columns) -> list[Table]:
             caption="Are pairs in which people saw no difference the nearest? Average precision by family, and mean.",
             entry="metric",
             columns=tuple(columns),
-            rows=tuple(table_rows),
+            rows=tuple(ranked(rows, columns[0])),
             ranked_by="map",
         )
     ]
 
 
-def both_tests(rows: Columns, choices: Columns) -> dict[str, tuple[float, float]]:
+def _precision(score: float, n: int | None = None) -> Value:
+    return Value(value=float(score), n=n) if np.isfinite(score) else missing("all saw a difference")
+
+
+def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]]:
     """Return metric -> (2AFC agreement with people, JND mAP), for metrics that met both tests."""
-    asked = choices["ceiling"] < 1
     found = {}
-    for metric, own in jnd_scores(rows).items():
-        here = asked & (choices["metric"] == metric)
-        finite = [score for score in own.values() if np.isfinite(score)]
-        if here.any() and finite:
-            found[metric] = (float(choices["agreement"][here].mean()), float(np.mean(finite)))
+    for metric, own in jnd_scores(images).items():
+        row = choices.entries.index(metric)
+        here = [
+            right[row][known < 1] for right, known in zip(choices.values["all"], choices.about["ceiling"], strict=True)
+        ]
+        agreed = np.concatenate([np.zeros(0), *here])
+        agreed, finite = agreed[~np.isnan(agreed)], [score for score in own.values() if np.isfinite(score)]
+        if len(agreed) and finite:
+            found[metric] = (float(agreed.mean()), float(np.mean(finite)))
     return found
 
 
-def _tests_together(rows: Columns, choices: Columns) -> list[Table]:
+def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
     """Return whether the two perceptual tests rank metrics alike: figure 5."""
-    found = both_tests(rows, choices)
+    found = both_tests(images, choices)
     if len(found) < 3:
         return []
     pairs, values = np.array(list(found.values())), {}
@@ -293,27 +299,24 @@ def _tests_together(rows: Columns, choices: Columns) -> list[Table]:
     ]
 
 
-def _opinions(rows: Columns) -> list[Table]:
-    judged = ~np.isnan(rows["mos"]) & np.isnan(rows["same"]) & (rows["proxy"].astype(str) == "")
-    judged &= rows["name"] != rows["reference"]
-    if not judged.any():
+def _opinions(images: Blocks) -> list[Table]:
+    judged = {}
+    for c, own in enumerate(images.conditions):
+        facts = _facts(images, c)
+        mask = ~np.isnan(facts["mos"]) & np.isnan(facts["same"]) & (facts["proxy"].astype(str) == "")
+        mask &= facts["name"] != facts["reference"]
+        if mask.any():
+            judged[own["dataset"]] = (c, mask)
+    if not judged:
         return []
-    sets = np.unique(rows["dataset"][judged])
     columns = tuple(
-        ColumnSpec(key=str(d), label=str(d), better="higher", description=f"Spearman correlation with opinions, {d}.")
-        for d in sets
+        ColumnSpec(key=d, label=d, better="higher", description=f"Spearman correlation with opinions, {d}.")
+        for d in judged
     )
-    table_rows = [
-        Row(
-            label=str(metric),
-            values={
-                str(d): _rho(rows, judged & (rows["metric"] == metric) & (rows["dataset"] == d), "mos", -1)
-                for d in sets
-            },
-        )
-        for metric in np.unique(rows["metric"][judged])
+    rows = [
+        Row(label=metric, values={d: _with_opinions(images, metric, c, mask) for d, (c, mask) in judged.items()})
+        for metric in images.entries
     ]
-    table_rows.sort(key=lambda row: -_number(row, str(sets[0])))
     return [
         Table(
             id="opinions",
@@ -321,37 +324,48 @@ def _opinions(rows: Columns) -> list[Table]:
             caption="Spearman correlation of minus the distance with the mean opinion score.",
             entry="metric",
             columns=columns,
-            rows=tuple(table_rows),
-            ranked_by=str(sets[0]),
+            rows=tuple(ranked(rows, columns[0])),
+            ranked_by=columns[0].key,
         )
     ]
 
 
-def _attacked(rows: Columns) -> Table:
+def _with_opinions(images: Blocks, metric: str, c: int, mask: np.ndarray) -> Value:
+    distance = images.values["distance"][c][images.entries.index(metric)]
+    kept = mask & ~np.isnan(distance)
+    return _rho(distance[kept], -images.about["mos"][c][kept])
+
+
+def _attacked(query: Query) -> Table:
     """How far a distance is moved, in units of itself, and how many forced choices a moved alternative 0 still wins."""
-    radii = np.unique(rows["radius"])
-    columns = []
-    for radius in radii:
-        text = f"Mean of (d' - d) over mean d, attack within {radius}/255."
-        columns.append(
-            ColumnSpec(key=f"moved-{radius}", label=f"moved at {radius}/255", better="lower", description=text)
+    sql = "SELECT * FROM attack WHERE distorted"
+    by, about = ["radius", "dataset", "attack"], ["reference", "family", "severity"]
+    images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
+    tasks = query(f"SELECT metric, {', '.join(by)} FROM attack_tasks ORDER BY task")
+    columns, values = [], {metric: {} for metric in images.entries}
+    for radius in sorted({own["radius"] for own in images.conditions}, key=int):
+        moved = ColumnSpec(
+            key=f"moved-{radius}",
+            label=f"moved at {radius}/255",
+            better="lower",
+            description=f"Mean of (d' - d) over mean d, attack within {radius}/255.",
         )
-        text = f"Share of forced choices that stay right when the nearer image is attacked within {radius}/255."
-        columns.append(
-            ColumnSpec(key=f"right-{radius}", label=f"right at {radius}/255", better="higher", description=text)
+        right = ColumnSpec(
+            key=f"right-{radius}",
+            label=f"right at {radius}/255",
+            better="higher",
+            description="Share of forced choices that stay right when the nearer image is attacked within "
+            f"{radius}/255.",
         )
-    table_rows = []
-    for metric in np.unique(rows["metric"]):
-        values: dict[str, Value] = {}
-        for radius in radii:
-            here = {
-                name: values_[(rows["metric"] == metric) & (rows["radius"] == radius)] for name, values_ in rows.items()
-            }
-            values[f"moved-{radius}"] = mean_value(_moved(here))
-            values[f"right-{radius}"] = mean_value(_still_right(here))
-        table_rows.append(Row(label=str(metric), values=values))
-    last = f"moved-{radii[-1]}"
-    table_rows.sort(key=lambda row: np.inf if row.values[last].value is None else row.values[last].value)
+        columns += [moved, right]
+        for metric, own in values.items():
+            asked = [
+                {name: str(tasks[name][i]) for name in by}
+                for i in np.flatnonzero((tasks["metric"] == metric) & (tasks["radius"].astype(str) == radius))
+            ]
+            places = [c for facets in asked for c in images.where(**facets)]
+            own[moved.key] = mean_value(_moved(images, metric, places))
+            own[right.key] = mean_value(_still_right(images, metric, sorted(places)))
     return Table(
         id="attacked",
         title="Distances under attack",
@@ -360,19 +374,20 @@ def _attacked(rows: Columns) -> Table:
         "PSNR counts downwards from infinity and has no natural unit; read its second column.",
         entry="metric",
         columns=tuple(columns),
-        rows=tuple(table_rows),
-        ranked_by=last,
+        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), columns[-2])),
+        ranked_by=columns[-2].key,
     )
 
 
-def _moved(rows: Columns) -> np.ndarray:
-    return (rows["after"] - rows["before"]) / max(float(np.abs(rows["before"]).mean()), 1e-12)
+def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> np.ndarray:
+    before, after = (images.of(measure, metric, conditions) for measure in ("before", "after"))
+    return (after - before) / max(float(np.abs(before).mean()), 1e-12)
 
 
-def _still_right(rows: Columns) -> np.ndarray:
-    place = _joined(rows, ("dataset", "attack", "reference", "family"), np.arange(len(rows["name"])))
-    order = np.lexsort((rows["severity"], place))
-    place, severity = place[order], rows["severity"][order]
-    pairs = (place[1:] == place[:-1]) & (severity[1:] == severity[:-1] + 1)
-    moved, untouched = rows["after"][order][:-1][pairs], rows["before"][order][1:][pairs]
-    return (moved < untouched) + 0.5 * (moved == untouched)
+def _still_right(images: Blocks, metric: str, conditions: Sequence[int]) -> np.ndarray:
+    row, found = images.entries.index(metric), [np.zeros(0)]
+    for c in conditions:
+        first, second, _ = _steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
+        moved, untouched = images.values["after"][c][row, first], images.values["before"][c][row, second]
+        found.append((moved < untouched) + 0.5 * (moved == untouched))
+    return np.concatenate(found)

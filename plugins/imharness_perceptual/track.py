@@ -6,14 +6,12 @@ order is known, neighbouring severities are set against each other. Just noticea
 (TID2013) are further tests. Attacks of the quality track show how far each distance can be moved.
 """
 
-from collections.abc import Mapping
-
 from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.images import Attack, FullReferenceMetric, Info, Paper, hookimpl
-from imharness.tracks import Planner, Query, Selection, Step, Track, TrackReport
-from imharness_perceptual import steps
+from imharness.tracks import Planner, Query, Selection, Track, TrackReport
+from imharness_perceptual.steps import attack, distance
 from imharness_perceptual.tables import report
 
 STEPS = 4
@@ -35,6 +33,7 @@ class PerceptualTrack(Track):
     )
     title = "Perceptual distances"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
+    steps = (distance, attack)
 
     radii: tuple[int, ...] = Field(
         default=(1, 2, 4), description="L-infinity balls of attacks on distances, in 255ths."
@@ -44,21 +43,18 @@ class PerceptualTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """One task per data set and metric, and one per ball of each attack that moves inside a ball."""
+        balls = [
+            (radius, method.with_parameters(radius=radius / 255, alpha=radius / 255 / STEPS))
+            for method in selection.of(Attack)
+            if {"radius", "alpha"} <= set(type(method).model_fields)
+            for radius in self.radii
+        ]
         for dataset in selection.of(ImageDataset):
             for metric in selection.of(FullReferenceMetric):
-                planner.task("distance", {"dataset": dataset, "metric": metric})
-                if not metric.info.differentiable:
-                    continue
-                for attack in selection.of(Attack):
-                    if {"radius", "alpha"} <= set(type(attack).model_fields):
-                        for radius in self.radii:
-                            ball = attack.with_parameters(radius=radius / 255, alpha=radius / 255 / STEPS)
-                            roles = {"dataset": dataset, "metric": metric, "attack": ball}
-                            planner.task("attack", roles, options={"radius": radius, "images": self.attacked_images})
-
-    def steps(self) -> Mapping[str, Step]:
-        """Return the kinds of task."""
-        return {"distance": Step(steps.distance, "2"), "attack": Step(steps.attack, "1")}
+                own = planner.within(dataset=dataset, metric=metric)
+                own.task(distance)
+                for radius, ball in balls if metric.info.differentiable else ():
+                    own.task(attack, {"attack": ball}, options={"radius": radius, "images": self.attacked_images})
 
     def report(self, query: Query) -> TrackReport:
         """Return agreement with judges by metric and family, further tests, and how far distances are moved."""

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from imharness.data import ImageSet, generator
 from imharness.gradients import GradientDefense, ImagePool
-from imharness.tracks import StepContext, StepResult
+from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.per_image import image_gradients
 
@@ -14,17 +14,20 @@ WEIGHT = "weight."
 """Arrays of a network's state: ``weight.<name>``."""
 
 
+@step(version="1")
 def train(context: StepContext) -> StepResult:
     """Train a target classifier under its defense; tell which held-out images it gets right."""
     defense = context.component("defense")
     return _trained(context, "training", defense)
 
 
+@step(version="1")
 def judge(context: StepContext) -> StepResult:
     """Train the classifier that stands in for people: clean images, spoilt as a person would see through."""
     return _trained(context, "judging", everyday)
 
 
+@step(version="2")
 def reconstruct(context: StepContext) -> StepResult:
     """Share one gradient per private image through the defense, and let the attack rebuild the images from it."""
     images = context.images()
@@ -43,6 +46,7 @@ def reconstruct(context: StepContext) -> StepResult:
     return StepResult(arrays={"images": rebuilt.mul(255).round().byte().cpu().numpy()})
 
 
+@step(version="1")
 def leakage(context: StepContext) -> StepResult:
     """Compare every reconstruction with its private image."""
     images, metric = context.images(), context.build("metric")
@@ -56,6 +60,7 @@ def leakage(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **found, "closeness": closeness})
 
 
+@step(version="1")
 def distribution(context: StepContext) -> StepResult:
     """Compare all reconstructions with all private images by one number."""
     private, _ = _loaded(context, context.images())
@@ -65,6 +70,7 @@ def distribution(context: StepContext) -> StepResult:
     return StepResult(rows={"score": [float(score)], "closeness": [context.component("metric").closeness]})
 
 
+@step(version="1")
 def recognise(context: StepContext) -> StepResult:
     """Ask the judge for the class of every reconstruction: is it that of the private image?"""
     images = context.images()
@@ -81,6 +87,7 @@ def recognise(context: StepContext) -> StepResult:
     )
 
 
+@step(version="1")
 def gallery(context: StepContext) -> StepResult:
     """Keep the first private images for the gallery."""
     images = context.images()

@@ -12,8 +12,8 @@ from pydantic import Field
 from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, Paper, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
-from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
-from imharness_reconstruction import steps
+from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness_reconstruction.steps import distribution, gallery, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
 
 Guard = GradientDefense | ImageProtection
@@ -35,6 +35,7 @@ class ReconstructionTrack(Track):
     )
     title = "Reconstruction privacy"
     measures = "How close reconstruction attacks come to private images through the gradients a model shares."
+    steps = (train, judge, reconstruct, leakage, distribution, recognise, gallery)
 
     epochs: int = Field(default=60, ge=1, le=10_000, description="Training of target classifiers and of the judge.")
     batch_size: int = Field(default=128, ge=1, description="Images per training step.")
@@ -66,18 +67,6 @@ class ReconstructionTrack(Track):
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
         wanted = self.narrow.get(attack.info.id)
         return wanted is None or (isinstance(guard, GradientDefense) and model.label in wanted)
-
-    def steps(self) -> Mapping[str, Step]:
-        """Return the kinds of task."""
-        return {
-            "train": Step(steps.train, "1"),
-            "judge": Step(steps.judge, "1"),
-            "reconstruct": Step(steps.reconstruct, "2"),
-            "leakage": Step(steps.leakage, "1"),
-            "distribution": Step(steps.distribution, "1"),
-            "recognise": Step(steps.recognise, "1"),
-            "gallery": Step(steps.gallery, "1"),
-        }
 
     def report(self, query: Query) -> TrackReport:
         """Return the ranking of protected models, what defenses cost, and which metric agrees with people."""

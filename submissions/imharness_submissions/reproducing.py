@@ -181,7 +181,7 @@ def _difference(before: npt.NDArray[Any], after: npt.NDArray[Any]) -> float:
 
 def canaries() -> list[Canary]:
     """Return the canaries that ship with the harness."""
-    text = (importlib.resources.files("imharness.planning.profiles") / "canaries.json").read_text()
+    text = (importlib.resources.files("imharness_submissions") / "canaries.json").read_text()
     return TypeAdapter(list[Canary]).validate_json(text)
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from imharness.ranking.board import best_row, newest_only
+from imharness.ranking.board import newest_only
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+from imharness.results.records import TaskRecord, TaskSpec
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:
@@ -39,12 +39,3 @@ def test_cells_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: 
     assert gap.what == what
     assert "older version" in gap.reason
     assert gap.remedy == "harness run --all"
-
-
-def test_the_best_row_follows_the_direction() -> None:
-    rows = tuple(Row(label=label, values={"d": Value(value=v)}) for label, v in (("a", 2.0), ("b", 1.0)))
-    column = ColumnSpec(key="d", label="D", description="", better="lower")
-    table = Table(id="t", title="", caption="", entry="defense", columns=(column,), rows=rows)
-    assert best_row(table, "d") == "b"
-    assert best_row(table.model_copy(update={"columns": (column.model_copy(update={"better": "higher"}),)}), "d") == "a"
-    assert best_row(table, "other") == ""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.components.component import Component
+from imharness.errors import UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from imharness.contracts.dataset import ImageSet, TableSet
     from imharness.contracts.types import Images
     from imharness.randomness import ImageRng
-    from imharness.ranking.comparisons import PairedScores
-    from imharness.results.records import Chart, Example, Table
+    from imharness.ranking.ranking import TrackReport
+    from imharness.results.blocks import Blocks
 
 C = TypeVar("C")
 Option = str | int | float | bool
@@ -44,18 +45,29 @@ class Planned(Protocol):
 class Planner(Protocol):
     """What a track plans with."""
 
-    def component(self, kind: str, name: str) -> Component:
+    def component(self, kind: str, name: str, /) -> Component:
         """Return one registered component by id or label."""
+
+    def within(self, options: Mapping[str, Option] | None = None, /, **components: Component) -> Planner:
+        """Return a planner whose tasks have these components and options already, before their own."""
 
     def task(
         self,
-        step: str,
-        components: Mapping[str, Component],
+        step: Step | str,
+        components: Mapping[str, Component] | None = None,
+        /,
         *,
         options: Mapping[str, Option] | None = None,
+        measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
     ) -> Planned:
-        """Add a task to the graph, once however often it is asked for."""
+        """Add a task to the graph, once however often it is asked for.
+
+        `step`: one of the track's steps, or its name. `components`: role -> component; they say which cell this is.
+        `measures`: group -> name -> component, for components that measure the cell and do not say which it is; a
+        step gets them by `StepContext.measures`. `needs`: name -> a task planned before. Where something is not on
+        this machine, no task is added: the result says ``available = False``, and so does every task that needs it.
+        """
 
 
 class Selection(Protocol):
@@ -80,6 +92,9 @@ class StepContext(Protocol):
     options: Mapping[str, Option]
     roles: Sequence[str]
     progress: Progress
+
+    def measures(self, group: str, /) -> Mapping[str, str]:
+        """Return the measures that were planned under a group: name -> the role to build it by, in planned order."""
 
     def component(self, role: str) -> Any:
         """Return the recipe that plays a role."""
@@ -150,40 +165,62 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of task. `version` is the version of its numbers."""
+    """One kind of task: a function of the context, its name, and the version of its numbers."""
 
     run: Callable[[StepContext], StepResult]
     version: str
+    name: str
+
+    def __call__(self, context: StepContext, /) -> StepResult:
+        """Run the step."""
+        return self.run(context)
+
+
+def step(*, version: str) -> Callable[[Callable[[StepContext], StepResult]], Step]:
+    """Make a function a step of a track, named after it: ``@step(version="2")``.
+
+    A new version computes every cell of the step again. Name and version are part of the identity of its results.
+    """
+    return lambda run: Step(run, version, run.__name__)
 
 
 class Query(Protocol):
-    """Finished results, as one SQL view per step."""
+    """Finished results as SQL.
+
+    Each step is a view of its name (dashes become underscores) with the rows of all its tasks and, in each row, the
+    label of every component by role, every option, every fact and `task`. The view ``<step>_tasks`` has one row for
+    each task. A step without results has no view: see `steps`.
+
+    The view ``components`` has one row for each component that took part: `kind`, `id`, `label`, `version`, `entry`
+    (the label without the field of its parameter study), what its `info` says (such as `access`, `norm`, `group`,
+    `labelled`, `higher_means`, `differentiable`, bounds as `lower` and `upper`), `closeness`, and `parameters` as JSON
+    (``parameters->>'radius'``). A fact that a component does not have is NULL.
+    """
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
-        """Run DuckDB SQL; return columns.
+        """Run DuckDB SQL; return columns, NULL as NaN in numbers and None in text."""
 
-        Each step is a view of its name (dashes become underscores) with the rows of all its tasks and, per row, the
-        label of every component by role, every option, every fact and `task`. The view ``<step>_tasks`` holds a row per
-        task. A step without results has no view: see `steps`.
+    def blocks(
+        self,
+        sql: str,
+        *,
+        entry: str,
+        by: Sequence[str] = (),
+        unit: str = "name",
+        measures: Sequence[str] = ("score",),
+        about: Sequence[str] = (),
+    ) -> Blocks:
+        """Return what a SELECT finds as arrays ``(entries, units)``, one for each condition and measure.
+
+        Every other argument names columns of the SELECT. `entry`: what is ranked. `by`: what tells conditions apart.
+        `unit`: what was measured (an image). `measures`: numbers, REAL as float32 and everything else as float64.
+        `about`: facts of a unit that are equal for all entries (its cluster, its reference). Raises `UsageError` when
+        an entry has two rows for one unit of a condition.
         """
 
     @property
     def steps(self) -> frozenset[str]:
         """The steps that have results."""
-
-
-@dataclass(frozen=True)
-class TrackReport:
-    """What a track shows of its results.
-
-    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
-    core makes win rates, marks, and the rows by condition. `charts` and `examples` may be empty.
-    """
-
-    tables: Sequence[Table] = ()
-    comparisons: Sequence[PairedScores] = ()
-    charts: Sequence[Chart] = ()
-    examples: Sequence[Example] = ()
 
 
 class Track(Component):
@@ -193,14 +230,19 @@ class Track(Component):
     title: ClassVar[str]
     measures: ClassVar[str]
     """What the track measures, in one sentence."""
+    steps: ClassVar[tuple[Step, ...]]
+    """The kinds of task, made by `step`."""
+
+    def step(self, name: str) -> Step:
+        """Return a step by name; raises `UsageError` for a name that the track does not have."""
+        known = {step.name: step for step in self.steps}
+        if name not in known:
+            raise UsageError(f"track {self.info.id} has no step {name!r}; it has: {', '.join(known)}.")
+        return known[name]
 
     @abstractmethod
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Add the tasks for a selection. Reads no data and loads no weights."""
-
-    @abstractmethod
-    def steps(self) -> Mapping[str, Step]:
-        """Return the steps by name."""
 
     @abstractmethod
     def report(self, query: Query) -> TrackReport:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
 from imharness.components.component import KINDS, SELECTABLE, Component
 from imharness.components.registry import Registry, explain
-from imharness.contracts.track import Option, Planned, Track
+from imharness.contracts.track import Option, Planned, Step, Track
 from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.identity import ComponentRef, digest
@@ -64,8 +64,7 @@ def only_with(graph: Graph, ids: Collection[str]) -> Graph:
     parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
     used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
     for key, task in graph.tasks.items():
-        named = {role: ref for role, ref in task.spec.components.items() if "." not in role}
-        alike = any(ref.kind in kinds for ref in named.values())
+        alike = any(ref.kind in kinds for ref in task.spec.named().values())
         if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
             wanted.add(key)
     waiting = list(wanted)
@@ -80,44 +79,49 @@ def only_with(graph: Graph, ids: Collection[str]) -> Graph:
 
 
 class ChosenComponents:
-    """The components of one track's selection."""
+    """The `Selection` of one track."""
 
     def __init__(self, components: Sequence[Component]) -> None:
         self._components = sorted(components, key=lambda c: c.label)
 
     def of(self, contract: Callable[..., C], /) -> list[C]:
-        """Return the selected components of one contract class, sorted by label."""
         kind = cast("type[C]", contract)
         return [c for c in self._components if isinstance(c, kind)]
 
 
+@dataclass
 class GraphPlanner:
-    """Collects the tasks a track asks for."""
+    """The `Planner` that collects tasks in a graph. `common`, `options`: what all its tasks have."""
 
-    def __init__(self, graph: Graph, registry: Registry, seed: int, limit: int | None) -> None:
-        self.graph = graph
-        self._registry = registry
-        self._seed = seed
-        self._limit = limit
-        self._steps = graph.track.steps()
-        self._refs: dict[Component, tuple[ComponentRef, Missing | None]] = {}
+    graph: Graph
+    registry: Registry
+    seed: int
+    limit: int | None
+    common: Mapping[str, Component] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
+    refs: dict[Component, tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
 
-    def component(self, kind: str, name: str) -> Component:
-        """Return one registered component by id or label."""
-        return self._registry.one(kind, name)
+    def component(self, kind: str, name: str, /) -> Component:
+        return self.registry.one(kind, name)
+
+    def within(self, options: Mapping[str, Option] | None = None, /, **components: Component) -> GraphPlanner:
+        return replace(self, common={**self.common, **components}, options={**self.options, **(options or {})})
 
     def task(
         self,
-        step: str,
-        components: Mapping[str, Component],
+        step: Step | str,
+        components: Mapping[str, Component] | None = None,
+        /,
         *,
         options: Mapping[str, Option] | None = None,
+        measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
     ) -> Planned:
-        """Add a task, once; if something it needs is not here, note what and return its absence."""
-        options, needs = options or {}, needs or {}
-        known = {role: self._ref(component) for role, component in components.items()}
-        address = _address(step, {role: ref.label for role, (ref, _) in known.items()}, options)
+        chosen = self.graph.track.step(step if isinstance(step, str) else step.name)
+        options, needs = {**self.options, **(options or {})}, needs or {}
+        shown = {f"{group}.{name}": own for group, named in (measures or {}).items() for name, own in named.items()}
+        known = {role: self._ref(own) for role, own in {**self.common, **(components or {}), **shown}.items()}
+        address = _address(chosen.name, {role: ref.label for role, (ref, _) in known.items()}, options)
         absent = next((gap for _, gap in known.values() if gap), None)
         if absent is None:
             absent = next((n.missing for n in needs.values() if isinstance(n, Absent)), None)
@@ -126,12 +130,12 @@ class GraphPlanner:
             return Absent(absent)
         spec = TaskSpec.model_construct(
             track=self.graph.track.info.id,
-            step=step,
-            version=self._steps[step].version,
+            step=chosen.name,
+            version=chosen.version,
             components={role: ref for role, (ref, _) in known.items()},
-            options=dict(options),
-            limit=self._limit,
-            seed=self._seed,
+            options=options,
+            limit=self.limit,
+            seed=self.seed,
             needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
         )
         key = digest(spec.identity())
@@ -140,9 +144,9 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
-        if component not in self._refs:
-            self._refs[component] = (component.ref(), _gap(component))
-        return self._refs[component]
+        if component not in self.refs:
+            self.refs[component] = (component.ref(), _gap(component))
+        return self.refs[component]
 
 
 def _gap(component: Component) -> Missing | None:
@@ -154,7 +158,7 @@ def _gap(component: Component) -> Missing | None:
 
 
 def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
-    """Return what a cell is, without version numbers; a role with a dot measures the cell and does not name it."""
+    """Return what a cell is, without version numbers and without its measures."""
     parts = [step, *(f"{role}={label}" for role, label in shown.items() if "." not in role)]
     return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
 
@@ -176,7 +180,7 @@ def plan_track(
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
-    run_configuration = digest([track.info.id, profile.name, profile.identity(), seed, limit])[:16]
+    run_configuration = digest([track.info.id, profile.name, profile.identity(name), seed, limit])[:16]
     graph = Graph(track, run_configuration)
     planner = GraphPlanner(graph, registry, seed, limit)
     try:

@@ -1,18 +1,26 @@
-"""Profiles: which components a run takes and how they are set, read from TOML."""
+"""Profiles: which components a run takes and how they are set, read from TOML.
+
+A profile of the harness has global facts (in the folder `profiles` beside this module) and one part for each package
+that brings a track: a file of the same name in the folder `profiles` of that package, with tables ``[tracks."id"]``.
+"""
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib.metadata
+import importlib.util
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from imharness.components.loading import GROUP
 from imharness.components.registry import explain
 from imharness.errors import UsageError, did_you_mean
 from imharness.results.identity import digest
+
+FOLDER = "profiles"
 
 
 class TrackProfile(BaseModel):
@@ -30,7 +38,7 @@ class TrackProfile(BaseModel):
 
 
 class Profile(BaseModel):
-    """A named set-up of a whole run."""
+    """A named set-up of a whole run. `origins`: the distribution that brought each track's part, "" for a file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,33 +46,70 @@ class Profile(BaseModel):
     description: str
     batch_size: int = Field(default=16, ge=1)
     time_limit_s: float = Field(default=3600, gt=0, description="Longest time one task may take, s.")
-    tracks: Mapping[str, TrackProfile]
+    tracks: Mapping[str, TrackProfile] = Field(default_factory=dict)
+    origins: Mapping[str, str] = Field(default_factory=dict)
 
-    def identity(self) -> str:
-        """Return a digest of everything that decides what is computed."""
-        return digest(self.model_dump(mode="json", exclude={"description", "batch_size", "time_limit_s"}))
+    def identity(self, track: str) -> str:
+        """Return a digest of everything that decides what is computed for a track.
+
+        Tracks that one distribution brings are one set-up; those of others do not matter, so that installing a package
+        with a track leaves the leaderboards of the others as they are.
+        """
+        facts = self.model_dump(mode="json", include={"name", "tracks"})
+        own = self.origins.get(track, "")
+        return digest(facts | {"tracks": {k: v for k, v in facts["tracks"].items() if self.origins.get(k, "") == own}})
 
 
-def load_profile(name: str) -> Profile:
-    """Return a profile that ships with the harness, or one from a TOML file."""
+def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Profile:
+    """Return a profile of the harness with the parts of all installed packages, or one from a TOML file.
+
+    Raises `UsageError` for an unknown name, a file that is no profile, and two packages that set one track.
+    """
     if name.endswith(".toml"):
-        path = Path(name)
-        if not path.is_file():
+        if not Path(name).is_file():
             raise UsageError(f"profile {name} does not exist.")
-        return _parse(path.read_bytes(), name)
-    folder = importlib.resources.files("imharness.planning.profiles")
-    known = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
+        return _profile(_read(Path(name)), name)
+    folder = Path(__file__).parent / FOLDER
+    known = sorted(file.stem for file in folder.glob("*.toml"))
     if name not in known:
         raise UsageError(
             f"no profile is called {name!r}; known: {', '.join(known)}, or a .toml file.{did_you_mean(name, known)}"
         )
-    return _parse((folder / f"{name}.toml").read_bytes(), name)
+    tracks: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for distribution, file in _parts(f"{name}.toml", entry_points):
+        part = _read(file)
+        for track, facts in part.pop("tracks", {}).items():
+            if track in tracks:
+                raise UsageError(f"profile {name}: both {origins[track]} and {distribution} set up track {track}.")
+            tracks[track], origins[track] = facts, distribution
+        if part:
+            raise UsageError(f"{file}: a package's part of a profile has [tracks] only, not {', '.join(part)}.")
+    return _profile({**_read(folder / f"{name}.toml"), "tracks": tracks, "origins": origins}, name)
 
 
-def _parse(content: bytes, name: str) -> Profile:
+def _parts(file: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
+    """Yield each package's part of a profile, sorted by distribution and entry point. Imports nothing but parents."""
+    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    for distribution, package in sorted({(p.dist.name if p.dist else "unknown", p.module) for p in found}):
+        try:
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):
+            continue  # the registry names plugins that cannot be loaded
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if (Path(place) / FOLDER / file).is_file():
+                yield distribution, Path(place) / FOLDER / file
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        return Profile.model_validate(tomllib.loads(content.decode()))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"profile {path} is not valid TOML: {error}") from None
+
+
+def _profile(facts: Mapping[str, Any], name: str) -> Profile:
+    try:
+        return Profile.model_validate(facts)
     except ValidationError as error:
         raise UsageError(f"profile {name}: {explain(error)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"profile {name} is not valid TOML: {error}") from None

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.components.entries import entries_of
+from imharness.components.facts import component_facts
 from imharness.components.registry import installed
-from imharness.contracts.track import Track, TrackReport
+from imharness.contracts.track import Track
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import by_condition, not_worse
+from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.freshness import sources_of, version_of
 from imharness.results.query import ResultQuery
 from imharness.results.records import EXTERNAL, Board, Comparison, Entry, Missing, Sweep, Table, TaskRecord
@@ -69,7 +71,8 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
     standing, withdrawn = _standing(records_of(store, sweep), ledger)
     records, outdated = newest_only(standing)
     try:
-        report = track.report(ResultQuery(store, records)) if records else TrackReport()
+        query = ResultQuery(store, records, component_facts(records, installed()))
+        report = track.report(query) if records else TrackReport()
     except HarnessError:
         raise
     except Exception as error:
@@ -158,19 +161,10 @@ def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]
     found = {}
     for comparison, numbers in stored:
         if comparison.table == table.id:
-            best = best_row(table, comparison.column)
+            best = winner(table, comparison.column)
             if best in comparison.entries:
                 found[comparison.column] = not_worse(comparison, numbers, best)
     return table.model_copy(update={"not_worse": found}) if found else table
-
-
-def best_row(table: Table, column: str) -> str:
-    """Return the label of the row with the best number in a column, or an empty string."""
-    spec = next((c for c in table.columns if c.key == column), None)
-    held = [(v.value, r.label) for r in table.rows if (v := r.values.get(column)) is not None and v.value is not None]
-    if spec is None or not spec.better or not held:
-        return ""
-    return max(held)[1] if spec.better == "higher" else min(held)[1]
 
 
 def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from imharness.results.blocks import Blocks, made_of
 from imharness.results.records import TaskRecord
 from imharness.results.store import Store
 
 
 class ResultQuery:
-    """The `Query` that tracks make their tables with."""
+    """The `Query` that tracks make their tables with.
 
-    def __init__(self, store: Store, records: Iterable[TaskRecord]) -> None:
+    `components`: one mapping of facts for each component that took part, for the view ``components``.
+    """
+
+    def __init__(
+        self, store: Store, records: Iterable[TaskRecord], components: Sequence[Mapping[str, object]] = ()
+    ) -> None:
         self._db = duckdb.connect(":memory:")
         self._db.execute("SET threads = 2")
         steps: dict[str, list[TaskRecord]] = {}
@@ -27,16 +33,23 @@ class ResultQuery:
         self._steps = frozenset(steps)
         for step, group in steps.items():
             self._add(store, step.replace("-", "_"), group)
+        if components:
+            self._db.register("components", _table(components))
 
     @property
     def steps(self) -> frozenset[str]:
-        """The steps that have results."""
         return self._steps
 
+    def blocks(self, sql: str, **columns: Any) -> Blocks:
+        return made_of(self._table, sql, **columns)
+
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
-        """Run DuckDB SQL; return columns, NULL as NaN in numbers and None in text."""
-        table: pa.Table = self._db.sql(sql).to_arrow_table()
+        table = self._table(sql)
         return {name: _to_numpy(table[name]) for name in table.column_names}
+
+    def _table(self, sql: str) -> pa.Table:
+        found = self._db.sql(sql)
+        return None if found is None else found.to_arrow_table()
 
     def copy(self, step: str, path: Path, options: str) -> None:
         """Write the rows of a step to a file."""
@@ -47,8 +60,7 @@ class ResultQuery:
 
     def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
         facts = [_facts(record) | {"filename": _file(store, record)} for record in records]
-        names = dict.fromkeys(key for row in facts for key in row)
-        self._db.register(f"{name}_tasks", pa.table({key: [row.get(key) for row in facts] for key in names}))
+        self._db.register(f"{name}_tasks", _table(facts))
         with_rows = [_file(store, record) for record in records if record.rows is not None]
         if with_rows:
             self._db.register(f"{name}_files", pa.table({"filename": with_rows}))
@@ -58,6 +70,11 @@ class ResultQuery:
                 f"read_parquet([{listed}], filename = true, union_by_name = true) r "
                 f"JOIN {name}_tasks t ON t.filename = r.filename"
             )
+
+
+def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    names = dict.fromkeys(key for row in rows for key in row)
+    return pa.table({key: [row.get(key) for row in rows] for key in names})
 
 
 def _file(store: Store, record: TaskRecord) -> str:

@@ -26,10 +26,15 @@ class TaskSpec(_Frozen):
     step: str
     version: str
     components: Mapping[str, ComponentRef]
+    """By role. A measure of a group (see `Planner.task`) has the role ``group.name``."""
     options: Mapping[str, str | int | float | bool]
     limit: int | None
     seed: int
     needs: Mapping[str, str]
+
+    def named(self) -> dict[str, ComponentRef]:
+        """Return the components that say which cell this is: all but the measures."""
+        return {role: ref for role, ref in self.components.items() if "." not in role}
 
     def identity(self) -> dict[str, Any]:
         """Return everything the result depends on."""
@@ -46,7 +51,7 @@ class TaskSpec(_Frozen):
 
     def describe(self) -> str:
         """Return one line that a person can tell the task by."""
-        roles = ", ".join(f"{role}={ref.label}" for role, ref in self.components.items() if "." not in role)
+        roles = ", ".join(f"{role}={ref.label}" for role, ref in self.named().items())
         options = ", ".join(f"{name}={value}" for name, value in self.options.items())
         return f"{self.step}: " + ", ".join(part for part in (roles, options) if part)
 

@@ -79,43 +79,38 @@ class TaskContext:
         self.options: Mapping[str, Option] = spec.options
         self.roles: Sequence[str] = tuple(spec.components)
 
+    def measures(self, group: str, /) -> Mapping[str, str]:
+        return {role.removeprefix(f"{group}."): role for role in self.roles if role.startswith(f"{group}.")}
+
     def component(self, role: str) -> Any:
-        """Return the recipe that plays a role."""
         return self._bench.recipe(self._spec, role)
 
     def build(self, role: str) -> Any:
-        """Return the built component, checked and without gradients."""
         recipe = self.component(role)
         return checked(recipe, self._bench.built(recipe))
 
     def build_with(self, role: str, argument: Any) -> Any:
-        """Return ``recipe.build(device, argument)``."""
         recipe = self.component(role)
         return checked(recipe, recipe.build(self.device, argument))
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
-        """Return an image set, cut to the run's limit."""
         images: ImageSet = self._bench.built(self.component(role))
         return images.first(self._spec.limit if limited else None)
 
     def table(self, role: str = "dataset") -> TableSet:
-        """Return a table of labelled rows."""
         table: TableSet = self._bench.built(self.component(role))
         return table
 
     def need(self, name: str) -> Output:
-        """Return rows and arrays of a task this one depends on."""
         record = self._bench.store.record(self._spec.needs[name])
         if record is None:
             raise StoreError(f"task {self._spec.needs[name][:12]} ({name}) is not in the store")
         return Output(self._bench.store.rows(record), self._bench.store.arrays(record))
 
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
-        """Return one stream per name; tasks of one run that give the same purpose get the same streams."""
         return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
 
     def generator(self, *purpose: str) -> torch.Generator:
-        """Return a generator that belongs to this task alone."""
         return generator(derive_seed(self._key, *purpose))
 
     def target(
@@ -129,7 +124,6 @@ class TaskContext:
         counted: bool = True,
         reference: torch.Tensor | None = None,
     ) -> MetricTarget:
-        """Return the target of an attack; see `StepContext.target`."""
         recipe: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
@@ -156,7 +150,6 @@ class TaskContext:
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
-        """Call `function` batch by batch and join what it returns; halve the batch when memory runs out."""
         parts: dict[str, list[npt.NDArray[Any]]] = {}
         done = 0
         for whole in images.batches(self._bench.batch_size):
@@ -178,7 +171,6 @@ class TaskContext:
         return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
-        """Return milliseconds per image, the best of three passes after a warm-up, the device synchronised."""
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
         best = float("inf")
         for attempt in range(4):
@@ -200,7 +192,7 @@ def run_task(bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         track = bench.registry.one("track", spec.track)
         if not isinstance(track, Track):
             raise HarnessError(f"{spec.track} is not a track")
-        result = track.steps()[spec.step].run(TaskContext(bench, key, spec, progress))
+        result = track.step(spec.step)(TaskContext(bench, key, spec, progress))
         notes = bench.end_task(False)
     except StoreError:
         raise

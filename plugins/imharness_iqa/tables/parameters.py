@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Row, Table, Value
+from imharness.tracks import ColumnSpec, Row, Table, Value, ranked
 from imharness_iqa.tables.data import Study, correlation, mean_of, where
 
 
@@ -47,7 +47,7 @@ def tables(study: Study) -> list[Table]:
             "and a correlation as high.",
             entry="defense",
             columns=columns,
-            rows=tuple(sorted(rows, key=lambda row: row.values["d"].value or 0.0)),
+            rows=tuple(ranked(rows, columns[0])),
             note=study.note,
         )
     ]

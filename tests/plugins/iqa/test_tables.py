@@ -216,3 +216,11 @@ def test_more_classes_move_borders_nearer() -> None:
     assert by_label["x/rs, 5"]["radius"].value == pytest.approx(0.1)
     assert by_label["x/rs, 5"]["srocc"].value == by_label["x/rs, no classes"]["srocc"].value == 1
     assert by_label["x/rs, 2"]["srocc"].value == pytest.approx(spearmanr([1, 1, 2, 2], [1, 2, 3, 4]).statistic)
+
+
+def test_a_variant_without_a_number_does_not_win_the_parameter_study() -> None:
+    found = rows([5.0, 2.0, float("nan"), float("nan")], [4.0, 2.0, 4.0, 2.0], name=["i0", "i1"] * 2,
+                 defense=["x/one", "x/one", "x/none", "x/none"])  # fmt: skip
+    (table,) = parameters.tables(study(found))
+    assert [row.label for row in table.rows] == ["x/one", "x/none"]
+    assert table.rows[1].values["d"].missing

@@ -1,0 +1,168 @@
+"""From scores to what readers see: the sorted table, its winner, the comparison behind it and a chart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from imharness.ranking.comparisons import PairedScores
+from imharness.ranking.tables import mean_value
+from imharness.results.blocks import Blocks
+from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
+
+
+@dataclass(frozen=True)
+class TrackReport:
+    """What a track shows of its results.
+
+    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
+    core makes win rates, marks, and the rows by condition. `charts` and `examples` may be empty.
+    """
+
+    tables: Sequence[Table] = ()
+    comparisons: Sequence[PairedScores] = ()
+    charts: Sequence[Chart] = ()
+    examples: Sequence[Example] = ()
+
+    def __add__(self, other: TrackReport) -> TrackReport:
+        """Return both, this one first."""
+        return TrackReport(
+            (*self.tables, *other.tables),
+            (*self.comparisons, *other.comparisons),
+            (*self.charts, *other.charts),
+            (*self.examples, *other.examples),
+        )
+
+
+@dataclass(frozen=True)
+class Wins:
+    """Compare entries pairwise by the numbers behind a column.
+
+    `about`: what winning means ("a smaller distance"). `measure`, `description`: what one number is; by default those
+    of the column. `unit`: what a number was measured on.
+    """
+
+    id: str
+    title: str
+    about: str
+    measure: str = ""
+    description: str = ""
+    unit: str = "image"
+    families: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a ranking: by default the mean of a measure with its interval.
+
+    `of`: the measure, `key` by default. `where`: only conditions with these facets. `value`: what stands there instead,
+    for each entry. `wins`: compare entries by the measure, too; needs a direction.
+    """
+
+    key: str
+    label: str
+    description: str
+    better: Literal["higher", "lower", ""] = ""
+    decimals: int = 3
+    where: Mapping[str, str] = field(default_factory=dict)
+    value: Callable[[str], Value] | None = None
+    wins: Wins | None = None
+    of: str = ""
+
+    @property
+    def spec(self) -> ColumnSpec:
+        """What readers see of it."""
+        return ColumnSpec(
+            key=self.key, label=self.label, description=self.description, better=self.better, decimals=self.decimals
+        )
+
+
+def ranking(
+    scores: Blocks,
+    *columns: Column,
+    id: str,
+    title: str,
+    caption: str,
+    entry: str,
+    by: Sequence[str] = (),
+    note: str = "",
+    chart: str = "",
+    last: Iterable[Row] = (),
+) -> TrackReport:
+    """Return a table of all entries, best first, with its comparisons, and bars if `chart` has a caption.
+
+    `by`: the columns it is sorted by, the first by default; ties are broken by the next one, then by label. Entries
+    without a number stand last. `last`: rows below, which take no part. Significance marks are added with the board.
+    """
+    order = list(by) or [columns[0].key]
+    specs = {column.key: column.spec for column in columns}
+    rows = [
+        Row(label=label, values={column.key: _value(scores, column, label) for column in columns})
+        for label in scores.entries
+    ]
+    table = Table(
+        id=id, title=title, caption=caption, entry=entry, columns=tuple(specs.values()),
+        rows=(*ranked(rows, *(specs[key] for key in order)), *last), ranked_by=order[0], note=note,
+    )  # fmt: skip
+    comparisons = [compared(scores, column, table=id, entry=entry) for column in columns if column.wins]
+    bars = Chart(id=id, title=specs[order[0]].label, caption=chart, kind="bars", table=id, x=order[0])
+    return TrackReport([table], comparisons, [bars] if chart else [])
+
+
+def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> PairedScores:
+    """Return the comparison that a column asks for, condition by condition."""
+    wins, chosen = column.wins, scores.where(**column.where)
+    assert wins is not None
+    return PairedScores(
+        id=wins.id, title=wins.title, about=wins.about, entry=entry, measure=wins.measure or column.label,
+        description=wins.description or column.description, better=column.better or "higher",
+        entries=scores.entries, conditions=tuple(scores.conditions[c] for c in chosen),
+        units=tuple(tuple(scores.units[c]) for c in chosen),
+        values=tuple(scores.values[column.of or column.key][c].astype(np.float32) for c in chosen),
+        decimals=column.decimals, unit=wins.unit, families=wins.families, table=table, column=column.key,
+    )  # fmt: skip
+
+
+def _value(scores: Blocks, column: Column, label: str) -> Value:
+    if column.value is not None:
+        return column.value(label)
+    return mean_value(scores.of(column.of or column.key, label, scores.where(**column.where)))
+
+
+def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
+    """Return rows with the best first, as each column's `better` says; ties by the next column, then as given.
+
+    A missing number (none, NaN, or no such column) stands last, whatever the direction. A column without direction
+    only moves missing numbers to the end.
+    """
+
+    def place(row: Row) -> list[tuple[bool, float]]:
+        found = []
+        for column in columns:
+            number = _number(row, column.key)
+            sign = {"higher": -1.0, "lower": 1.0}.get(column.better, 0.0)
+            found.append((number is None, sign * (number or 0.0)))
+        return found
+
+    return sorted(rows, key=place)
+
+
+def winner(table: Table, column: str) -> str:
+    """Return the label of the best row of a column, or "" where the column has no direction or no number.
+
+    Of rows with the same number, the one that stands first wins.
+    """
+    spec = next((c for c in table.columns if c.key == column and c.better), None)
+    if spec is None:
+        return ""
+    best = next(iter(ranked(table.rows, spec)), None)
+    return best.label if best is not None and _number(best, column) is not None else ""
+
+
+def _number(row: Row, key: str) -> float | None:
+    value = row.values.get(key)
+    return None if value is None or value.value is None or math.isnan(value.value) else value.value

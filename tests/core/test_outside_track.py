@@ -1,0 +1,57 @@
+"""A package outside the repository brings a track and its part of a profile; no file inside knows of it."""
+
+import json
+from pathlib import Path
+
+from imharness.components.loading import load_plugins
+from imharness.components.registry import build_registry
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import load_profile
+from imharness.results.records import TaskSpec
+
+
+def test_a_fifth_track_is_planned_run_ranked_and_shown(harness, tmp_path: Path) -> None:
+    run = harness(
+        "run", "--track", "acme/flips", "--limit", "4", "--workers", "1", "--device", "cpu", "--store", "store",
+        "--site", "site", cwd=tmp_path, packages=("acme-track",),
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    board = json.loads((tmp_path / "store" / "boards" / "acme--flips.json").read_text())
+    assert {(e["kind"], e["label"]) for e in board["entries"]} >= {("metric", "harness/l2"), ("metric", "harness/linf")}
+    flips, wins, conditions = board["tables"]
+    assert {row["label"] for row in flips["rows"]} == {"harness/l2", "harness/mae"}
+    means = [row["values"]["score"]["value"] for row in flips["rows"]]
+    assert means == sorted(means)
+    assert flips["rows"][0]["values"]["score"]["n"] == 4
+    assert (wins["id"], conditions["id"]) == ("flip-wins", "conditions-metric")
+    assert board["comparisons"][0]["entries"] == ["harness/l2", "harness/mae"]
+    assert (tmp_path / "site" / "acme--flips.html").exists()
+    record = json.loads(next((tmp_path / "store" / "tasks").rglob("*.json")).read_text())
+    spec = TaskSpec.model_validate(record["spec"])
+    assert set(spec.named()) == {"dataset", "metric"}
+    assert "judged.linf" in spec.identity()["components"]
+    assert "linf" not in next(
+        iter(json.loads(next((tmp_path / "store" / "sweeps").rglob("*.json")).read_text())["cells"])
+    )
+
+
+def test_its_part_joins_the_profile_and_leaves_the_other_tracks_as_they_were(install_packages) -> None:
+    alone, joined = load_profile("embedded"), load_profile("embedded", _with(install_packages("acme-track")))
+    assert set(joined.tracks) - set(alone.tracks) == {"acme/flips"}
+    assert list(joined.tracks) == list(load_profile("embedded", _with(install_packages("acme-track"))).tracks)
+    for track in alone.tracks:
+        assert joined.identity(track) == alone.identity(track)
+    assert joined.identity("acme/flips") != alone.identity("harness/iqa")
+
+
+def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> None:
+    """They name the leaderboards of every store that was ever written with it."""
+    registry = build_registry(load_plugins(_with(install_packages("acme-track"))))
+    graph = plan_track("harness/perceptual", load_profile("embedded"), registry)
+    assert graph.run_configuration == "2a10bb9361281f2a"
+
+
+def _with(points):
+    import importlib.metadata
+
+    return [*importlib.metadata.entry_points(group="imharness"), *points]

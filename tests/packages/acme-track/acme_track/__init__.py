@@ -1,0 +1,61 @@
+"""A fifth track, from a package of its own."""
+
+from imharness.data import ImageDataset
+from imharness.images import FullReferenceMetric, Info, hookimpl
+from imharness.tracks import (
+    Column,
+    Planner,
+    Query,
+    Selection,
+    StepContext,
+    StepResult,
+    Track,
+    TrackReport,
+    Wins,
+    ranking,
+    step,
+)
+
+
+@step(version="1")
+def flip(context: StepContext) -> StepResult:
+    """Measure the distance of every image from its mirror image."""
+    images, metric = context.images(), context.build("metric")
+    (judge,) = context.measures("judged").values()
+    dim = 2 if context.options["vertical"] else 3
+
+    def measure(positions, batch):
+        return {"score": metric(batch.flip(dim), batch), "judged": context.build(judge)(batch.flip(dim), batch)}
+
+    return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
+
+
+class Flips(Track):
+    """Rank distances by how far apart they put mirror images."""
+
+    info = Info(id="acme/flips", version="1")
+    title = "Mirror images"
+    measures = "How far a distance puts mirror images apart."
+    steps = (flip,)
+    vertical: bool = False
+
+    def plan(self, planner: Planner, selection: Selection) -> None:
+        judge = planner.component("metric", "harness/linf")
+        for dataset in selection.of(ImageDataset):
+            own = planner.within({"vertical": self.vertical}, dataset=dataset)
+            for metric in selection.of(FullReferenceMetric):
+                own.task(flip, {"metric": metric}, measures={"judged": {"linf": judge}})
+
+    def report(self, query: Query) -> TrackReport:
+        sql = "SELECT f.*, c.higher_means FROM flip f JOIN components c ON c.kind = 'metric' AND c.label = f.metric"
+        scores = query.blocks(sql, entry="metric", by=["dataset", "higher_means"], measures=["score", "judged"])
+        wins = Wins("flip-wins", "Who is nearer", "a smaller distance")
+        distance = Column("score", "distance", "Mean over images.", "lower", wins=wins)
+        judged = Column("judged", "L-inf", "Mean over images.")
+        text = "The smaller, the better."
+        return ranking(scores, distance, judged, id="flips", title="Flips", caption=text, entry="metric", chart=text)
+
+
+@hookimpl
+def components() -> list[Track]:
+    return [Flips()]
