@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ FILE = click.option("--file", type=click.Path(path_type=Path), default="annotati
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
+SERVER = ("starlette", "uvicorn", "itsdangerous", "python_multipart")
+"""Modules of the extra `annotate`."""
 
 
 @click.group(invoke_without_command=True)
@@ -57,6 +60,8 @@ def annotate(
     if ctx.invoked_subcommand is not None:
         return
     from imharness.commands import add_assets, console
+
+    _require_server()
     from imharness_annotation.app import application
     from imharness_annotation.book import Book
 
@@ -147,6 +152,15 @@ def import_votes(file: Path, store: Path, site: Path) -> None:
     add_external(store, RECONSTRUCTION, {**rows, "recognised": [float(v.recognised) for v in verdicts]}, file.stem)
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities stand in the tables: {site / 'reconstruction.html'}")
+
+
+def _require_server() -> None:
+    """Raise an error that names the extra when a library that serves the page is missing."""
+    missing = [name for name in SERVER if find_spec(name) is None]
+    if missing:
+        raise click.ClickException(
+            f"harness annotate needs {', '.join(missing)}; get it with: pip install 'image-privacy-harness[annotate]'"
+        )
 
 
 def _book(file: Path) -> Book:

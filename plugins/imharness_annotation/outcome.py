@@ -40,9 +40,11 @@ def majorities(votes: Sequence[Vote]) -> list[Verdict]:
 def fleiss_kappa(votes: Sequence[Vote]) -> tuple[float, int, int]:
     """Return Fleiss' kappa, the number of questions and the votes per question.
 
-    Fleiss (Psychological Bulletin 1971), equation 3 to 6, over the questions with the most frequent number of votes, at
-    least two. Raises `NotTestable` when there are none, or when all votes are one answer.
+    Only the questions with the most frequent number of votes count, and only with two votes or more. Raises
+    `NotTestable` when there are none, or when all votes are one answer.
     """
+    from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
+
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
         if not vote.decoy:
@@ -54,11 +56,9 @@ def fleiss_kappa(votes: Sequence[Vote]) -> tuple[float, int, int]:
     kept = [c for c in answers.values() if sum(c.values()) == raters]
     categories = sorted({answer for c in kept for answer in c})
     counts = np.array([[c[answer] for answer in categories] for c in kept], dtype=np.float64)
-    agreement = ((counts**2).sum(axis=1) - raters) / (raters * (raters - 1))
-    chance = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
-    if chance >= 1:
+    if len(categories) == 1:
         raise NotTestable("all votes are one answer")
-    return float((agreement.mean() - chance) / (1 - chance)), len(kept), raters
+    return float(statsmodels_kappa(counts)), len(kept), raters
 
 
 def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:

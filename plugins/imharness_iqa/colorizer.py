@@ -5,7 +5,6 @@ Zhang, Zhu, Isola, Geng, Lin, Yu & Efros, "Real-Time User-Guided Image Colorizat
 """
 
 import torch
-from kornia.color import lab_to_rgb, rgb_to_lab
 from torch import nn
 
 from imharness.images import Asset, Images
@@ -66,10 +65,14 @@ class Colorizer(nn.Module):
 
 def to_lab(images: Images) -> tuple[torch.Tensor, torch.Tensor]:
     """Return scaled lightness ``(N, 1, H, W)`` and colours ``(N, 2, H, W)``."""
+    from kornia.color import rgb_to_lab
+
     lab = rgb_to_lab(images)
     return (lab[:, :1] - 50) / 100, lab[:, 1:] / 110
 
 
 def to_rgb(lightness: torch.Tensor, colours: torch.Tensor) -> Images:
     """Return images in [0, 1]."""
+    from kornia.color import lab_to_rgb
+
     return lab_to_rgb(torch.cat([100 * lightness + 50, 110 * colours], dim=1), clip=True)

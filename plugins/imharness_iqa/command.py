@@ -77,10 +77,10 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos and
     adaptive (0 or 1) are optional.
     """
-    from imharness.commands import add_external, build_site, console
+    from imharness.commands import add_external, build_site, component, console
     from imharness_iqa.external import read_external
 
-    rows = read_external(table, renamed, bounds)
+    rows = read_external(table, renamed, bounds, component)
     board = add_external(store, "harness/iqa", rows, table.stem)
     build_site(store, site)
     console.say(f"{len(rows['name'])} rows of {table} stand in the tables, marked external: {site / 'iqa.html'}")

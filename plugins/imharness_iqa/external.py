@@ -1,12 +1,12 @@
 """Per-image scores that someone else measured: read, checked line by line, and put into the form of the tables."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from imharness.images import HarnessError, UsageError
+from imharness.images import Component, HarnessError, UsageError
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
@@ -14,11 +14,13 @@ OPTIONAL = ("mos", "adaptive")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
 
-def read_external(path: Path, renamed: Sequence[str], bounds: Sequence[str]) -> dict[str, list]:
+def read_external(
+    path: Path, renamed: Sequence[str], bounds: Sequence[str], installed: Callable[[str, str], Component]
+) -> dict[str, list]:
     """Return columns of one length: name, dataset, metric, method, strength, defense, adaptive, the scores, the range.
 
-    `renamed`: ``column=name in the file``. `bounds`: ``metric=low:high`` for metrics that are not installed. Raises
-    `UsageError` that names the column or the line.
+    `renamed`: ``column=name in the file``. `bounds`: ``metric=low:high`` for metrics that are not installed;
+    `installed` finds the others by kind and name. Raises `UsageError` that names the column or the line.
     """
     names = _renamed(path, renamed)
     known = dict(_bounds(text) for text in bounds)
@@ -37,7 +39,7 @@ def read_external(path: Path, renamed: Sequence[str], bounds: Sequence[str]) -> 
     if not seen:
         raise UsageError(f"{path} has no rows.")
     for metric in sorted(set(found["metric"]) - set(known)):
-        known[metric] = _installed_bounds(metric)
+        known[metric] = _installed_bounds(installed, metric)
     return {
         "name": found["image"],
         "dataset": [f"external: {path.stem}"] * len(found["image"]),
@@ -110,10 +112,8 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     return metric, (lower, upper)
 
 
-def _installed_bounds(metric: str) -> tuple[float, float]:
-    from imharness.commands import component
-
+def _installed_bounds(installed: Callable[[str, str], Component], metric: str) -> tuple[float, float]:
     try:
-        return component("metric", metric).bounds
+        return installed("metric", metric).bounds
     except HarnessError:
         raise UsageError(f"the range of metric {metric!r} is not known; give --bounds {metric}=LOW:HIGH.") from None

@@ -9,9 +9,9 @@ Quality, appendix A.3.5.
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 import torch
 from pydantic import Field
-from scipy import stats
 
 from imharness.images import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth, UsageError
 
@@ -126,7 +126,9 @@ def classes_of(scores: torch.Tensor, bounds: tuple[float, float], classes: int) 
 
 def lower_confidence(hits: np.ndarray, samples: int, alpha: float = ALPHA) -> np.ndarray:
     """Return Clopper & Pearson's lower bound of a share, given `hits` of `samples`, with confidence 1 - alpha."""
-    return np.where(hits > 0, stats.beta.ppf(alpha, np.maximum(hits, 1), samples - hits + 1), 0.0)
+    from statsmodels.stats.proportion import proportion_confint
+
+    return proportion_confint(hits, samples, alpha=2 * alpha, method="beta")[0]
 
 
 def order_statistics(samples: int, sigma: float, epsilon: float, confidence: float) -> tuple[int, int]:
@@ -135,8 +137,8 @@ def order_statistics(samples: int, sigma: float, epsilon: float, confidence: flo
     With p = Phi(epsilon / sigma), the upper one is the first k for which fewer than k of the scores lie below the
     p-quantile with the confidence asked for; the lower one is its mirror image.
     """
-    p = stats.norm.cdf(epsilon / sigma)
-    high = int(stats.binom.ppf(confidence, samples, p)) + 1
+    p = scipy.stats.norm.cdf(epsilon / sigma)
+    high = int(scipy.stats.binom.ppf(confidence, samples, p)) + 1
     if high > samples:
         raise UsageError(f"{samples} noisy copies are too few for radius {epsilon:g} at noise {sigma:g}; take more")
     return samples + 1 - high, high

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from imharness.images import Images, UsageError
 

@@ -7,7 +7,7 @@ S = A^T A with centred rows A, they are the squared singular values of A B^T, an
 """
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 Array = np.ndarray
 

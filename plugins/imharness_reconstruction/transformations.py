@@ -7,10 +7,10 @@ that of the published code; there 3-1-7 is translateX, contrast, translateY and 
 contrast, where SemSim's table 3 prints Invert for 1 and Autocontrast for 18.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
-from torchvision.transforms.v2 import functional as tv
 
 from imharness.gradients import ImageRng, Images
 
@@ -30,32 +30,37 @@ TRANSFORMATIONS: tuple[tuple[str, float, int], ...] = (
 LEVELS = 9
 
 
-def _affine(images: Images, shift: list[float], shear: list[float], angle: float) -> Images:
-    moved = [round(shift[0] * images.shape[3]), round(shift[1] * images.shape[2])]
-    return tv.affine(images, angle=angle, translate=moved, scale=1.0, shear=shear, fill=[0.5])
+@functools.cache
+def operations() -> dict[str, Callable[[Images, float, int], Images]]:
+    """Return name -> (images, magnitude in [0, 1], sign -1 or 1) -> images.
 
+    The ranges are AutoAugment's (Cubuk et al., CVPR 2019). Torchvision is imported here because it is slow to import.
+    """
+    from torchvision.transforms.v2 import functional as tv
 
-def _colour(change: Callable[[Images, float], Images]) -> Callable[[Images, float, int], Images]:
-    return lambda images, m, sign: change(images, 1 + sign * 0.9 * m)
+    def affine(images: Images, shift: list[float], shear: list[float], angle: float) -> Images:
+        moved = [round(shift[0] * images.shape[3]), round(shift[1] * images.shape[2])]
+        return tv.affine(images, angle=angle, translate=moved, scale=1.0, shear=shear, fill=[0.5])
 
+    def colour(change: Callable[[Images, float], Images]) -> Callable[[Images, float, int], Images]:
+        return lambda images, m, sign: change(images, 1 + sign * 0.9 * m)
 
-OPERATIONS: dict[str, Callable[[Images, float, int], Images]] = {
-    "shearX": lambda x, m, sign: _affine(x, [0, 0], [sign * 17 * m, 0], 0),
-    "shearY": lambda x, m, sign: _affine(x, [0, 0], [0, sign * 17 * m], 0),
-    "translateX": lambda x, m, sign: _affine(x, [sign * 0.453 * m, 0], [0, 0], 0),
-    "translateY": lambda x, m, sign: _affine(x, [0, sign * 0.453 * m], [0, 0], 0),
-    "rotate": lambda x, m, sign: _affine(x, [0, 0], [0, 0], sign * 30 * m),
-    "color": _colour(tv.adjust_saturation),
-    "contrast": _colour(tv.adjust_contrast),
-    "sharpness": _colour(tv.adjust_sharpness),
-    "brightness": _colour(tv.adjust_brightness),
-    "posterize": lambda x, m, sign: tv.posterize(x, round(8 - 4 * m)),
-    "solarize": lambda x, m, sign: tv.solarize(x, max(0.0, 1 - m)),
-    "autocontrast": lambda x, m, sign: tv.autocontrast(x),
-    "equalize": lambda x, m, sign: tv.equalize(x),
-    "invert": lambda x, m, sign: tv.invert(x),
-}
-"""Name -> (images, magnitude in [0, 1], sign -1 or 1) -> images: AutoAugment's ranges (Cubuk et al., CVPR 2019)."""
+    return {
+        "shearX": lambda x, m, sign: affine(x, [0, 0], [sign * 17 * m, 0], 0),
+        "shearY": lambda x, m, sign: affine(x, [0, 0], [0, sign * 17 * m], 0),
+        "translateX": lambda x, m, sign: affine(x, [sign * 0.453 * m, 0], [0, 0], 0),
+        "translateY": lambda x, m, sign: affine(x, [0, sign * 0.453 * m], [0, 0], 0),
+        "rotate": lambda x, m, sign: affine(x, [0, 0], [0, 0], sign * 30 * m),
+        "color": colour(tv.adjust_saturation),
+        "contrast": colour(tv.adjust_contrast),
+        "sharpness": colour(tv.adjust_sharpness),
+        "brightness": colour(tv.adjust_brightness),
+        "posterize": lambda x, m, sign: tv.posterize(x, round(8 - 4 * m)),
+        "solarize": lambda x, m, sign: tv.solarize(x, max(0.0, 1 - m)),
+        "autocontrast": lambda x, m, sign: tv.autocontrast(x),
+        "equalize": lambda x, m, sign: tv.equalize(x),
+        "invert": lambda x, m, sign: tv.invert(x),
+    }
 
 
 def parse_policy(text: str) -> list[list[int]]:
@@ -87,6 +92,6 @@ def _apply(images: Images, index: int, rng: ImageRng) -> Images:
     drawn = rng.uniform(2)
     for sign in (-1, 1):
         meant = (drawn[:, 0] < probability) & ((drawn[:, 1] < 0.5) == (sign < 0))
-        changed = OPERATIONS[name](images, magnitude / LEVELS, sign)
+        changed = operations()[name](images, magnitude / LEVELS, sign)
         images = torch.where(meant[:, None, None, None], changed, images)
     return images

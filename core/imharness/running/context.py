@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import platform
 import time
 import traceback
@@ -239,9 +241,23 @@ def _failure(bench: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
     )
 
 
-def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
-    """Return the versions a result was made with: interpreter, torch, harness, packages of the components."""
+NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", "kornia", "scikit-image")
+"""Distributions whose version can change a number, beside torch."""
+
+
+@functools.cache
+def _libraries() -> dict[str, str]:
+    """Return what is the same for all tasks of a process: reading the metadata of a package opens files."""
     found = {"python": platform.python_version(), "torch": torch.__version__, "harness": imharness.__version__}
+    for name in NUMERIC:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
+    """Return the versions a result was made with: Python, numeric libraries, harness, packages of the components."""
+    found = dict(_libraries())
     for ref in spec.components.values():
         origin = registry.provenance(registry.revive(ref)).provenance
         found[origin.distribution] = origin.version

@@ -1,7 +1,7 @@
 """MPRNet: restoration in several stages, with the weights for denoising.
 
 Zamir et al., "Multi-Stage Progressive Image Restoration" (CVPR 2021). The network comes from the package
-spandrel-extra-arches (extra `mprnet`); its licence forbids commercial use.
+spandrel-extra-arches (extra `restorers`); its licence forbids commercial use.
 """
 
 from importlib.util import find_spec
@@ -48,7 +48,7 @@ class MprNet(Purification):
     def require(self) -> None:
         """Ask for the package that has the network, too."""
         if self.backbone == "published" and find_spec("spandrel_extra_arches") is None:
-            remedy = "pip install 'image-privacy-harness[mprnet]'"
+            remedy = "pip install 'image-privacy-harness[restorers]'"
             raise Unavailable("the package spandrel-extra-arches is not installed", remedy)
         super().require()
 

@@ -4,11 +4,13 @@ Wang, Xie, Dong & Shan, "Real-ESRGAN: Training Real-World Blind Super-Resolution
 the small general network; its two sets of weights are blended, one part of denoising strength to four.
 """
 
+from importlib.util import find_spec
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, Unavailable, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallUpscaler
 from imharness_vision.weights import frozen, state_dict
@@ -53,6 +55,12 @@ class RealEsrgan(Purification):
     def assets(self) -> tuple[Asset, ...]:
         """Return both published sets of weights, unless the embedded network is asked for."""
         return (GENERAL, DENOISING) if self.backbone == "published" else ()
+
+    def require(self) -> None:
+        """Ask for the package that has the network, too."""
+        if self.backbone == "published" and find_spec("spandrel") is None:
+            raise Unavailable("the package spandrel is not installed", "pip install 'image-privacy-harness[restorers]'")
+        super().require()
 
     def build(self, device: torch.device) -> Purifier:
         """Return the defense."""

@@ -1,7 +1,6 @@
 """Lightness, colour, contrast and saturation."""
 
 import torch
-from kornia.color import lab_to_rgb, rgb_to_lab
 
 from imharness.images import ImageRng, Images
 
@@ -20,6 +19,8 @@ def _sign(rng: ImageRng) -> torch.Tensor:
 
 def lightness(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Shift L of Lab up or down by at most 40."""
+    from kornia.color import lab_to_rgb, rgb_to_lab
+
     lab = rgb_to_lab(images)
     light = lab[:, :1] + _four(LIGHTNESS * severity * _sign(rng))
     return _kept(images, severity, lab_to_rgb(torch.cat([light.clamp(0, 100), lab[:, 1:]], dim=1)))
@@ -27,6 +28,8 @@ def lightness(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
 
 def color_shift(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Shift a and b of Lab in a random direction by at most 40."""
+    from kornia.color import lab_to_rgb, rgb_to_lab
+
     lab, angle = rgb_to_lab(images), 2 * torch.pi * rng.uniform()
     way = COLOUR * severity[:, None] * torch.stack([angle.cos(), angle.sin()], dim=1)
     return _kept(images, severity, lab_to_rgb(torch.cat([lab[:, :1], lab[:, 1:] + way[:, :, None, None]], dim=1)))

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from imharness.commands import component
 from imharness.images import UsageError
 from imharness_iqa.external import read_external
 
@@ -33,12 +34,12 @@ def line(image="a", clear="5", attacked="9", mos="3", defense="jpeg", metric="m"
 
 
 def test_rows_become_columns_with_the_range_of_their_metric(tmp_path) -> None:
-    rows = read_external(write(tmp_path / "theirs.csv", [line(), line("b", mos="")]), (), ("m=0:10",))
+    rows = read_external(write(tmp_path / "theirs.csv", [line(), line("b", mos="")]), (), ("m=0:10",), component)
     assert rows["defense"] == ["jpeg (external)"] * 2
     assert rows["dataset"] == ["external: theirs"] * 2
     assert (rows["source"], rows["score"], rows["upper"]) == ([5.0, 5.0], [6.0, 6.0], [10.0, 10.0])
     assert rows["mos"][1] != rows["mos"][1]
-    known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), ())
+    known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
     assert known["lower"][0] == pytest.approx(1.414, abs=1e-3)
 
 
@@ -58,14 +59,14 @@ def test_rows_become_columns_with_the_range_of_their_metric(tmp_path) -> None:
 def test_what_is_wrong_is_named_with_its_line(tmp_path, rows, options, message) -> None:
     given = {"renamed": (), "bounds": ("m=0:10",), **options}
     with pytest.raises(UsageError, match=message):
-        read_external(write(tmp_path / "theirs.csv", rows), **given)
+        read_external(write(tmp_path / "theirs.csv", rows), **given, installed=component)
 
 
 def test_columns_may_have_other_names(tmp_path) -> None:
     path = write(tmp_path / "theirs.csv", [line()], ["file", *HEADER[1:]])
     with pytest.raises(UsageError, match=r"no column image; .* Use --map image=NAME"):
-        read_external(path, (), ("m=0:10",))
-    assert read_external(path, ("image=file",), ("m=0:10",))["name"] == ["a"]
+        read_external(path, (), ("m=0:10",), component)
+    assert read_external(path, ("image=file",), ("m=0:10",), component)["name"] == ["a"]
 
 
 def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness) -> None:

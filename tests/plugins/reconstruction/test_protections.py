@@ -14,7 +14,7 @@ from imharness.randomness import ImageRng, generator
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.defenses.mixup import LARGEST
 from imharness_reconstruction.policy_search import accuracy, candidates, privacy, search
-from imharness_reconstruction.transformations import OPERATIONS, TRANSFORMATIONS, parse_policy, transformed
+from imharness_reconstruction.transformations import TRANSFORMATIONS, operations, parse_policy, transformed
 
 CPU = torch.device("cpu")
 PROTECTIONS = [e.component for e in installed().entries.values() if isinstance(e.component, ImageProtection)]
@@ -58,12 +58,12 @@ def test_no_image_weighs_more_than_published_in_a_mixture(pool: ImagePool) -> No
 
 def test_transformations_do_what_their_names_say(pool: ImagePool) -> None:
     x = pool.images[:2]
-    torch.testing.assert_close(OPERATIONS["invert"](x, 1.0, 1), 1 - x)
-    moved = OPERATIONS["translateX"](x, 1 / 0.453 / 4, 1)
+    torch.testing.assert_close(operations()["invert"](x, 1.0, 1), 1 - x)
+    moved = operations()["translateX"](x, 1 / 0.453 / 4, 1)
     torch.testing.assert_close(moved[..., 4:], x[..., :-4])
     assert float(moved[..., :4].min()) == float(moved[..., :4].max()) == 0.5
-    torch.testing.assert_close(OPERATIONS["brightness"](x, 1.0, -1), 0.1 * x)
-    assert {name for name, _, _ in TRANSFORMATIONS} <= set(OPERATIONS)
+    torch.testing.assert_close(operations()["brightness"](x, 1.0, -1), 0.1 * x)
+    assert {name for name, _, _ in TRANSFORMATIONS} <= set(operations())
 
 
 def test_a_policy_acts_as_often_as_it_says() -> None:

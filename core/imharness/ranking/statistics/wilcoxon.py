@@ -142,13 +142,8 @@ def adjust(p: npt.ArrayLike, method: Literal["bonferroni", "holm"] = "bonferroni
     out = values.copy()
     testable = np.flatnonzero(~np.isnan(values.ravel()))
     flat = values.ravel()[testable]
-    m = len(flat)
-    if method == "bonferroni":
-        corrected = np.minimum(flat * m, 1)
-    else:
-        order = np.argsort(flat, kind="stable")
-        stepped = np.maximum.accumulate(flat[order] * (m - np.arange(m)))
-        corrected = np.empty(m)
-        corrected[order] = np.minimum(stepped, 1)
-    out.ravel()[testable] = corrected
+    if len(flat):
+        from statsmodels.stats.multitest import multipletests  # imports pandas, which is slow
+
+        out.ravel()[testable] = multipletests(flat, method=method)[1]
     return out
