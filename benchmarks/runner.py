@@ -2,18 +2,17 @@
 
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from benchmarks.timing import Line
 from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.registry import Registered, installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
-from imharness.running.context import BuildCache, run_task
+from imharness.running.executor import Preparation, open_executor
 from imharness.running.sweep import execute
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
@@ -46,26 +45,12 @@ class Empty(Track):
         return TrackReport()
 
 
-class _Here:
-    """Runs tasks in this process, as `--workers 0` does, with a registry of our own."""
+ENTRY = Registered(Empty(), "benchmark", Provenance("benchmark", "1"))
 
-    def __init__(self, bench: BuildCache) -> None:
-        self._bench, self._report = bench, []
 
-    @property
-    def idle(self) -> int:
-        return 0 if self._report else 1
-
-    def submit(self, key: str, spec: TaskSpec) -> None:
-        record = run_task(self._bench, key, spec, lambda done, total: None)
-        self._report.append((key, record.status, ""))
-
-    def reports(self, seconds: float) -> list[tuple[str, str, str]]:
-        found, self._report = self._report, []
-        return found
-
-    def close(self) -> None:
-        """Nothing to end."""
+def prepare(facts: Mapping[str, Any]) -> Preparation:
+    """Bring the track to a worker."""
+    return Preparation([ENTRY])
 
 
 def lines() -> list[Line]:
@@ -106,15 +91,15 @@ def _plan() -> tuple[int, float]:
 
 
 def _cells() -> tuple[float, float]:
-    registry = Registry([Registered(Empty(), "benchmark", Provenance("benchmark", "1"))])
+    registry = installed().joined([ENTRY])
     profile = Profile(name="empty", description="", tracks={"benchmark/empty": TrackProfile(select={})})
     warm, graph = (plan_track("benchmark/empty", profile, registry, seed=seed) for seed in (1, 0))
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
-        bench = BuildCache(registry, store, torch.device("cpu"), 16)
+        executor = open_executor(store.root, devices=["cpu"], workers=0, prepare=[(f"{__name__}:prepare", {})])
         times = []
         for graphs in ([warm], [graph], [graph]):
             start = time.perf_counter()
-            execute(graphs, store, lambda: _Here(bench))
+            execute(graphs, store, lambda: executor)
             times.append(1000 * (time.perf_counter() - start) / CELLS)
     return times[1], times[2]

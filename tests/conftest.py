@@ -55,8 +55,11 @@ def install(folder: Path, *names: str) -> Path:
             f"License-Expression: {project['license']}",
         ]
         (facts / "METADATA").write_text("\n".join(lines) + "\n")
-        points = "\n".join(f"{point} = {module}" for point, module in project["entry-points"]["imharness"].items())
-        (facts / "entry_points.txt").write_text(f"[imharness]\n{points}\n")
+        groups = [
+            "\n".join([f"[{group}]", *(f"{point} = {value}" for point, value in points.items())])
+            for group, points in project["entry-points"].items()
+        ]
+        (facts / "entry_points.txt").write_text("\n".join([*groups, ""]))
     return folder
 
 

@@ -16,7 +16,12 @@ def test_generated_parts_are_current() -> None:
     assert result.returncode == 0, result.stderr
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", "submissions/README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "submissions/README.md",
+    *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -19,10 +19,10 @@ import torch
 from imharness import console
 from imharness.components.assets import add_folder
 from imharness.components.component import Component
-from imharness.components.facts import component_facts
+from imharness.components.entries import known_entries
 from imharness.components.registry import installed
-from imharness.contracts.track import Option, Output, Progress, Query, StepContext, Track
-from imharness.errors import HarnessError, StoreError, UsageError
+from imharness.contracts.track import Option, Output, Progress, Query, StepContext
+from imharness.errors import HarnessError, StoreError
 from imharness.ranking.board import make_board, records_of
 from imharness.results.identity import digest
 from imharness.results.query import ResultQuery
@@ -62,11 +62,12 @@ def every(kind: str) -> list[Component]:
 def query(store_dir: Path, track: str) -> Query:
     """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
     store = Store(store_dir)
-    records = records_of(store, _latest(store, component("track", track).info.id))
-    return ResultQuery(store, records, component_facts(records, installed()))
+    records = records_of(store, _latest(store, track))
+    return ResultQuery(store, records, known_entries(store).facts(records))
 
 
-def _latest(store: Store, id: str) -> Sweep:
+def _latest(store: Store, track: str) -> Sweep:
+    id = installed().track(track).info.id
     latest = max(store.sweeps(id), key=lambda sweep: sweep.finished, default=None)
     if latest is None:
         raise StoreError(f"store {store.root} has no results of {id}; run `harness run --track {id}` first")
@@ -83,8 +84,8 @@ class Finished:
 
 def finished(store_dir: Path, track: str, step: str) -> Iterator[Finished]:
     """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` without a run."""
-    store, sweep = Store(store_dir), _latest(Store(store_dir), component("track", track).info.id)
-    records = [r for r in records_of(store, sweep) if r.spec.step == step and r.status == "done"]
+    store = Store(store_dir)
+    records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
     for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
         yield Finished(labels, Output(store.rows(record), store.arrays(record)))
@@ -141,9 +142,7 @@ def add_external(
     store_dir: Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
 ) -> Board:
     """Add rows that someone else measured to a track, under a name that a later import replaces; return the tables."""
-    store, track = Store(store_dir), component("track", track_name)
-    if not isinstance(track, Track):
-        raise UsageError(f"{track_name} is not a track.")
+    store, track = Store(store_dir), installed().track(track_name)
     store.prepare()
     spec = TaskSpec(
         track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
@@ -151,23 +150,17 @@ def add_external(
     )  # fmt: skip
     now = datetime.now(UTC).isoformat(timespec="seconds")
     key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
-    record = TaskRecord(
-        key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={}
-    )  # fmt: skip
+    record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
     store.commit(record, rows, {})
+    empty = Sweep(
+        track=track.info.id, title=track.title, measures=track.measures, profile="none", run_configuration="none",
+        seed=0, limit=None, command="", finished=now, cells={}, missing=(),
+    )  # fmt: skip
     old = store.sweep(track.info.id, EXTERNAL)
     cells = {**(old.cells if old else {}), f"external file={name}": key}
-    store.save_sweep(_sweep(track, EXTERNAL, now, cells))
-    latest = max(store.sweeps(track.info.id), key=lambda sweep: sweep.finished, default=None)
-    return make_board(store, track, latest or _sweep(track, "none", now, {}))
-
-
-def _sweep(track: Track, run_configuration: str, now: str, cells: Mapping[str, str]) -> Sweep:
-    return Sweep(
-        track=track.info.id, title=track.title, measures=track.measures, profile=run_configuration,
-        run_configuration=run_configuration, seed=0,
-        limit=None, command="", finished=now, cells=dict(cells), missing=(),
-    )  # fmt: skip
+    store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
+    latest = max(store.sweeps(track.info.id), key=lambda sweep: sweep.finished, default=empty)
+    return make_board(store, track, latest, known_entries(store))
 
 
 __all__ = [

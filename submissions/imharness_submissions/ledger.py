@@ -103,13 +103,14 @@ class Ledger:
             os.fsync(file.fileno())
         return line
 
-    def standing(self, id: str) -> tuple[Standing, ...]:
-        """Return what was decided about a component, oldest first."""
-        return tuple(
-            Standing(date=line.date, decision=line.decision, reason=line.reason, submission=line.name)
-            for line in self.lines()
-            if id in line.ids
-        )
+    def standings(self) -> dict[str, tuple[Standing, ...]]:
+        """Return what was decided about each component, by id, oldest first."""
+        found: dict[str, tuple[Standing, ...]] = {}
+        for line in self.lines():
+            decision = Standing(date=line.date, decision=line.decision, reason=line.reason, submission=line.name)
+            for id in dict.fromkeys(line.ids):
+                found[id] = (*found.get(id, ()), decision)
+        return found
 
     def withdrawn(self) -> dict[str, str]:
         """Return the components that are withdrawn now, with the reason; adding one again ends it."""

@@ -6,7 +6,8 @@ import importlib.resources
 import json
 import random
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,22 @@ import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from imharness.components.registry import Registry, installed
+from imharness.components.entries import known_entries
+from imharness.components.registry import installed
 from imharness.contracts.track import Progress
-from imharness.errors import HarnessError, UsageError
+from imharness.errors import HarnessError, StoreError, UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import load_profile
 from imharness.ranking.board import refresh_standing
-from imharness.results.records import TaskRecord
+from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
-from imharness.running.context import BuildCache, run_task
 from imharness.running.device import device_name
+from imharness.running.executor import open_executor
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
-from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.stored import StoredSubmission, kept
-
-TOLERANCE = 1e-3
-BATCH = 16
+from imharness_submissions.sandbox.worker import guest_beside
 
 
 class _Frozen(BaseModel):
@@ -72,28 +71,29 @@ def reproduce(
     if name in found:
         submitted = kept(found[name])
         opened = _open(submitted, trusted)
-        ids, registry, guest = opened.ids, opened.registry, opened.guest
+        ids, running = opened.ids, opened
         device = device if opened.submission.hardware.gpu else "cpu"
     else:
-        ids, registry, guest = (_installed_id(name),), installed(), None
+        ids, running = (_installed_id(name),), None
     try:
         records = _records(store, set(ids))
         if not records:
             raise UsageError(f"store {store.root} has no finished cell of {name}.")
         chosen = random.Random(seed).sample(records, min(sample, len(records)))
-        results = _again(chosen, store, registry, guest, tolerance, device, advance)
+        results = _again(chosen, store, running, tolerance, device, advance)
     finally:
-        if guest is not None:
-            guest.kill()
+        if running is not None:
+            running.guest.kill()
     held = sum(result.holds for result in results)
     worst = max((r.difference for r in results if r.difference is not None), default=float("nan"))
     reason = f"{held} of {len(results)} cells within {tolerance:g}, largest difference {worst:.2g}, "
     reason += f"of {len(records)} cells, on {device_name(torch.device(device))}"
     Ledger(store.root).append(name, ids, "reproduced" if held == len(results) else "not reproduced", reason)
+    known = known_entries(store)
     for track in store.tracks():
         board = store.board(track)
         if board is not None:
-            refresh_standing(store, board)
+            refresh_standing(store, board, known)
     return results
 
 
@@ -128,30 +128,41 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
 
 
 def _again(
-    records: Sequence[TaskRecord], store: Store, registry: Registry, guest: Guest | None,
-    tolerance: float, device: str, advance: Progress,
+    records: Sequence[TaskRecord], store: Store, running: RunningSubmission | None, tolerance: float, device: str,
+    advance: Progress,
 ) -> list[ReproducedTask]:  # fmt: skip
+    beside = [guest_beside(running.guest, running.offer)] if running is not None else []
     found = []
-    with tempfile.TemporaryDirectory() as work:
-        fresh = Store(Path(work))
-        bench = BuildCache(registry, fresh, torch.device(device), BATCH, _ender(guest))
+    with _computing(device, beside) as (fresh, compute):
         for number, record in enumerate(records):
             for need in record.spec.needs.values():
                 fresh.adopt(store, need)
-            made = run_task(bench, record.key, record.spec, lambda done, total: None)
-            found.append(_compared(record, store, made, fresh, tolerance))
+            found.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))
             advance(number + 1, len(records))
     return found
 
 
-def _ender(guest: Guest | None) -> Callable[[bool], list[str]]:
-    def end_task(failed: bool) -> list[str]:
-        if guest is None:
-            return []
-        guest.end_task(failed)
-        return guest.taken()
+@contextmanager
+def _computing(
+    device: str, prepare: Sequence[tuple[str, Mapping[str, Any]]] = ()
+) -> Iterator[tuple[Store, Callable[[str, TaskSpec], TaskRecord]]]:
+    """Yield an empty store, and a function that computes a task into it, in this process."""
+    with tempfile.TemporaryDirectory() as work:
+        store = Store(Path(work))
+        executor = open_executor(store.root, devices=[device], workers=0, prepare=prepare)
 
-    return end_task
+        def compute(key: str, spec: TaskSpec) -> TaskRecord:
+            executor.submit(key, spec)
+            (result,) = executor.reports(0)
+            record = store.record(key)
+            if record is None:
+                raise StoreError(result.line)
+            return record
+
+        try:
+            yield store, compute
+        finally:
+            executor.close()
 
 
 def _compared(record: TaskRecord, store: Store, made: TaskRecord, fresh: Store, tolerance: float) -> ReproducedTask:
@@ -195,11 +206,9 @@ def sing(canary: Canary, device: str) -> tuple[Canary, float]:
     wanted = next((key for key, task in graph.tasks.items() if task.spec.step == canary.step), None)
     if wanted is None:
         raise HarnessError(f"canary {canary.name}: no cell of step {canary.step} can be planned here")
-    with tempfile.TemporaryDirectory() as work:
-        store = Store(Path(work))
-        bench = BuildCache(installed(), store, torch.device(device), BATCH)
+    with _computing(device) as (store, compute):
         for key in _with_needs(wanted, {key: list(task.spec.needs.values()) for key, task in graph.tasks.items()}):
-            record = run_task(bench, key, graph.tasks[key].spec, lambda done, total: None)
+            record = compute(key, graph.tasks[key].spec)
             if record.failure is not None:
                 raise HarnessError(f"canary {canary.name}: {record.failure.who}: {record.failure.message}")
         values = tuple(float(v) for v in store.rows(record)[canary.column])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from imharness.components.entries import known_entries
 from imharness.contracts.defense import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError
@@ -22,8 +23,8 @@ from imharness.results.identity import digest
 from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.device import device_name
-from imharness.running.local import InProcess, LocalWorkers, WorkerConfig
-from imharness.running.sweep import Executor, RunResult, execute
+from imharness.running.executor import Executor, open_executor
+from imharness.running.sweep import RunResult, execute
 from imharness_conformance import check_component
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Ledger
@@ -31,6 +32,7 @@ from imharness_submissions.manifest import Claim, read_lock, read_manifest
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.report import Checked, ClaimResult, Honesty, ReportedCell, SubmissionReport
 from imharness_submissions.sandbox.stored import StoredSubmission
+from imharness_submissions.sandbox.worker import guest_beside
 
 SLOW_IMPORT_S = 10.0
 
@@ -97,13 +99,10 @@ class Run:
         """Compute the cells that the store does not hold; the package runs beside each worker, in the sandbox."""
 
         def start() -> Executor:
-            bench = WorkerConfig(
-                self.store.root.resolve(), self.device, 1, self.profile.batch_size,
-                ((self.opened.guest.spec, self.opened.offer),),
+            return open_executor(
+                self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
+                time_limit_s=self.profile.time_limit_s, prepare=[guest_beside(self.opened.guest, self.opened.offer)],
             )  # fmt: skip
-            if not self.workers:
-                return InProcess(bench)
-            return LocalWorkers([bench] * self.workers, self.profile.time_limit_s)
 
         return execute(graphs, self.store, start, advance=advance)
 
@@ -178,13 +177,13 @@ class Run:
 
     def boards(self, graphs: Sequence[Graph], outcome: RunResult) -> list[Board]:
         """Merge the cells into their configuration and make the tables again."""
-        found = []
+        found, known = [], known_entries(self.store)
         for graph in graphs:
             sweep = save_sweep(
                 self.store, graph, done=outcome.done, failed=outcome.failed, profile=self.profile.name, seed=self.seed,
                 limit=self.limit, command=self.command,
             )  # fmt: skip
-            found.append(make_board(self.store, graph.track, sweep))
+            found.append(make_board(self.store, graph.track, sweep, known))
         return found
 
 
@@ -218,8 +217,9 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
         report = run.report(findings, boards)
         run.keep(report)
         _decide(run, report)
+        known = known_entries(run.store)
         for board in boards:
-            refresh_standing(run.store, board)
+            refresh_standing(run.store, board, known)
     finally:
         run.opened.guest.kill()
     return report

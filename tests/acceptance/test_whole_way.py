@@ -89,7 +89,8 @@ def test_damage_is_named_and_mended(first: tuple[Path, dict], harness) -> None:
 def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
     code = (
         "import sys\nfrom imharness.cli import cli\n"
-        "for words in (['--help'], ['--version'], ['run', '-h'], ['site', '-h'], ['iqa', 'import', '-h']):\n"
+        "for words in (['--help'], ['--version'], ['run', '-h'], ['site', '-h'], ['iqa', 'import', '-h'],\n"
+        "              ['plugins', '-h'], ['plugins', 'new', '-h'], ['plugins', 'check', '-h']):\n"
         "    cli.main(words, standalone_mode=False)\n"
         "light = {'imharness_iqa', 'imharness_iqa.command', 'imharness_membership', 'imharness_membership.command'}\n"
         "heavy = [m for m in sys.modules if m == 'torch' or m.startswith(('imharness_iqa', 'imharness_membership'))]\n"
@@ -97,6 +98,8 @@ def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert result.stdout.strip().endswith("[]")
+    for command in ("list", "show", "new", "check"):
+        assert f"\n  {command} " in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import imharness_embedded
-from imharness.cli.doctor import doctor
+from imharness.cli import cli
 from imharness.errors import Unavailable
 from imharness_submissions.sandbox import jail, seccomp
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox
@@ -38,7 +38,7 @@ roots = jail.roots()
 
 
 def test_the_doctor_tests_the_sandbox(sandbox: None) -> None:
-    done = CliRunner().invoke(doctor, ["--json"])
+    done = CliRunner().invoke(cli, ["doctor", "--json"])
     assert '"sandbox": "bubblewrap' in done.output
     assert "holds" in done.output
 

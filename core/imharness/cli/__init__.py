@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import sys
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from typing import Any
 
 import click
 
@@ -19,30 +21,41 @@ COMMANDS = {
     "doctor": "imharness.cli.doctor:doctor",
 }
 GROUP = "imharness.commands"
-"""Entry-point group for further commands; their modules import nothing heavy at the top."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group whose commands are imported when they are asked for.
+
+    Packages add commands by entry points in the group ``imharness.commands``; ``plugins.check`` is the command `check`
+    of the group `plugins`. A module with commands imports nothing heavy at its top.
+
+    Args:
+        lazy: command name -> ``module:function``, in the order of the help text.
+        prefix: of the entry points that belong to this group, such as ``plugins.``.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, prefix: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._lazy, self._prefix = lazy or {}, prefix
+
+    def _points(self) -> dict[str, EntryPoint]:
+        own = {name: EntryPoint(name, value, GROUP) for name, value in self._lazy.items()}
+        found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name)
+        names = {p.name.removeprefix(self._prefix): p for p in found if p.name.startswith(self._prefix)}
+        return {**own, **{name: point for name, point in names.items() if "." not in name and name not in own}}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all command names."""
-        further = {point.name for point in importlib.metadata.entry_points(group=GROUP)}
-        return [*COMMANDS, *sorted(further - set(COMMANDS))]
+        return [*super().list_commands(ctx), *self._points()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        if cmd_name in COMMANDS:
-            module, _, name = COMMANDS[cmd_name].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), name)
-            return command
-        for point in importlib.metadata.entry_points(group=GROUP, name=cmd_name):
-            loaded: click.Command = point.load()
-            return loaded
-        return None
+        point = self._points().get(cmd_name)
+        command: click.Command | None = super().get_command(ctx, cmd_name) or (point.load() if point else None)
+        return command
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(imharness.__version__, prog_name="harness")
 def cli() -> None:
     """Score attacks, defenses, metrics and membership-inference evaluators, and rank them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import platform
 import shutil
 
@@ -9,6 +10,9 @@ import click
 
 from imharness import console
 from imharness.errors import Unavailable
+
+GROUP = "imharness.doctor"
+"""Entry-point group for further checks: a name, and a function that returns what it found in one line."""
 
 
 @click.command()
@@ -38,7 +42,8 @@ def doctor(as_json: bool) -> None:
         "free disk": f"{shutil.disk_usage('.').free / 1e9:.1f} GB",
         "components": len(registry.entries),
     }
-    facts["sandbox"] = _sandbox()
+    for point in importlib.metadata.entry_points(group=GROUP):
+        facts[point.name] = point.load()()
     if as_json:
         left_out = {f.name: f.reason for f in registry.failures}
         console.emit(facts | {"left_out": left_out, "missing_assets": missing})
@@ -48,17 +53,3 @@ def doctor(as_json: bool) -> None:
         console.table("Plugins left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
     if missing:
         console.table("Assets missing", ["asset", "what to do"], list(missing.items()))
-
-
-def _sandbox() -> str:
-    """Try the sandbox; return what holds it, or what is wrong."""
-    from imharness_submissions.sandbox.seccomp import program
-    from imharness_submissions.sandbox.selftest import selftest
-
-    try:
-        open_doors = [what for what, able in selftest().items() if able]
-    except Unavailable as error:
-        return f"none: {error}"
-    if open_doors:
-        return f"does not hold: code inside {'; '.join(open_doors)}"
-    return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"

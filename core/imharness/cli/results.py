@@ -90,14 +90,16 @@ def export(store_dir: Path, form: str, out: Path) -> None:
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
     """Make the tables again from the raw rows; computes no cell."""
+    from imharness.components.entries import known_entries
     from imharness.components.registry import installed
     from imharness.ranking.board import rescore
     from imharness.results.store import Store
 
-    store = Store(store_dir)
-    names = [installed().one("track", name).info.id for name in tracks] or store.tracks()
-    if not names:
+    store, registry = Store(store_dir), installed()
+    chosen = [registry.track(name) for name in tracks or store.tracks()]
+    if not chosen:
         raise UsageError(f"store {store_dir} has no run; `harness run --all` makes one.")
-    for name in names:
-        board = rescore(store, name)
-        console.say(f"{name}: {len(board.tables)} tables of {board.cells_done} cells")
+    known = known_entries(store)
+    for track in chosen:
+        board = rescore(store, track, known)
+        console.say(f"{track.info.id}: {len(board.tables)} tables of {board.cells_done} cells")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from imharness.planning.profile import Profile
     from imharness.results.records import Board
     from imharness.results.store import Store
-    from imharness.running.sweep import Executor, RunResult
-
-
-MAX_CPU_WORKERS = 8
+    from imharness.running.executor import Executor
+    from imharness.running.sweep import RunResult
 
 
 def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,6 +38,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
 @click.option("--device", "devices", multiple=True, default=["auto"], metavar="auto|cpu|cuda|cuda:N", help="Where.")
 @click.option("--workers", type=click.IntRange(0), help="Processes; 0 runs in this one. Default: one per GPU or core.")
+@click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
@@ -59,6 +57,7 @@ def run(
     tracks: Sequence[str],
     profile: str,
     devices: Sequence[str],
+    executor: str,
     workers: int | None,
     seed: int,
     store_dir: Path,
@@ -74,31 +73,46 @@ def run(
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
+    from imharness.commands import build_site
     from imharness.components.assets import add_folder
     from imharness.components.registry import installed
     from imharness.planning.plan import plan_track
     from imharness.planning.profile import load_profile
     from imharness.results.store import Store
+    from imharness.running.device import resolve_devices
+    from imharness.running.executor import find_executor, open_executor
+    from imharness.running.sweep import execute
 
     if assets:
         add_folder(assets.resolve())
-    setup, registry, store = load_profile(profile), installed(), Store(store_dir)
+    find_executor(executor)
+    places, setup, registry, store = resolve_devices(devices), load_profile(profile), installed(), Store(store_dir)
     if precision:
         setup = _with_precision(setup, registry, precision)
     for failure in registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     names = list(setup.tracks) if everything else _tracks(registry, setup, tracks)
-    _check_names(registry, only)
+    for kind, wanted in only.items():
+        for name in wanted:
+            registry.find(kind, name)
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
     if dry_run:
         _dry_run(graphs, store, as_json)
         return
     store.prepare()
+
+    def start() -> Executor:
+        return open_executor(
+            store.root, name=executor, devices=places, workers=workers, batch_size=setup.batch_size,
+            time_limit_s=setup.time_limit_s,
+        )  # fmt: skip
+
     with console.progress("running", shown=not as_json) as advance:
-        outcome = _execute(graphs, store, setup, devices, workers, fresh, advance)
+        outcome = execute(graphs, store, start, fresh=fresh, advance=advance)
     for line in outcome.warnings:
         console.warn(line)
-    boards = _publish(graphs, store, site_dir, outcome, setup, seed, limit)
+    boards = _publish(graphs, store, outcome, profile=setup.name, seed=seed, limit=limit)
+    build_site(store.root, site_dir)
     _report(graphs, boards, outcome, site_dir, as_json)
     if outcome.failed:
         sys.exit(1)
@@ -108,7 +122,7 @@ def _with_precision(profile: Profile, registry: Registry, precision: str) -> Pro
     """Set the option of every track that has it."""
     tracks = {
         name: part.model_copy(update={"options": {**part.options, "precision": precision}})
-        if "precision" in type(registry.one("track", name)).model_fields
+        if "precision" in type(registry.track(name)).model_fields
         else part
         for name, part in profile.tracks.items()
     }
@@ -116,75 +130,24 @@ def _with_precision(profile: Profile, registry: Registry, precision: str) -> Pro
 
 
 def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:
-    ids = [registry.one("track", name).info.id for name in names]
+    ids = [registry.track(name).info.id for name in names]
     for id in ids:
         if id not in profile.tracks:
             raise UsageError(f"profile {profile.name} has no track {id}; it has: {', '.join(profile.tracks)}.")
     return ids
 
 
-def _check_names(registry: Registry, only: dict[str, Sequence[str]]) -> None:
-    for kind, names in only.items():
-        for name in names:
-            registry.find(kind, name)
-
-
-def _execute(
-    graphs: Sequence[Graph],
-    store: Store,
-    profile: Profile,
-    devices: Sequence[str],
-    workers: int | None,
-    fresh: bool,
-    advance: Callable[[int, int], None],
-) -> RunResult:
-    from imharness.running.device import resolve_devices
-    from imharness.running.local import InProcess, LocalWorkers, WorkerConfig
-    from imharness.running.sweep import execute
-
-    names = resolve_devices(devices)
-    cores = os.cpu_count() or 1
-    on_cpu = names == ["cpu"]
-    count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(names))
-    threads = 1 if on_cpu else max(1, cores // max(count, 1))  # sums depend on threads: workers change no result
-
-    def start() -> Executor:
-        places = [names[i % len(names)] for i in range(max(count, 1))]
-        benches = [WorkerConfig(store.root.resolve(), place, threads, profile.batch_size) for place in places]
-        return LocalWorkers(benches, profile.time_limit_s) if count else InProcess(benches[0])
-
-    return execute(graphs, store, start, fresh=fresh, advance=advance)
-
-
-def _publish(
-    graphs: Sequence[Graph],
-    store: Store,
-    site: Path,
-    outcome: RunResult,
-    profile: Profile,
-    seed: int,
-    limit: int | None,
-) -> list[Board]:
-    from imharness.commands import build_site
+def _publish(graphs: Sequence[Graph], store: Store, outcome: RunResult, **facts: Any) -> list[Board]:
+    """Merge the run into what was there, and make the tables."""
+    from imharness.components.entries import known_entries
     from imharness.ranking.board import make_board, save_sweep
 
-    command = shlex.join(["harness", *sys.argv[1:]])
-    boards = []
+    command, known, boards = shlex.join(["harness", *sys.argv[1:]]), known_entries(store), []
     with console.progress("tables") as advance:
         for position, graph in enumerate(graphs):
-            sweep = save_sweep(
-                store,
-                graph,
-                done=outcome.done,
-                failed=outcome.failed,
-                profile=profile.name,
-                seed=seed,
-                limit=limit,
-                command=command,
-            )
-            boards.append(make_board(store, graph.track, sweep))
+            sweep = save_sweep(store, graph, done=outcome.done, failed=outcome.failed, command=command, **facts)
+            boards.append(make_board(store, graph.track, sweep, known))
             advance(position + 1, len(graphs))
-    build_site(store.root, site)
     return boards
 
 

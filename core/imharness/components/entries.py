@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from imharness.components.component import Component, Info
-from imharness.components.registry import Registry
+from imharness.components.facts import component_facts
+from imharness.components.registry import Registry, installed
 from imharness.errors import HarnessError
 from imharness.results.identity import ComponentRef
-from imharness.results.records import Entry, Parameter, TaskRecord
-from imharness_submissions.ledger import Ledger
+from imharness.results.records import Entry, Parameter, Standing, TaskRecord
+from imharness.results.store import Store
 
+GROUP = "imharness.standings"
 _BOUNDS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
@@ -21,32 +25,60 @@ _BOUNDS = {
 }
 
 
-def entries_of(
-    records: Iterable[TaskRecord], registry: Registry, ledger: Ledger, submitted: Collection[str]
-) -> tuple[Entry, ...]:
-    """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
+@dataclass(frozen=True)
+class KnownEntries:
+    """What is known of the entries of a store.
 
-    Of those that were submitted, by id, also what kept them apart; of all, what the ledger says.
+    A package that judges entries adds what it knows by an entry point in the group ``imharness.standings``: a function
+    (store, what is known so far) -> what is known then.
+
+    Args:
+        registry: components that can be shown; some of them may not be buildable here.
+        submitted: ids of components that came with a submission.
+        standing: component id -> what was decided about it, oldest first.
+        withdrawn: component id -> why it stands in no table any more.
     """
-    found: dict[tuple[str, str], ComponentRef] = {}
-    cells: dict[tuple[str, str], list[float]] = {}
-    levels: dict[tuple[str, str], set[str]] = {}
-    for record in records:
-        for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
-            found[place] = ref
-            cells.setdefault(place, []).append(record.seconds)
-            if ref.id in submitted:
-                levels.setdefault(place, set()).add(record.isolation)
-    decided = {id for line in ledger.lines() for id in line.ids}
-    return tuple(
-        _entry(found[place], cells[place], registry).model_copy(
-            update={
-                "isolation": ", ".join(sorted(levels.get(place, ()))),
-                "standing": ledger.standing(found[place].id) if found[place].id in decided else (),
-            }
+
+    registry: Registry
+    submitted: frozenset[str] = frozenset()
+    standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
+    withdrawn: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
+        """Return the rows of the view ``components``, see `component_facts`."""
+        return component_facts(records, self.registry)
+
+    def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
+        """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
+
+        Of those that were submitted, also what kept them apart.
+        """
+        found: dict[tuple[str, str], ComponentRef] = {}
+        cells: dict[tuple[str, str], list[float]] = {}
+        levels: dict[tuple[str, str], set[str]] = {}
+        for record in records:
+            for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
+                found[place] = ref
+                cells.setdefault(place, []).append(record.seconds)
+                if ref.id in self.submitted:
+                    levels.setdefault(place, set()).add(record.isolation)
+        return tuple(
+            _entry(found[place], cells[place], self.registry).model_copy(
+                update={
+                    "isolation": ", ".join(sorted(levels.get(place, ()))),
+                    "standing": self.standing.get(found[place].id, ()),
+                }
+            )
+            for place in sorted(found)
         )
-        for place in sorted(found)
-    )
+
+
+def known_entries(store: Store) -> KnownEntries:
+    """Return what is known of a store's entries: by the installed components, and by packages that judge entries."""
+    known = KnownEntries(installed())
+    for point in importlib.metadata.entry_points(group=GROUP):
+        known = point.load()(store, known)
+    return known
 
 
 def _entry(ref: ComponentRef, seconds: list[float], registry: Registry) -> Entry:
@@ -95,10 +127,10 @@ def _text(value: object) -> str:
 
 def _parameters(component: Component) -> Iterable[Parameter]:
     schema = type(component).model_json_schema()["properties"] if type(component).model_fields else {}
-    for name, field in type(component).model_fields.items():
+    for name, declared in type(component).model_fields.items():
         limits = [text.format(schema[name][key]) for key, text in _BOUNDS.items() if key in schema[name]]
-        default = "required" if field.is_required() else str(field.get_default(call_default_factory=True))
+        default = "required" if declared.is_required() else str(declared.get_default(call_default_factory=True))
         value = str(getattr(component, name))
         yield Parameter(
-            name=name, value=value, default=default, bounds=", ".join(limits), description=field.description or ""
+            name=name, value=value, default=default, bounds=", ".join(limits), description=declared.description or ""
         )

@@ -7,7 +7,7 @@ import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from pydantic import ValidationError
 
@@ -15,6 +15,9 @@ from imharness.components.component import KINDS, Component
 from imharness.components.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
 from imharness.errors import PluginError, UsageError, did_you_mean
 from imharness.results.identity import ComponentRef
+
+if TYPE_CHECKING:
+    from imharness.contracts.track import Track
 
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
 """A comma that is not inside brackets."""
@@ -54,9 +57,9 @@ class Registry:
         """Return the ids of all components."""
         return {component_id for _, component_id in self._classes}
 
-    def track(self, name: str) -> Any:
-        """Return a track by name; raises `UsageError` for a name that is none."""
-        return self.one("track", name)
+    def track(self, name: str) -> Track:
+        """Return a track by label, id or method; raises `UsageError` for a name that is none."""
+        return cast("Track", self.one("track", name))
 
     def of_kind(self, kind: str) -> list[Component]:
         """Return all components of a kind, sorted by label."""

@@ -193,11 +193,8 @@ def plan_track(
 
 
 def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Track:
-    track = registry.one("track", name)
-    if not isinstance(track, Track):
-        raise UsageError(f"{name} is not a track.")
     try:
-        return track.with_parameters(**part.options)
+        return registry.track(name).with_parameters(**part.options)
     except ValidationError as error:
         raise UsageError(f"options of track {name}: {explain(error)}") from None
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from imharness.components.entries import entries_of
-from imharness.components.facts import component_facts
-from imharness.components.registry import installed
-from imharness.contracts.track import Track
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import by_condition, not_worse
 from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.freshness import sources_of, version_of
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Comparison, Entry, Missing, Sweep, Table, TaskRecord
+from imharness.results.records import EXTERNAL, Board, Comparison, Missing, Sweep, Table, TaskRecord
 from imharness.results.store import Store
-from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
+    from imharness.components.entries import KnownEntries
+    from imharness.contracts.track import Track
     from imharness.planning.plan import Graph
 
 
@@ -65,14 +63,12 @@ def save_sweep(
     return sweep
 
 
-def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
+def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) -> Board:
     """Compute the tables of a configuration and keep them, with the scores behind them."""
-    ledger = Ledger(store.root)
-    standing, withdrawn = _standing(records_of(store, sweep), ledger)
+    standing, withdrawn = _standing(records_of(store, sweep), known.withdrawn)
     records, outdated = newest_only(standing)
     try:
-        query = ResultQuery(store, records, component_facts(records, installed()))
-        report = track.report(query) if records else TrackReport()
+        report = track.report(ResultQuery(store, records, known.facts(records))) if records else TrackReport()
     except HarnessError:
         raise
     except Exception as error:
@@ -97,37 +93,25 @@ def make_board(store: Store, track: Track, sweep: Sweep) -> Board:
         missing=gaps,
         failed=sweep.failed,
         versions=_versions(records),
-        entries=_entries(store, records, ledger),
+        entries=known.of(records),
         comparisons=tuple(comparison for comparison, _ in stored),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
         run_configuration=sweep.run_configuration,
         sources=sources_of(store, sweep),
-        scored_by=_scorers(track),
+        scored_by=_scorers(track, known),
     )
     return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
 
 
-def refresh_standing(store: Store, board: Board) -> Board:
-    """Write the ledger's decisions into tables that need no other change."""
-    ledger = Ledger(store.root)
-    entries = tuple(e.model_copy(update={"standing": ledger.standing(e.id)}) for e in board.entries)
+def refresh_standing(store: Store, board: Board, known: KnownEntries) -> Board:
+    """Write what was decided about entries into tables that need no other change."""
+    entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
     return store.save_board(board.model_copy(update={"entries": entries}))
 
 
-def _entries(store: Store, records: list[TaskRecord], ledger: Ledger) -> tuple[Entry, ...]:
-    """Return the entries, with what was submitted to this store: it is shown, not built."""
-    registry, own = installed(), installed().ids()
-    if any(store.submissions()):
-        from imharness_submissions.sandbox.stored import with_submissions
-
-        registry = with_submissions(registry, store)
-    return entries_of(records, registry, ledger, registry.ids() - own)
-
-
-def _standing(records: list[TaskRecord], ledger: Ledger) -> tuple[list[TaskRecord], list[Missing]]:
+def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
     """Leave out what was withdrawn."""
-    gone = ledger.withdrawn()
     if not gone:
         return records, []
     kept = [r for r in records if not any(ref.id in gone for ref in r.spec.components.values())]
@@ -136,21 +120,18 @@ def _standing(records: list[TaskRecord], ledger: Ledger) -> tuple[list[TaskRecor
     return kept, gaps
 
 
-def rescore(store: Store, track: str) -> Board:
-    """Make the tables of a track's latest run again; raises `HarnessError` without it, or without the track."""
-    sweep = max(store.sweeps(track), key=lambda found: found.finished, default=None)
+def rescore(store: Store, track: Track, known: KnownEntries) -> Board:
+    """Make the tables of a track's latest run again; raises `StoreError` without one."""
+    sweep = max(store.sweeps(track.info.id), key=lambda found: found.finished, default=None)
     if sweep is None:
-        raise StoreError(f"store {store.root} has no run of {track}")
-    component = installed().one("track", track)
-    if not isinstance(component, Track):
-        raise HarnessError(f"{track} is not a track")
-    return make_board(store, component, sweep)
+        raise StoreError(f"store {store.root} has no run of {track.info.id}")
+    return make_board(store, track, sweep, known)
 
 
-def _scorers(track: Track) -> dict[str, str]:
+def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
     core = importlib.metadata.packages_distributions().get("imharness", [])
     try:
-        own = [installed().provenance(track).provenance.distribution]
+        own = [known.registry.provenance(track).provenance.distribution]
     except KeyError:
         own = []
     return {name: version for name in sorted({*core, *own}) if (version := version_of(name))}

@@ -23,16 +23,18 @@ from imharness.contracts.attack import BaseAttack
 from imharness.contracts.dataset import ImageSet, TableSet
 from imharness.contracts.defense import Purification
 from imharness.contracts.metric import Metric
-from imharness.contracts.track import Option, Output, Progress, Track
+from imharness.contracts.track import Option, Output, Progress
 from imharness.errors import HarnessError, StoreError
 from imharness.randomness import ImageRng, derive_seed, generator
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.checks import checked
-from imharness.running.device import device_name, is_out_of_memory, synchronise
+from imharness.running.device import device_name, in_chunks, synchronise
 from imharness.running.target import MetricTarget
 
 TIMED_IMAGES = 8
+OUTPUT_BYTES = 1 << 30
+"""How much of finished tasks a process keeps in memory."""
 
 
 class BuildCache:
@@ -50,6 +52,8 @@ class BuildCache:
         self.end_task = end_task
         self._built: dict[Component, Any] = {}
         self._recipes: dict[str, Component] = {}
+        self._outputs: dict[str, Output] = {}
+        self._output_bytes = 0
 
     def recipe(self, spec: TaskSpec, role: str) -> Component:
         """Return the component that plays a role in a task."""
@@ -59,6 +63,20 @@ class BuildCache:
             self._recipes[place] = self.registry.revive(ref)
         return self._recipes[place]
 
+    def output(self, key: str, name: str) -> Output:
+        """Return rows and arrays of a finished task; recently used ones are read and verified only once."""
+        found = self._outputs.pop(key, None)
+        if found is None:
+            record = self.store.record(key)
+            if record is None:
+                raise StoreError(f"task {key[:12]} ({name}) is not in the store")
+            found = Output(self.store.rows(record), self.store.arrays(record))
+            self._output_bytes += _size(found)
+        self._outputs[key] = found  # behind those that were used less recently
+        while self._output_bytes > OUTPUT_BYTES:
+            self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs))))
+        return Output(_copied(found.rows), _copied(found.arrays))
+
     def built(self, recipe: Component) -> Any:
         """Return ``recipe.build(device)``, built once."""
         if recipe not in self._built:
@@ -66,6 +84,15 @@ class BuildCache:
                 self._built.pop(next(iter(self._built)))
             self._built[recipe] = recipe.build(self.device)  # type: ignore[attr-defined]
         return self._built[recipe]
+
+
+def _size(output: Output) -> int:
+    return sum(array.nbytes for array in (*output.rows.values(), *output.arrays.values()))
+
+
+def _copied(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays of a step's own: what it writes into them stays out of the cache."""
+    return {name: array.copy() for name, array in columns.items()}
 
 
 UNIT = (0.0, 1.0)
@@ -104,10 +131,7 @@ class TaskContext:
         return table
 
     def need(self, name: str) -> Output:
-        record = self._bench.store.record(self._spec.needs[name])
-        if record is None:
-            raise StoreError(f"task {self._spec.needs[name][:12]} ({name}) is not in the store")
-        return Output(self._bench.store.rows(record), self._bench.store.arrays(record))
+        return self._bench.output(self._spec.needs[name], name)
 
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
         return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
@@ -152,25 +176,20 @@ class TaskContext:
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
-        parts: dict[str, list[npt.NDArray[Any]]] = {}
-        done = 0
-        for whole in images.batches(self._bench.batch_size):
-            waiting = [whole]
-            while waiting:
-                positions = waiting.pop(0)
-                try:
-                    found = function(positions, images.load(positions).to(self.device))
-                except (MemoryError, RuntimeError) as error:
-                    if not is_out_of_memory(error) or len(positions) == 1:
-                        raise
-                    half = len(positions) // 2
-                    waiting = [positions[:half], positions[half:], *waiting]
-                    continue
-                for name, tensor in found.items():
-                    parts.setdefault(name, []).append(tensor.detach().cpu().numpy())
-                done += len(positions)
-                self.progress(done, len(images))
-        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+        """Call `function` batch by batch and join what it returns; halve the batch when memory runs out."""
+        chunks: list[dict[str, npt.NDArray[Any]]] = []
+        size = self._bench.batch_size
+        for batch in images.batches(size):
+
+            def one(start: int, stop: int, batch: list[int] = batch) -> dict[str, npt.NDArray[Any]]:
+                chosen = batch[start:stop]
+                found = function(chosen, images.load(chosen).to(self.device))
+                self.progress(chosen[-1] + 1, len(images))
+                return {name: tensor.detach().cpu().numpy() for name, tensor in found.items()}
+
+            found, size = in_chunks(len(batch), size, one)
+            chunks += found
+        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in (chunks[0] if chunks else ())}
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
@@ -191,10 +210,7 @@ def run_task(bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     failure, result = None, None
     notes: Sequence[str] = ()
     try:
-        track = bench.registry.one("track", spec.track)
-        if not isinstance(track, Track):
-            raise HarnessError(f"{spec.track} is not a track")
-        result = track.step(spec.step)(TaskContext(bench, key, spec, progress))
+        result = bench.registry.track(spec.track).step(spec.step)(TaskContext(bench, key, spec, progress))
         notes = bench.end_task(False)
     except StoreError:
         raise

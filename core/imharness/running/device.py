@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 
 from imharness.errors import UsageError
+
+T = TypeVar("T")
 
 
 def resolve_devices(names: Sequence[str]) -> list[str]:
@@ -37,8 +40,26 @@ def device_name(device: torch.device) -> str:
     return platform.processor() or platform.machine()
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an error means that a smaller batch may work."""
+def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple[list[T], int]:
+    """Call ``function(start, stop)`` for neighbouring ranges of at most `size`; return what it gave, in order.
+
+    A range that does not fit into memory is halved. Also returns the size that fitted, for the next call.
+    """
+    found: list[T] = []
+    start = 0
+    while start < total:
+        stop = min(start + size, total)
+        try:
+            found.append(function(start, stop))
+            start = stop
+        except (MemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error) or stop - start == 1:
+                raise
+            size = (stop - start) // 2
+    return found, size
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "not enough memory" in str(error)

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from graphlib import TopologicalSorter
 
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
-from imharness.running.local import TaskResult
+from imharness.running.executor import Executor
 
 POLL_S = 0.25
-
-
-class Executor(Protocol):
-    """Where tasks are computed."""
-
-    @property
-    def idle(self) -> int:
-        """How many tasks can be submitted now."""
-
-    def submit(self, key: str, spec: TaskSpec) -> None:
-        """Start a task."""
-
-    def reports(self, seconds: float) -> Iterable[TaskResult]:
-        """Yield what became of tasks, waiting at most `seconds`."""
-
-    def close(self) -> None:
-        """End what still runs."""
 
 
 @dataclass
@@ -76,57 +58,37 @@ def execute(
         return outcome
     executor = start()
     try:
-        _drain(_Queue(waiting, outcome), executor, lambda: advance(len(outcome.done) + len(outcome.failed), len(tasks)))
+        _drain(waiting, outcome, executor, lambda: advance(len(outcome.done) + len(outcome.failed), len(tasks)))
     finally:
         executor.close()
     return outcome
 
 
-class _Queue:
-    """Tasks that wait for those they need; plan order among those that are ready."""
-
-    def __init__(self, tasks: Mapping[str, Task], outcome: RunResult) -> None:
-        self.tasks, self.outcome = tasks, outcome
-        self._open = {key: {n for n in task.spec.needs.values() if n in tasks} for key, task in tasks.items()}
-        self._dependents: dict[str, list[str]] = {}
-        for key, needs in self._open.items():
-            for need in needs:
-                self._dependents.setdefault(need, []).append(key)
-        self.ready = deque(key for key, needs in self._open.items() if not needs)
-        self.retried: set[str] = set()
-
-    def finish(self, key: str) -> None:
-        """Note a result and free the tasks that waited for it."""
-        self.outcome.done.add(key)
-        for dependent in self._dependents.get(key, ()):
-            self._open[dependent].discard(key)
-            if not self._open[dependent] and dependent not in self.outcome.failed:
-                self.ready.append(dependent)
-
-    def fail(self, key: str, line: str) -> None:
-        """Note a failure; tasks that need the result fail with it and say so."""
-        self.outcome.failed[key] = line
-        for dependent in self._dependents.get(key, ()):
-            if dependent not in self.outcome.failed:
-                self.fail(dependent, f"needs a task that failed ({line})")
-
-
-def _drain(queue: _Queue, executor: Executor, advance: Callable[[], None]) -> None:
-    running: set[str] = set()
-    while queue.ready or running:
-        while queue.ready and executor.idle:
-            key = queue.ready.popleft()
-            executor.submit(key, queue.tasks[key].spec)
+def _drain(tasks: Mapping[str, Task], outcome: RunResult, executor: Executor, advance: Callable[[], None]) -> None:
+    order = TopologicalSorter({key: tasks.keys() & task.spec.needs.values() for key, task in tasks.items()})
+    order.prepare()
+    ready, running, retried = deque(order.get_ready()), set[str](), set[str]()
+    while ready or running:
+        while ready and executor.idle:
+            key = ready.popleft()
+            executor.submit(key, tasks[key].spec)
             running.add(key)
-        for key, status, line in executor.reports(POLL_S):
-            running.discard(key)
-            if status == "store":
-                raise StoreError(line)
-            if status == "done":
-                queue.finish(key)
-            elif status == "died" and key not in queue.retried:
-                queue.retried.add(key)
-                queue.ready.appendleft(key)
+        for result in executor.reports(POLL_S):
+            running.discard(result.key)
+            if result.status == "store":
+                raise StoreError(result.line)
+            if result.status == "done":
+                outcome.done.add(result.key)
+                order.done(result.key)
+                ready.extend(order.get_ready())
+            elif result.status == "died" and result.key not in retried:
+                retried.add(result.key)
+                ready.appendleft(result.key)
             else:
-                queue.fail(key, line)
+                outcome.failed[result.key] = result.line
             advance()
+    for key, task in tasks.items():  # every task stands behind those it needs
+        broken = next((need for need in task.spec.needs.values() if need in outcome.failed), None)
+        if broken is not None:
+            outcome.failed[key] = f"needs a task that failed ({outcome.failed[broken]})"
+    advance()

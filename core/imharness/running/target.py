@@ -9,7 +9,7 @@ import torch
 from imharness.contracts.types import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.randomness import ImageRng
-from imharness.running.device import is_out_of_memory
+from imharness.running.device import in_chunks
 
 
 class MetricTarget:
@@ -102,17 +102,12 @@ class MetricTarget:
         copies = len(images) // self._images
         rng = self._rng.repeated(copies) if self._rng is not None else None
         whole = () if self._reference is None else (self._reference.repeat_interleave(copies, dim=0),)
-        parts, start = [], 0
-        while start < len(images):
-            stop = min(start + self._micro_batch, len(images))
-            try:
-                streams = rng.slice(start, stop) if rng is not None else None
-                parts.append(one(images[start:stop], streams, tuple(r[start:stop] for r in whole)))
-                start = stop
-            except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error) or self._micro_batch == 1:
-                    raise
-                self._micro_batch = max(1, min(self._micro_batch, stop - start) // 2)
+
+        def chunk(start: int, stop: int) -> torch.Tensor:
+            streams = rng.slice(start, stop) if rng is not None else None
+            return one(images[start:stop], streams, tuple(r[start:stop] for r in whole))
+
+        parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
         return torch.cat(parts)
 
     def with_gradient(self, images: Images) -> tuple[Scores, Images]:

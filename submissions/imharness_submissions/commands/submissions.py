@@ -199,6 +199,8 @@ def _lines(store_dir: Path) -> list[Line]:
 def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
     """Write a decision of yours into the ledger, and make the tables and the site again."""
     from imharness.commands import build_site
+    from imharness.components.entries import known_entries
+    from imharness.components.registry import installed
     from imharness.ranking.board import rescore
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger
@@ -213,8 +215,9 @@ def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir
         name, last.ids, decision, reason, report=last.report, manifest=last.manifest if again else None,
         lock=last.lock if again else (),
     )  # fmt: skip
+    known = known_entries(store)
     for track in store.tracks():
-        rescore(store, track)
+        rescore(store, installed().track(track), known)
     build_site(store.root, site_dir)
     console.say(f"{name}: {decision}")
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from imharness.errors import Unavailable
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, filter_file, interpreter, require_sandbox
+from imharness_submissions.sandbox.seccomp import program
 
 SECRET = "HARNESS_SANDBOX_SELFTEST"
 _MODULE = "imharness_submissions.sandbox.selftest"
@@ -69,6 +71,17 @@ def selftest() -> dict[str, bool]:
         return {f"does not start: {done.stderr.decode(errors='replace').strip()[-200:]}": True}
     found: Mapping[str, Any] = json.loads(done.stdout)
     return {str(name): bool(value) for name, value in found.items()}
+
+
+def verdict() -> str:
+    """Try the sandbox; return what holds it, or what is wrong: what `harness doctor` shows."""
+    try:
+        open_doors = [what for what, able in selftest().items() if able]
+    except Unavailable as error:
+        return f"none: {error}"
+    if open_doors:
+        return f"does not hold: code inside {'; '.join(open_doors)}"
+    return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import load_profile
 from imharness.results.records import TaskSpec
 from imharness.results.store import Store
+from imharness.running.executor import TaskResult
 from imharness.running.sweep import execute
 
 
@@ -29,7 +30,7 @@ class Scripted:
     def reports(self, seconds: float):
         key, spec = self.pending.pop(0)
         script = self.answers.get(spec.step, [])
-        yield (key, *(script.pop(0) if script else ("done", "")))
+        yield TaskResult(key, *(script.pop(0) if script else ("done", "")))
 
     def close(self) -> None:
         self.closed = True

@@ -1,0 +1,175 @@
+"""Where tasks are computed: what an executor is, how its workers set themselves up, and how one is opened.
+
+A package offers an executor by an entry point in the group ``imharness.executors``: a name, and a function
+``(workers, time_limit_s)`` that returns an `Executor`. Each of its workers makes a `Worker` from its `WorkerConfig`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from imharness.errors import PluginError, StoreError, UsageError, did_you_mean
+from imharness.results.records import TaskSpec
+
+if TYPE_CHECKING:
+    from imharness.components.registry import Registered
+
+GROUP = "imharness.executors"
+IN_PROCESS = "in-process"
+MAX_CPU_WORKERS = 8
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What became of a task.
+
+    `status` is "done"; "failed" (its record says why); "died" (its worker ended: the task may be tried again); or
+    "store" (the store cannot be read or written: the run must stop). `line` says in one line what happened.
+    """
+
+    key: str
+    status: Literal["done", "failed", "died", "store"]
+    line: str = ""
+
+
+class Executor(Protocol):
+    """Computes tasks that do not wait for each other."""
+
+    @property
+    def idle(self) -> int:
+        """How many tasks can be submitted now."""
+
+    def submit(self, key: str, spec: TaskSpec) -> None:
+        """Start a task; only called while `idle` is not 0."""
+
+    def reports(self, seconds: float) -> Iterable[TaskResult]:
+        """Yield what became of tasks, waiting at most `seconds` for the first."""
+
+    def close(self) -> None:
+        """End all workers; what they were working on is not kept."""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a worker gets beyond the installed components.
+
+    `end_task(failed)` is called after each task; it returns notes for the task's record, and what it raises fails the
+    task. `close` is called when the worker ends in an orderly way.
+    """
+
+    components: Sequence[Registered] = ()
+    end_task: Callable[[bool], Sequence[str]] = lambda failed: ()
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """How a worker sets itself up; it can be pickled and sent to another machine.
+
+    `prepare`: functions as ``module:function``, each with JSON facts. The worker imports each and calls it with its
+    facts; it returns a `Preparation`.
+    """
+
+    store: Path
+    device: str
+    threads: int
+    batch_size: int
+    prepare: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+
+class Worker:
+    """Computes tasks in this process, which it sets up as its configuration says."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        import torch
+
+        from imharness.components.registry import installed
+        from imharness.results.store import Store
+        from imharness.running.context import BuildCache
+
+        if config.threads:
+            torch.set_num_threads(config.threads)
+            os.environ["OPENCV_FOR_THREADS_NUM"] = str(config.threads)
+        self._prepared = [_named(name)(facts) for name, facts in config.prepare]
+        registry = installed()
+        for prepared in self._prepared:
+            registry = registry.joined(prepared.components)
+        place, store = torch.device(config.device), Store(config.store)
+        self._cache = BuildCache(registry, store, place, config.batch_size, self._end_task)
+
+    def run(self, key: str, spec: TaskSpec) -> TaskResult:
+        """Compute a task and store its record."""
+        from imharness.running.context import run_task
+
+        try:
+            record = run_task(self._cache, key, spec, lambda done, total: None)
+        except StoreError as error:
+            return TaskResult(key, "store", str(error))
+        failure = record.failure
+        line = f"{failure.who}: {failure.error}: {failure.message}" if failure else ""
+        return TaskResult(key, record.status, line)
+
+    def close(self) -> None:
+        """End what the preparation started."""
+        for prepared in self._prepared:
+            prepared.close()
+
+    def _end_task(self, failed: bool) -> list[str]:
+        return [note for prepared in self._prepared for note in prepared.end_task(failed)]
+
+
+def _named(path: str) -> Callable[[Mapping[str, Any]], Preparation]:
+    module, _, name = path.partition(":")
+    found: Callable[[Mapping[str, Any]], Preparation] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def find_executor(name: str) -> Callable[[Sequence[WorkerConfig], float], Executor]:
+    """Return the function that opens an executor; raises `UsageError` for an unknown name."""
+    points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
+    if name not in points:
+        known = ", ".join(sorted(points))
+        raise UsageError(f"no executor is called {name!r}.{did_you_mean(name, points)} Known: {known}.")
+    try:
+        found: Callable[[Sequence[WorkerConfig], float], Executor] = points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"executor {name} ({points[name].value}) cannot be loaded: {error}") from error
+    return found
+
+
+def open_executor(
+    store: Path,
+    *,
+    name: str = "local",
+    devices: Sequence[str] = ("auto",),
+    workers: int | None = None,
+    batch_size: int = 16,
+    time_limit_s: float = float("inf"),
+    prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> Executor:
+    """Return an executor whose workers write into a store.
+
+    Args:
+        devices: names that `harness run --device` takes; the workers share them evenly.
+        workers: None for one per GPU, or one per core (at most 8) on the CPU; 0 computes in this process.
+        batch_size: images that a step takes at once.
+        time_limit_s: a task that takes longer fails, where the executor can end it.
+        prepare: see `WorkerConfig`.
+    """
+    from imharness.running.device import resolve_devices
+
+    places, cores = resolve_devices(devices), os.cpu_count() or 1
+    on_cpu = places == ["cpu"]
+    count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
+    threads = 1 if on_cpu else max(1, cores // max(count, 1))  # sums depend on threads: workers change no result
+    configs = [
+        WorkerConfig(store.resolve(), places[i % len(places)], threads, batch_size, tuple(prepare))
+        for i in range(max(count, 1))
+    ]
+    return find_executor(name if count else IN_PROCESS)(configs, time_limit_s)

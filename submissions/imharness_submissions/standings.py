@@ -1,0 +1,28 @@
+"""What the core asks when it shows a store: which entries were submitted to it, and what was decided about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from imharness_submissions.ledger import Ledger
+
+if TYPE_CHECKING:
+    from imharness.components.entries import KnownEntries
+    from imharness.results.store import Store
+
+
+def judged(store: Store, known: KnownEntries) -> KnownEntries:
+    """Return what is known of a store's entries, with its submissions and the decisions of its ledger."""
+    ledger, registry = Ledger(store.root), known.registry
+    if any(store.submissions()):  # what shows them needs torch
+        from imharness_submissions.sandbox.stored import with_submissions
+
+        registry = with_submissions(registry, store)
+    return replace(
+        known,
+        registry=registry,
+        submitted=known.submitted | (registry.ids() - known.registry.ids()),
+        standing={**known.standing, **ledger.standings()},
+        withdrawn={**known.withdrawn, **ledger.withdrawn()},
+    )

@@ -1,0 +1,124 @@
+"""Executors: every one gives the same rows, one from outside needs no change inside, and workers are prepared."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered, installed
+from imharness.errors import PluginError, UsageError
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import Profile, TrackProfile, load_profile
+from imharness.results.store import Store
+from imharness.running.executor import Preparation, find_executor, open_executor
+from imharness.running.sweep import RunResult, execute
+from imharness.tracks import Info, Planner, Query, Selection, Step, StepContext, StepResult, Track, TrackReport
+
+BATCH = 4
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    only = {
+        "attack": ["square[queries=20]"], "metric": ["embedded-cnn"], "defense": ["none", "random-noise"],
+        "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
+    }  # fmt: skip
+    return plan_track("harness/iqa", load_profile("embedded"), installed(), only=only, limit=3)
+
+
+def run(graph: Graph, folder: Path, **settings: Any) -> tuple[RunResult, dict[str, bytes]]:
+    store = Store(folder)
+    outcome = execute([graph], store, lambda: open_executor(store.root, devices=["cpu"], batch_size=BATCH, **settings))
+    return outcome, {path.name: path.read_bytes() for path in sorted(folder.glob("rows/*/*.parquet"))}
+
+
+def test_every_executor_gives_the_same_bytes(graph: Graph, tmp_path: Path, install_packages) -> None:
+    install_packages("acme-executor")
+    whole, expected = run(graph, tmp_path / "local", workers=2)
+    assert whole.done == set(graph.tasks)
+    assert len(expected) > 3
+    for name, settings in {
+        "outside": {"name": "threads", "workers": 2},
+        "here": {"name": "in-process"},
+        "none": {"name": "threads", "workers": 0},
+    }.items():
+        outcome, rows = run(graph, tmp_path / name, **settings)
+        assert not outcome.failed
+        assert rows == expected, name
+
+
+def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness) -> None:
+    words = ["run", "--track", "perceptual", "--dataset", "harness/severity-ladder[size=192]", "--metric", "mse",
+             "--attack", "square", "--limit", "3", "--device", "cpu", "--executor"]  # fmt: skip
+    result = harness(*words, "threads", cwd=tmp_path, packages=("acme-executor",))
+    assert result.returncode == 0, result.stderr
+    unknown = harness(*words, "thread", cwd=tmp_path, packages=("acme-executor",))
+    assert unknown.returncode == 2
+    (line,) = unknown.stderr.strip().splitlines()
+    assert line == (
+        "usage: no executor is called 'thread'. Did you mean 'threads'? Known: in-process, local, threads."
+    )  # fmt: skip
+
+
+def test_an_executor_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = tmp_path / "acme_gone-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-gone\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[imharness.executors]\ngone = acme_gone:Executor\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PluginError, match=r"executor gone \(acme_gone:Executor\) cannot be loaded: No module"):
+        find_executor("gone")
+    with pytest.raises(UsageError, match="Known: gone, in-process, local"):
+        find_executor("nonesuch")
+
+
+class Counting(Track):
+    """Two tasks that write down a number; the second needs the first."""
+
+    info = Info(id="acme/counting", version="1")
+    title = "Counting"
+    measures = "Nothing."
+
+    def plan(self, planner: Planner, selection: Selection) -> None:
+        first = planner.task("first", {})
+        planner.task("second", {}, needs={"first": first})
+
+    def steps(self) -> Mapping[str, Step]:
+        return {"first": Step(_first, "1"), "second": Step(_second, "1")}
+
+    def report(self, query: Query) -> TrackReport:
+        return TrackReport()
+
+
+def _first(context: StepContext) -> StepResult:
+    return StepResult(rows={"name": ["a"], "number": [1.0]})
+
+
+def _second(context: StepContext) -> StepResult:
+    return StepResult(rows={"name": ["a"], "number": context.need("first").rows["number"] + 1})
+
+
+ENTRY = Registered(Counting(), "acme", Provenance("acme", "1"))
+
+
+def prepare(facts: Mapping[str, Any]) -> Preparation:
+    """Bring the track, and write down what happens."""
+    log = Path(facts["log"])
+
+    def end_task(failed: bool) -> list[str]:
+        return [facts["note"]]
+
+    return Preparation([ENTRY], end_task, lambda: log.write_text("closed"))
+
+
+def test_a_worker_is_prepared_by_a_function_it_is_told(tmp_path: Path) -> None:
+    profile = Profile(name="tiny", description="", tracks={"acme/counting": TrackProfile(select={})})
+    graph = plan_track("acme/counting", profile, installed().joined([ENTRY]))
+    told = {"log": str(tmp_path / "log"), "note": "was here"}
+    outcome, rows = run(graph, tmp_path / "store", workers=0, prepare=[(f"{__name__}:prepare", told)])
+    assert len(outcome.done) == len(rows) == 2, outcome.failed
+    records = [Store(tmp_path / "store").record(key) for key in outcome.done]
+    assert [record.notes for record in records if record is not None] == [("was here",)] * 2
+    assert (tmp_path / "log").read_text() == "closed"
