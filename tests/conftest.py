@@ -5,12 +5,17 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+if TYPE_CHECKING:
+    from tests.standins import StandIns
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
@@ -34,6 +39,15 @@ def assets_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(os.environ.get("HARNESS_TEST_DATA", SHARED))
     if folder.is_dir():
         monkeypatch.setenv("HARNESS_ASSETS", str(folder))
+
+
+@pytest.fixture(scope="module")
+def stand_ins() -> Iterator["StandIns"]:
+    """Published weights and data sets by random ones in the same layout, for the tests of a module."""
+    from tests.standins import StandIns
+
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        yield StandIns(Path(folder), patch)
 
 
 def install(folder: Path, *names: str) -> Path:

@@ -71,7 +71,7 @@ def annotate(
         raise click.UsageError(f"{file} does not exist; say what to ask with --kind class, pair or better.")
     book = Book(file)
     if kind is not None:
-        count = book.fill(kind, votes or VOTES[kind], _questions(kind, store, attacks, defenses, metric, limit))
+        count = book.fill(kind, votes or VOTES[kind], questions_for(kind, store, attacks, defenses, metric, limit))
         console.say(f"{count} questions in {file}, {book.about('votes')} votes each")
     import uvicorn
 
@@ -172,9 +172,10 @@ def _book(file: Path) -> Book:
     return Book(file)
 
 
-def _questions(
+def questions_for(
     kind: str, store: Path, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
 ) -> Iterator[Question]:
+    """Yield the questions of a kind about what a store has; raises `UsageError` when it has nothing to ask about."""
     from imharness.images import UsageError
     from imharness_annotation.sources import class_questions, pair_questions
 

@@ -97,11 +97,12 @@ class SemSimTraining:
         self.steps = plan.epochs * self.per_epoch
         self._decay = torch.optim.lr_scheduler.CosineAnnealingLR(self._optimiser, self.steps)
         self.parts = {"network": self.network, "optimiser": self._optimiser, "schedule": self._decay}
-        self._loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = {
+        self.loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = {
             "triplet": self._triplet,
             "contrastive": self._contrastive,
         }[plan.loss]
-        self._draw = _Triplets(data)
+        """Distances ``(n,)`` of originals to recognised and to unrecognised images -> losses ``(n,)``."""
+        self._draw = Triplets(data)
         self._device = device
 
     def step(self, number: int) -> None:
@@ -110,7 +111,7 @@ class SemSimTraining:
         features = self.network(torch.cat([anchor, positive, negative])).chunk(3)
         near, far = ((features[0] - x).square().sum(dim=1).clamp(min=1e-12).sqrt() for x in features[1:])
         self._optimiser.zero_grad(set_to_none=True)
-        self._loss(near, far).mean().backward()
+        self.loss(near, far).mean().backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), CLIP)
         self._optimiser.step()
         self._decay.step()
@@ -122,7 +123,7 @@ class SemSimTraining:
         return near.square() + F.relu(self.plan.margin - far).square()
 
 
-class _Triplets:
+class Triplets:
     """Draws (original, recognised, unrecognised); every original is as likely as it has reconstructions."""
 
     def __init__(self, data: Annotations) -> None:

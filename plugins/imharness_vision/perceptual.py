@@ -65,9 +65,9 @@ class Dists(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        from torchvision.models import vgg16
+        from torchvision.models.vgg import cfgs, make_layers
 
-        self.features = vgg16(weights=None).features
+        self.features = make_layers(cfgs["D"], batch_norm=False)  # VGG-16 without its large classifier
         self.alpha = nn.Parameter(torch.full((1, sum(self.CHANNELS), 1, 1), 0.1))
         self.beta = nn.Parameter(torch.full((1, sum(self.CHANNELS), 1, 1), 0.1))
         line = torch.hann_window(5, periodic=False)[1:-1]

@@ -133,12 +133,12 @@ def markdown(report: SubmissionReport) -> str:
         "",
     ]
     if flags:
-        lines += ["**Flags**", "", *(f"- {_cell(flag)}" for flag in flags), ""]
+        lines += ["**Flags**", "", *(f"- {plain(flag)}" for flag in flags), ""]
     lines += [f"Conformance: {report.suite()}.", ""]
     for honesty in report.honesty:
         worst = honesty.worst
         lines += [
-            f"Against `{_cell(honesty.component)}` before `{_cell(honesty.metric)}`, {honesty.images} images, worst: "
+            f"Against `{plain(honesty.component)}` before `{plain(honesty.metric)}`, {honesty.images} images, worst: "
             f"{worst.way}, {worst.gain:.3f} of the range.",
             "",
             "| way | attack | gain |",
@@ -150,7 +150,7 @@ def markdown(report: SubmissionReport) -> str:
     if report.claims:
         lines += ["| claim | claimed | measured | |", "|---|---|---|---|"]
         lines += [
-            f"| {_cell(c.what)} | {c.claimed:g} | {_number(c.measured)} | {'holds' if c.holds else 'does not hold'} |"
+            f"| {plain(c.what)} | {c.claimed:g} | {_number(c.measured)} | {'holds' if c.holds else 'does not hold'} |"
             for c in report.claims
         ]
         lines += [""]
@@ -162,7 +162,7 @@ def markdown(report: SubmissionReport) -> str:
     return "\n".join(lines)
 
 
-def _cell(text: str) -> str:
+def plain(text: str) -> str:
     """Return text that cannot leave its place in Markdown or start HTML."""
     shown = "".join(c if c.isprintable() else " " for c in text)
     for sign, safe in (

@@ -142,9 +142,9 @@ def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:
 
 
 def test_text_of_a_stranger_cannot_leave_its_place() -> None:
-    from imharness_submissions.report import _cell
+    from imharness_submissions.report import plain
 
-    shown = _cell("<script>`|[x](javascript:1)\n@everyone")
+    shown = plain("<script>`|[x](javascript:1)\n@everyone")
     assert not {"<", "`", "\n"} & set(shown)
     assert "\\|" in shown
     assert "@everyone" not in shown

@@ -49,7 +49,7 @@ class Parsimonious(Attack):
         """Return the attack; each image gets the noise with the highest score it saw."""
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            blocks = _all_blocks(rng, self.queries)
+            blocks = all_blocks(rng, self.queries)
             search = _Search.begin(len(images), device)
             best, highest = images, torch.full((len(images),), -torch.inf, device=images.device)
             for _ in range(self.queries):
@@ -69,7 +69,7 @@ class Parsimonious(Attack):
         return (images + self.epsilon * signs).clamp(0, 1)
 
 
-def _all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
+def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
     """Return int64 ``(N, batches, AT_ONCE, 4)``: channel, top, left, side of the blocks, coarse to fine, shuffled.
 
     Each block is asked for at least once, so that `queries` bounds how many are needed; the last batch of the finest

@@ -57,8 +57,8 @@ class Brisque(NoReferenceMetric):
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric."""
-        vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=device) for x in _machine())
-        storage = _storage(RANGE)
+        vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=device) for x in machine())
+        storage = opened(RANGE)
         low, high = torch.from_numpy(storage.getNode("range").mat()).double().to(device)
         kernel = window(7, 7 / 6).to(device)
 
@@ -70,13 +70,14 @@ class Brisque(NoReferenceMetric):
         return score
 
 
-def _storage(asset: Asset) -> cv2.FileStorage:
+def opened(asset: Asset) -> cv2.FileStorage:
+    """Return an asset in OpenCV's format for reading; raises `Unavailable` when it is not here."""
     return cv2.FileStorage(str(asset.path()), cv2.FILE_STORAGE_READ)
 
 
-def _machine() -> tuple[np.ndarray, np.ndarray, float, float]:
+def machine() -> tuple[np.ndarray, np.ndarray, float, float]:
     """Return support vectors ``(S, 36)``, their weights ``(S,)``, the offset and the width of the kernel."""
-    storage = _storage(MODEL)
+    storage = opened(MODEL)
     machine = storage.getNode("opencv_ml_svm")
     listed = machine.getNode("support_vectors")
     vectors = [[listed.at(i).at(j).real() for j in range(listed.at(i).size())] for i in range(listed.size())]

@@ -76,7 +76,7 @@ def load(query: Query) -> Study:
     """Return what the finished cells hold; rows that were imported stand beside those that were computed."""
     computed = {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps
     external = "external" in query.steps
-    rows = _with_baseline(scored(query(_joined_sql([_ROWS] * computed + [_EXTERNAL] * external))))
+    rows = with_baseline(scored(query(_joined_sql([_ROWS] * computed + [_EXTERNAL] * external))))
     clean = query(_joined_sql([_CLEAN] * computed + [_EXTERNAL_CLEAN] * external))
     clean["condition"] = _joined(clean, ("dataset", "metric"))
     defenses = query(_DEFENSES) if computed else {"defense": [], "ms": [], "entry": [], "kind": []}
@@ -85,7 +85,7 @@ def load(query: Query) -> Study:
     )
     trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if computed else ()
     note = _note(query) if computed else ""
-    return Study(rows, clean, _best(rows, entries), groups, times, frozenset(trained), note)
+    return Study(rows, clean, best_configurations(rows, entries), groups, times, frozenset(trained), note)
 
 
 def _joined_sql(parts: Sequence[str]) -> str:
@@ -142,7 +142,7 @@ def scored(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return found
 
 
-def _with_baseline(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_baseline(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Repeat the rows without defense as adaptive ones, for the conditions that have adaptive attacks."""
     attacked = np.unique(rows["condition"][rows["adaptive"].astype(bool)])
     mask = (rows["defense"] == BASELINE) & np.isin(rows["condition"], attacked) & ~rows["adaptive"].astype(bool)
@@ -150,7 +150,8 @@ def _with_baseline(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: np.concatenate([values, again[name]]) for name, values in rows.items()}
 
 
-def _best(rows: Columns, entries: Mapping[str, str]) -> dict[str, str]:
+def best_configurations(rows: Columns, entries: Mapping[str, str]) -> dict[str, str]:
+    """Return entry -> the label with the lowest mean D of those that `entries` gives it, adaptive attacks left out."""
     fixed = where(rows, ~rows["adaptive"].astype(bool))
     found: dict[str, tuple[float, str]] = {}
     for label in np.unique(fixed["defense"]):

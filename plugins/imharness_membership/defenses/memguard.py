@@ -46,10 +46,10 @@ class MemGuard(MembershipRelease):
 
         def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             with torch.enable_grad():
-                classifier = _classifier(held, self.epochs, rng)
+                classifier = member_classifier(held, self.epochs, rng)
                 noisy = _noisy(classifier, outputs)
             distance = (noisy - outputs).abs().sum(dim=1)
-            plain, changed = ((classifier(_sorted(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy))
+            plain, changed = ((classifier(sorted_outputs(x)).sigmoid() - 0.5).abs() for x in (outputs, noisy))
             share = torch.where(plain <= changed, 0.0, (self.budget / distance.clamp(min=1e-12)).clamp(max=1))
             drawn = torch.rand(len(outputs), generator=rng).to(outputs.device)
             return torch.where((drawn < share)[:, None], noisy, outputs)
@@ -57,13 +57,14 @@ class MemGuard(MembershipRelease):
         return release
 
 
-def _sorted(outputs: torch.Tensor) -> torch.Tensor:
+def sorted_outputs(outputs: torch.Tensor) -> torch.Tensor:
+    """Return each row ``(n, classes)`` from the largest probability to the smallest."""
     return outputs.sort(dim=1, descending=True).values
 
 
-def _classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) -> nn.Module:
+def member_classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) -> nn.Module:
     """Train the defender's classifier: sorted outputs ``(n, classes)`` -> logits ``(n,)``, both sides equal."""
-    features = _sorted(torch.cat([held.member, held.reference]))
+    features = sorted_outputs(torch.cat([held.member, held.reference]))
     truth = (torch.arange(len(features), device=features.device) < len(held.member)).float()
     weight = truth.new_tensor(len(held.reference) / max(1, len(held.member)))
     with seeded_init(rng):
@@ -88,7 +89,7 @@ def _noisy(classifier: nn.Module, outputs: torch.Tensor) -> torch.Tensor:
     """
     logits = outputs.clamp(min=1e-30).log()
     label = outputs.argmax(dim=1, keepdim=True)
-    side = classifier(_sorted(outputs)).sign()
+    side = classifier(sorted_outputs(outputs)).sign()
     kept, alive = outputs.clone(), torch.ones(len(outputs), dtype=torch.bool, device=outputs.device)
     for weight in DISTORTION_WEIGHTS:
         rows = alive.nonzero()[:, 0]
@@ -116,7 +117,7 @@ def _search(
         leaf = noise.detach().requires_grad_(True)
         moved = logits + leaf
         probabilities = moved.softmax(dim=1)
-        decision = classifier(_sorted(probabilities))
+        decision = classifier(sorted_outputs(probabilities))
         lead = moved.scatter(1, label, -torch.inf).amax(dim=1) - moved.gather(1, label)[:, 0]
         distortion = (probabilities - outputs).abs().sum(dim=1)
         loss = decision.abs() + LABEL_WEIGHT * lead.clamp(min=0) + weight * distortion

@@ -23,20 +23,20 @@ def gaussian_white(images: Images, severity: torch.Tensor, rng: ImageRng) -> Ima
 
 def pink(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Add noise whose power falls with frequency."""
-    return _added(images, severity, _spectral(rng.normal(*images.shape[1:]), torch.full_like(severity, -1.0)))
+    return _added(images, severity, spectral_noise(rng.normal(*images.shape[1:]), torch.full_like(severity, -1.0)))
 
 
 def blue(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Add noise whose power grows with frequency."""
-    return _added(images, severity, _spectral(rng.normal(*images.shape[1:]), torch.ones_like(severity)))
+    return _added(images, severity, spectral_noise(rng.normal(*images.shape[1:]), torch.ones_like(severity)))
 
 
 def colored(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Add Gaussian noise of a random colour between violet and brown."""
-    return _added(images, severity, _spectral(rng.normal(*images.shape[1:]), 4 * rng.uniform() - 2))
+    return _added(images, severity, spectral_noise(rng.normal(*images.shape[1:]), 4 * rng.uniform() - 2))
 
 
-def _spectral(white: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+def spectral_noise(white: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     """Return noise of unit deviation whose power goes with frequency to the power of `exponent` ``(N,)``."""
     height, width = white.shape[2:]
     rows, columns = torch.fft.fftfreq(height, device=white.device), torch.fft.rfftfreq(width, device=white.device)

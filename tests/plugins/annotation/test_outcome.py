@@ -142,11 +142,11 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli, [*run, "--workers", "0", "--store", str(store), "--site", str(site)])
     assert found.exit_code == 0, found.output
     assert "proxy" in (site / "reconstruction.html").read_text()
-    from imharness_annotation.command import _questions
+    from imharness_annotation.command import questions_for
 
     file = tmp_path / "a.sqlite"
     book = Book(file)
-    count = book.fill("class", 1, _questions("class", store, (), (), None, None))
+    count = book.fill("class", 1, questions_for("class", store, (), (), None, None))
     assert count == 40
     for number in range(count):
         asked = book.following("Ann")

@@ -15,7 +15,7 @@ from imharness_iqa.attacks.korhonen import activity
 from imharness_iqa.attacks.madc import Madc
 from imharness_iqa.attacks.nes import Nes
 from imharness_iqa.attacks.one_pixel import OnePixel
-from imharness_iqa.attacks.parsimonious import Parsimonious, _all_blocks
+from imharness_iqa.attacks.parsimonious import Parsimonious, all_blocks
 from imharness_iqa.attacks.patch_rs import PatchRs
 from imharness_iqa.attacks.ssah import low_frequencies
 from imharness_iqa.attacks.stadv import roughness, warped
@@ -200,7 +200,7 @@ def test_parsimonious_is_the_lazy_greedy_search_with_a_heap_image_by_image() -> 
     attack = Parsimonious(queries=700)
     window = MetricTarget(score, (0, 1), images=3, differentiable=False, budget=700)
     found = attack.build(CPU)(images, window, ImageRng([1, 2, 3]))
-    blocks = _all_blocks(ImageRng([1, 2, 3]), 700)
+    blocks = all_blocks(ImageRng([1, 2, 3]), 700)
     for image, own, result in zip(images, blocks, found, strict=True):
         assert torch.equal(slow_parsimonious(image, score, own, attack.epsilon, 700), result)
     assert window.queries.tolist() == [700] * 3

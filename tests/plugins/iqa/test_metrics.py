@@ -131,7 +131,7 @@ def test_niqe_is_the_published_way_block_by_block(distorted, shared_data) -> Non
 def test_brisque_is_opencvs_features_through_its_machine(distorted) -> None:
     from sklearn.metrics.pairwise import rbf_kernel
 
-    from imharness_iqa.metrics.brisque import RANGE, _machine, _storage
+    from imharness_iqa.metrics.brisque import RANGE, machine, opened
 
     grey = cv2.cvtColor((distorted[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8), cv2.COLOR_RGB2GRAY)
     features, scaled = [], grey.astype(np.float32) / 255
@@ -149,10 +149,10 @@ def test_brisque_is_opencvs_features_through_its_machine(distorted) -> None:
             a, left, right = slow_fit(normal * other)
             mean_ = (right - left) * gamma(2 / a) / gamma(1 / a) * np.sqrt(gamma(1 / a) / gamma(3 / a))
             features += [a, mean_, left**2, right**2]
-    storage = _storage(RANGE)
+    storage = opened(RANGE)
     low, high = storage.getNode("range").mat()
     point = 2 * (np.array(features) - low) / (high - low) - 1
-    vectors, weights, offset, width = _machine()
+    vectors, weights, offset, width = machine()
     expected = float(weights @ rbf_kernel(vectors, point[None], gamma=width)[:, 0] - offset)
     with torch.no_grad():
         assert float(installed().one("metric", "brisque").build(CPU)(distorted)) == pytest.approx(expected, abs=1.0)

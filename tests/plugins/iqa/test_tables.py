@@ -5,7 +5,16 @@ import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
 
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained, transfer
-from imharness_iqa.tables.data import EPS, Study, _best, _with_baseline, correlation, mean_of, scored, where
+from imharness_iqa.tables.data import (
+    EPS,
+    Study,
+    best_configurations,
+    correlation,
+    mean_of,
+    scored,
+    where,
+    with_baseline,
+)
 from imharness_iqa.tables.sampling import validity
 
 
@@ -22,10 +31,10 @@ def rows(score: list[float], source: list[float], **more) -> dict[str, np.ndarra
 
 
 def study(found: dict[str, np.ndarray], **more) -> Study:
-    complete = _with_baseline(scored(found))
+    complete = with_baseline(scored(found))
     clean = {k: complete[k] for k in ("dataset", "metric", "defense", "name", "mos")} | {"score": complete["defended"]}
     clean["condition"] = np.array(["d · m"] * len(clean["name"]))
-    best = _best(complete, more.pop("entries", {}))
+    best = best_configurations(complete, more.pop("entries", {}))
     return Study(
         complete, clean, best, more.pop("groups", {}), more.pop("times", {}), more.pop("trained", frozenset()), ""
     )

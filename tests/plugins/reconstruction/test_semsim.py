@@ -12,7 +12,7 @@ from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.gradients import HarnessError, UsageError
 from imharness.randomness import generator
-from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, _Triplets
+from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
 from imharness_reconstruction.trainings.semsim import read_annotations, separation
 
 CPU = torch.device("cpu")
@@ -73,7 +73,7 @@ def test_triplets_are_of_one_original_where_it_has_both_kinds() -> None:
         reference=torch.tensor([0, 0, 0, 1, 1, 2, 2, 2]),
         recognised=torch.tensor([1, 0, 0, 1, 1, 0, 0, 0], dtype=torch.bool),
     )
-    anchor, near, far = (x.flatten().tolist() for x in _Triplets(data)(200, generator(0)))
+    anchor, near, far = (x.flatten().tolist() for x in Triplets(data)(200, generator(0)))
     assert len(set(anchor)) == 3
     for a, n, f in zip(anchor, near, far, strict=True):
         assert (n, f) in {
@@ -90,7 +90,7 @@ def test_losses_have_their_closed_form() -> None:
     near, far = torch.tensor([1.0, 0.2]), torch.tensor([0.5, 3.0])
     for loss, expected in (("triplet", [1.5, 0.0]), ("contrastive", [1.25, 0.04])):
         training = SemSimTraining(data, SemSimPlan("lenet", loss, epochs=1), generator(0), CPU)
-        torch.testing.assert_close(training._loss(near, far), torch.tensor(expected))
+        torch.testing.assert_close(training.loss(near, far), torch.tensor(expected))
 
 
 @pytest.mark.parametrize("loss", ["triplet", "contrastive"])

@@ -14,7 +14,7 @@ from imharness.images import Unavailable
 from imharness.randomness import ImageRng
 from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
 from imharness_vision.distortions.blur import SIGMA
-from imharness_vision.distortions.noise import LARGEST, _spectral
+from imharness_vision.distortions.noise import LARGEST, spectral_noise
 
 CPU = torch.device("cpu")
 
@@ -49,7 +49,7 @@ def test_noise_has_its_deviation_and_its_spectrum() -> None:
         found = DISTORTIONS[name](grey, torch.tensor([0.2]), ImageRng([0]))
         assert float((found - grey).std()) == pytest.approx(0.2 * LARGEST, rel=0.05), name
     for exponent in (-1.0, 0.0, 1.0):
-        drawn = _spectral(
+        drawn = spectral_noise(
             torch.randn(8, 1, 256, 256, generator=torch.Generator().manual_seed(0)), torch.full((8,), exponent)
         )
         power = torch.fft.rfft(drawn[:, 0, 0]).abs().square().mean(dim=0)

@@ -1,0 +1,150 @@
+"""Every first-party plugin passes the conformance suite that third parties' plugins are put to.
+
+Published weights and data sets are stand-ins: random numbers and a few pictures, in the published layout.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+import torch
+from pydantic import ValidationError
+from tests.standins import StandIns
+
+from imharness.components.component import Component
+from imharness.components.registry import installed
+from imharness.contracts.defense import Purification
+from imharness.randomness import ImageRng
+from imharness.running.checks import check_images
+from imharness_conformance import trials
+from imharness_conformance.probe import Inputs, Probe
+from imharness_conformance.probes import probe_of
+from imharness_conformance.samples import images
+from imharness_iqa.metrics import koncept512
+
+AT_BOUND_S = 0.5
+"""An error at the end of a parameter's bounds comes early; `harness plugins check` waits longer for it."""
+ACCELERATOR = "runs on the accelerator too"
+FEW = {
+    "queries": 600, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
+    "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
+}  # fmt: skip
+"""Enough to see a method at work."""
+FEWER = {"parsimonious": {"queries": 150}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3}}
+LARGE = {
+    "koncept512": 64, "linearity": 64, "spaq": 64, "fid": 64, "dists": 48, "zhang-dists": 32, "cadv": 32, "fpr": 64,
+}  # fmt: skip
+"""Networks that take up to a second for an image, which are built once for all checks and see two images at most;
+the images' side, px."""
+EXTRA = {"dp-sgd", "mprnet", "maniqa", "clip-iqa-plus", "topiq", "paq2piq"}
+"""Components that need a package which is not a dependency."""
+
+
+def name_of(component: Component) -> str:
+    return component.info.id.partition("/")[2]
+
+
+def needs_extra(component: Component) -> bool:
+    return name_of(component) in EXTRA and getattr(component, "backbone", "") != "embedded"
+
+
+def small(component: Component) -> Component:
+    """Return a component with less work to do, where that is allowed."""
+    for name, value in (FEW | FEWER.get(name_of(component), {})).items():
+        if name in type(component).model_fields and getattr(component, name) > value:
+            with suppress(ValidationError):
+                component = component.with_parameters(**{name: value})
+    return component
+
+
+def first_of_each_class() -> list[Component]:
+    found = {type(entry.component): entry.component for entry in reversed(installed().entries.values())}
+    return [small(component) for component in sorted(found.values(), key=lambda c: (c.kind, c.label))]
+
+
+def cases(components: list[Component], *, accelerator: bool) -> list[pytest.param]:
+    return [
+        pytest.param(component, trial.check, id=trial.name, marks=[pytest.mark.extra] * needs_extra(component))
+        for component in components
+        for trial in trials(component)
+        if (trial.check == ACCELERATOR) == accelerator
+    ]
+
+
+@pytest.fixture
+def component(request: pytest.FixtureRequest, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch) -> Component:
+    """The component of a case, with stand-ins for what it needs."""
+    found = stand_ins.provide(request.param)
+    if name_of(found) in LARGE:
+        lighten(found, monkeypatch)
+    return found
+
+
+BUILT: dict[str, object] = {}
+"""The large component that was built last, by label and device."""
+
+
+def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
+    """Build a component once for all its checks, and show it few images."""
+    build, probe, side = type(component).build, type(probe_of(component, 1)), LARGE[name_of(component)]
+    inputs = probe.inputs
+
+    def once(self: Component, device: torch.device) -> object:
+        key = f"{self.label} {device}"
+        if key not in BUILT:
+            BUILT.clear()
+            BUILT[key] = build(self, device)
+        return BUILT[key]
+
+    patch.setattr(type(component), "build", once)
+
+    def few(self: Probe, n: int, height: int = side, width: int = side) -> Inputs:
+        return inputs(self, min(n, 2), height, width)
+
+    patch.setattr(probe, "sizes", lambda self: [(2, side, side), (1, side + 11, side - 3)][: 1 + self.by_row])
+    patch.setattr(probe, "inputs", few)
+    patch.setattr(koncept512, "SIZE", (299, 299))  # the smallest that its last pooling takes
+
+
+def passes(component: Component, check: str) -> None:
+    trial = next(t for t in trials(component, 1) if t.check == check)
+    outcome = (replace(trial, limit=AT_BOUND_S) if trial.at_bound else trial).run()
+    assert outcome.status == "passed", outcome.message
+
+
+@pytest.mark.parametrize(
+    ("component", "check"), cases(first_of_each_class(), accelerator=False), indirect=["component"]
+)
+def test_a_plugin_keeps_its_contract(component: Component, check: str) -> None:
+    passes(component, check)
+
+
+if torch.cuda.is_available():
+
+    @pytest.mark.parametrize(
+        ("component", "check"), cases(first_of_each_class(), accelerator=True), indirect=["component"]
+    )
+    def test_a_plugin_runs_on_the_accelerator(component: Component, check: str) -> None:
+        passes(component, check)
+
+else:
+
+    @pytest.mark.skip(reason="no accelerator on this machine")
+    def test_plugins_run_on_the_accelerator() -> None: ...
+
+
+def test_all_plugins_load() -> None:
+    assert installed().failures == []
+
+
+def purifications() -> list[pytest.param]:
+    found = [e.component for e in installed().entries.values() if isinstance(e.component, Purification)]
+    return [pytest.param(c, id=c.label, marks=[pytest.mark.extra] * needs_extra(c)) for c in found]
+
+
+@pytest.mark.parametrize("component", purifications(), indirect=True)
+def test_a_purification_takes_a_thumbnail(component: Purification) -> None:
+    if "size" in type(component).model_fields:
+        component = component.with_parameters(size=8)
+    batch = images(2, 12, 12, 0)
+    check_images(component.build(torch.device("cpu"))(batch, ImageRng([1, 2])), 2, component.label)

@@ -1,0 +1,355 @@
+"""Stand-ins for published files that a clean clone lacks: random weights and tiny data sets in the published layout.
+
+The loading code of the product reads them like the real files. Their digests cannot be those of the real files, so
+`StandIns` makes `Asset.fits` accept the digests of exactly the files that it wrote; every other file is still checked.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from imharness.components.assets import Asset
+from imharness.components.component import Component
+from imharness.randomness import generator, seeded_init
+from imharness_iqa.colorizer import Colorizer
+from imharness_iqa.defenses import diffpure
+from imharness_iqa.denoisers import DnCnn
+from imharness_iqa.metrics.cnniqa import CnniqaNet
+from imharness_iqa.metrics.fpr import FprNet
+from imharness_iqa.metrics.koncept512 import KonCeptNet
+from imharness_iqa.metrics.linearity import LinearityNet
+from imharness_iqa.metrics.meta_iqa import MetaIqaNet
+from imharness_iqa.metrics.spaq import SpaqNet
+from imharness_iqa.restorers import ColourFilter, LocalImplicit
+from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
+from imharness_vision.perceptual import Dists
+
+SMALL_UNET = partial(diffpure.GuidedUNet, width=64, multiples=(1, 1), blocks=1, attention=(1,))
+"""The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
+
+
+class StandIns:
+    """A folder of stand-ins, each written when a component first asks for it."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._digests: set[str] = set()
+        fits = Asset.fits
+        patch.setattr(Asset, "fits", lambda asset, digest: digest in self._digests or fits(asset, digest))
+        patch.setenv("HARNESS_ASSETS", str(folder))
+        patch.setattr(diffpure, "GuidedUNet", SMALL_UNET)
+
+    def provide(self, component: Component) -> Component:
+        """Write what a component needs; return it, with the path of what was written where it takes one."""
+        for asset in component.assets():
+            self._write(asset)
+        name = component.info.id.partition("/")[2]
+        if name == "saved-classifier":
+            return component.with_parameters(weights=str(self._classifier(component)))
+        if component.kind != "dataset" or name not in DATA:
+            return component
+        place = self.folder / name
+        if not place.exists():
+            place.mkdir()
+            DATA[name](place)
+        return component.with_parameters(**{component.address: str(place)}) if component.address else component
+
+    def _write(self, asset: Asset) -> None:
+        path = self.folder / asset.file
+        if path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with seeded_init(generator(0)):
+            FILES[asset.name](path)
+        with path.open("rb") as file:
+            self._digests.add(hashlib.file_digest(file, "sha256").hexdigest())
+
+    def _classifier(self, component: Component) -> Path:
+        from safetensors.torch import save_file
+
+        from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
+
+        path = self.folder / "classifier.safetensors"
+        if not path.exists():
+            build = ARCHITECTURES[component.architecture].build(torch.device("cpu"))
+            save_file(build((3, 32, 32), 10, generator(0)).state_dict(), path)
+        return path
+
+
+Wrap = Callable[[dict[str, torch.Tensor]], object]
+
+
+def saved(network: Callable[[], nn.Module], wrap: Wrap = lambda tensors: tensors, seen: tuple[int, ...] = ()) -> Any:
+    """Return a function that writes a network's random weights to a path.
+
+    `wrap`: how the file holds the tensors. `seen`: shape of the random inputs that set the statistics of batch norms of
+    maps, without which the answers of a deep network are all but constant. Halves of floats save room.
+    """
+
+    def write(path: Path) -> None:
+        made = network()
+        if seen:
+            for module in made.modules():
+                if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+                    module.momentum = float(isinstance(module, nn.BatchNorm2d))
+            with torch.no_grad():
+                made.train()(torch.rand(seen, generator=generator(1)))
+        tensors = {k: v.half() if v.dtype == torch.float32 else v for k, v in made.state_dict().items()}
+        torch.save(wrap(tensors), path)
+
+    return write
+
+
+def features_only(network: Callable[..., nn.Module], prefix: str = "features.") -> Callable[[], nn.Module]:
+    """Return the convolutions of a network of torchvision, named with `prefix`; nobody reads its classifier."""
+
+    def make() -> nn.Module:
+        found: nn.Module = network(weights=None).features
+        return nn.ModuleDict({"features": found}) if prefix else found
+
+    return make
+
+
+def vision(name: str) -> Callable[..., nn.Module]:
+    """Return a network of torchvision by name."""
+    from torchvision import models
+
+    return getattr(models, name)
+
+
+def inception() -> nn.Module:
+    """Return the network of pytorch-fid."""
+    from pytorch_fid.inception import FIDInceptionA, FIDInceptionC, FIDInceptionE_1, FIDInceptionE_2
+    from torchvision.models import inception_v3
+
+    network = inception_v3(num_classes=1008, aux_logits=False, weights=None, init_weights=False)
+    for name, ins, pool in (("Mixed_5b", 192, 32), ("Mixed_5c", 256, 64), ("Mixed_5d", 288, 64)):
+        setattr(network, name, FIDInceptionA(ins, pool))
+    for name, width in (("Mixed_6b", 128), ("Mixed_6c", 160), ("Mixed_6d", 160), ("Mixed_6e", 192)):
+        setattr(network, name, FIDInceptionC(768, channels_7x7=width))
+    network.Mixed_7b, network.Mixed_7c = FIDInceptionE_1(1280), FIDInceptionE_2(2048)
+    return network
+
+
+def upscaler() -> nn.Module:
+    """Return the small general network of Real-ESRGAN."""
+    from spandrel.architectures.Compact import CompactArch  # noqa: F401
+    from spandrel.architectures.Compact.__arch.SRVGG import SRVGGNetCompact
+
+    return SRVGGNetCompact(num_in_ch=3, num_out_ch=3, num_feat=16, num_conv=4, upscale=4, act_type="prelu")
+
+
+def mprnet() -> nn.Module:
+    """Return MPRNet, from the extra package."""
+    from spandrel_extra_arches.architectures.MPRNet.__arch.MPRNet import MPRNet
+
+    return MPRNet(n_feat=16, scale_unetfeats=8, scale_orsnetfeats=8, num_cab=2)
+
+
+def dists_weights(path: Path) -> None:
+    network = Dists()
+    torch.save({"alpha": network.alpha.data, "beta": network.beta.data}, path)
+
+
+def statistics(path: Path) -> None:
+    """Write a pristine model of NIQE: any mean, a well-conditioned covariance, the published window's shape."""
+    rng = np.random.default_rng(0)
+    spread, line = rng.normal(size=(36, 36)), np.exp(-((np.arange(7) - 3) ** 2) / (2 * (7 / 6) ** 2))
+    window = np.outer(line, line)
+    np.savez(
+        path,
+        mu_pris_param=rng.uniform(0.2, 2, (1, 36)),
+        cov_pris_param=spread @ spread.T / 36 + 0.1 * np.eye(36),
+        gaussian_window=window / window.sum(),
+    )
+
+
+def machine(path: Path) -> None:
+    """Write a support vector machine of OpenCV's layout with five vectors."""
+    rng = np.random.default_rng(0)
+    vectors = "\n".join(f"      - [ {', '.join(f'{x:.6f}' for x in row)} ]" for row in rng.uniform(-1, 1, (5, 36)))
+    alpha = ", ".join(f"{x:.6f}" for x in rng.normal(0, 30, 5))
+    path.write_text(
+        "%YAML:1.0\n---\nopencv_ml_svm:\n   format: 3\n   svmType: EPS_SVR\n   kernel:\n      type: RBF\n"
+        f"      gamma: 5.0e-02\n   var_count: 36\n   sv_total: 5\n   support_vectors:\n{vectors}\n"
+        f"   decision_functions:\n      -\n         sv_count: 5\n         rho: -40.\n         alpha: [ {alpha} ]\n"
+        "         index: [ 0, 1, 2, 3, 4 ]\n"
+    )
+
+
+def feature_range(path: Path) -> None:
+    numbers = ", ".join(["0."] * 36 + ["5."] * 36)
+    path.write_text(
+        f"%YAML:1.0\n---\nrange: !!opencv-matrix\n   rows: 2\n   cols: 36\n   dt: f\n   data: [ {numbers} ]\n"
+    )
+
+
+PHOTOS = (4, 3, 96, 128)
+FILES: Mapping[str, Callable[[Path], None]] = {
+    "squeezenet1-1-features": saved(lambda: features_only(vision("squeezenet1_1"), "")()),
+    "alexnet-imagenet": saved(lambda: features_only(vision("alexnet"))()),
+    "vgg16-imagenet": saved(lambda: features_only(vision("vgg16"))()),
+    "dists-weights": dists_weights,
+    "fid-inception": saved(inception, seen=(2, 3, 299, 299)),
+    "siggraph17-colorizer": saved(Colorizer, seen=(2, 4, 64, 64)),
+    "guided-diffusion-256": saved(SMALL_UNET),
+    "disco-pgd": saved(LocalImplicit, lambda tensors: {"model": {"name": "liif", "args": {}, "sd": tensors}}),
+    "fcn-mse": saved(ColourFilter, lambda tensors: {"model": tensors}),
+    "mprnet-denoising": saved(mprnet, lambda tensors: {"state_dict": tensors}),
+    "realesr-general-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
+    "realesr-general-wdn-x4v3": saved(upscaler, lambda tensors: {"params": tensors}),
+    "dncnn-25": saved(DnCnn),
+    "brisque-live-model": machine,
+    "brisque-live-range": feature_range,
+    "niqe-pristine": statistics,
+    "cnniqa-live": saved(CnniqaNet),
+    "fpr-natural-images": saved(FprNet, lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}}),
+    "koncept512": saved(KonCeptNet, seen=(2, 3, 96, 128)),
+    "linearity": saved(LinearityNet, lambda tensors: linear(tensors), PHOTOS),
+    "meta-iqa": saved(MetaIqaNet, seen=PHOTOS),
+    "spaq-baseline": saved(SpaqNet, lambda tensors: {"state_dict": tensors}, PHOTOS),
+} | {
+    f"cifar10-{name}": saved(
+        partial(CifarResNet, blocks),
+        lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}},
+        (8, 3, 32, 32),
+    )
+    for name, (blocks, _, _) in DEPTHS.items()
+}
+"""Name of an asset -> what writes its stand-in."""
+
+
+def linear(tensors: dict[str, torch.Tensor]) -> object:
+    """Return the published file of Linearity: the network, and the line that maps its answer to opinion scores."""
+    model = {k: v for k, v in tensors.items() if k not in ("slope", "offset")}
+    return {"model": model, "k": [20.0, 20.0, 20.0], "b": [50.0, 50.0, 50.0]}
+
+
+def pictures(folder: Path, names: list[str], size: tuple[int, int] = (40, 32)) -> None:
+    """Write random images, (width, height)."""
+    rng = np.random.default_rng(0)
+    for name in names:
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        small = Image.fromarray(rng.integers(0, 256, (6, 6, 3), dtype=np.uint8))
+        small.resize(size, Image.Resampling.BICUBIC).save(file)
+
+
+def table(file: Path, head: str, rows: list[str]) -> None:
+    file.write_text("\n".join([head, *rows]) + "\n")
+
+
+def koniq10k(folder: Path) -> None:
+    names = [f"{number}.jpg" for number in range(10_001, 10_025)]
+    pictures(folder / "512x384", names)
+    rows = [f'"{n}",0,0.1,0.2,0.4,0.3,100,{30 + i},0.1,{("training", "validation", "test")[i % 3]}'
+            for i, n in enumerate(names)]  # fmt: skip
+    table(folder / "koniq10k_distributions_sets.csv", '"image_name",c1,c2,c3,c4,c5,c_total,MOS,SD,set', rows)
+
+
+def kadid10k(folder: Path) -> None:
+    names = [f"I{i:02}_{d:02}_{level:02}.png" for i in range(1, 4) for d in (1, 2) for level in (1, 3, 4, 5)]
+    pictures(folder / "images", names)
+    table(folder / "dmos.csv", "dist_img,ref_img,dmos,var",
+          [f"{n},{n[:3]}.png,{1 + i / 10:.2f},0.5" for i, n in enumerate(names)])  # fmt: skip
+
+
+def nips2017(folder: Path) -> None:
+    ids = [f"{number:016x}" for number in range(12)]
+    pictures(folder / "images", [f"{name}.png" for name in ids], (32, 32))
+    table(folder / "images.csv", "ImageId,URL,TrueLabel,TargetClass", [f"{name},https://a.example,1,2" for name in ids])
+
+
+def agiqa3k(folder: Path) -> None:
+    names = [f"AttnGAN_normal_{number:03}.jpg" for number in range(12)]
+    pictures(folder / "images", names)
+    table(folder / "data.csv", "name,prompt,adj1,adj2,style,mos_quality,std_quality,mos_align,std_align",
+          [f"{n},a house,,,,{i / 3:.3f},0.2,1.0,0.2" for i, n in enumerate(names)])  # fmt: skip
+
+
+def scored_folder(folder: Path) -> None:
+    names = [f"{number}.png" for number in range(12)]
+    pictures(folder, names)
+    table(folder / "mos.csv", "image,mos", [f"{name},{i}" for i, name in enumerate(names)])
+
+
+def ladder(folder: Path) -> None:
+    pictures(folder, [f"{number}.png" for number in range(3)], (256, 256))
+
+
+def classes(folder: Path) -> None:
+    pictures(folder, [f"s{label}/{number}.png" for label in range(1, 4) for number in range(1, 6)], (32, 32))
+
+
+def annotated(folder: Path) -> None:
+    pictures(folder, [f"{sign}{n}/{n}_{end}.png" for n in (1, 2) for sign, end in (("", "ori"), ("", "a"), ("-", "b"))])
+
+
+def bapps(folder: Path) -> None:
+    for part, parts in (("2afc/val", ("ref", "p0", "p1", "judge")), ("2afc/train", ("ref", "p0", "p1", "judge")),
+                        ("jnd/val", ("p0", "p1", "same"))):  # fmt: skip
+        *images, verdict = parts
+        place = folder / part / "cnn"
+        pictures(place, [f"{name}/{number:06}.png" for name in images for number in range(3)], (64, 64))
+        (place / verdict).mkdir()
+        for number in range(3):
+            np.save(place / verdict / f"{number:06}.npy", np.array([number / 3], np.float32))
+
+
+def tid2013(folder: Path) -> None:
+    names = [
+        f"i{image:02}_{distortion:02}_{level}.bmp" for image in (1, 2) for distortion in (1, 2) for level in (1, 5)
+    ]
+    pictures(folder / "distorted_images", names)
+    pictures(folder / "reference_images", ["I01.BMP", "I02.BMP"])
+    (folder / "mos_with_names.txt").write_text("".join(f"{3 + i / 7:.5f} {n}\n" for i, n in enumerate(names)))
+
+
+def bits(rows: int, columns: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a random table of bits ``(rows, columns)`` and classes ``(rows,)`` from 1, each class at least once."""
+    return np.random.default_rng(0).integers(0, 2, (rows, columns)), np.arange(rows) % classes + 1
+
+
+def class_first(file: Path, columns: int, classes: int) -> None:
+    features, labels = bits(2 * classes, columns, classes)
+    np.savetxt(file, np.column_stack([labels, features]), "%d", ",")
+
+
+def texas100(folder: Path) -> None:
+    features, labels = bits(200, 61, 100)
+    np.savetxt(folder / "feats", features, "%d", ",")
+    np.savetxt(folder / "labels", labels, "%d")
+
+
+def cifar100(folder: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 256, (200, 2 + 3 * 32 * 32), dtype=np.uint8)
+    rows[:, 0], rows[:, 1] = np.arange(200) % 20, np.arange(200) % 100
+    rows[:150].tofile(folder / "train.bin")
+    rows[150:].tofile(folder / "test.bin")
+
+
+def mnist(folder: Path) -> None:
+    digits = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
+    labels = (np.arange(40) % 10).astype(np.uint8)
+    for part, array in (("images-idx3", digits), ("labels-idx1", labels)):
+        head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+        (folder / f"train-{part}-ubyte").write_bytes(head + array.tobytes())
+
+
+DATA: Mapping[str, Callable[[Path], None]] = {
+    "koniq10k": koniq10k, "kadid10k": kadid10k, "nips2017": nips2017, "agiqa-3k": agiqa3k, "folder": scored_folder,
+    "folder-ladder": ladder, "class-folder": classes, "annotated": annotated, "bapps": bapps, "tid2013": tid2013,
+    "location30": lambda folder: class_first(folder / "bangkok", 446, 30),
+    "purchase100": lambda folder: class_first(folder / "dataset_purchase", 600, 100),
+    "texas100": texas100, "cifar100": cifar100, "mnist": mnist,
+}  # fmt: skip
+"""Name of a data set -> what writes its stand-in into a folder of that name."""
