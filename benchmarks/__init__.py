@@ -1,1 +1,1 @@
-"""Speed against peers and budgets, side by side in one process: ``python -m benchmarks``."""
+"""Compares our speed with other libraries in one process, and with time budgets: ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""Print every benchmark as a ratio to a peer, or against its budget; exit 1 when one misses its goal."""
+"""Prints each benchmark as a ratio to another library, or against its budget; exits with 1 when a goal is missed."""
 
 import os
 
@@ -24,11 +24,9 @@ from imharness import console
 
 
 def main() -> None:
-    """Run all benchmarks."""
     parts = (
         wilcoxon, full_reference, jpeg, attacks, smoothing, membership, frechet, perceptual, reconstruction, runner,
-        sandbox,
-        site,
+        sandbox, site,
     )  # fmt: skip
     lines = [line for part in parts for line in part.lines()]
     rows = [(line.what, line.measured, line.goal, "met" if line.met else "MISSED") for line in lines]

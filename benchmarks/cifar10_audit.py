@@ -1,7 +1,7 @@
-"""Audits of three published CIFAR-10 networks: one half of the rows is the shadow, the other is attacked.
+"""Audits three published CIFAR-10 networks: one half of the rows is the shadow, the other half is attacked.
 
-``python -m benchmarks.cifar10_audit ASSETS OUT``: a folder with cifar10/cifar10_jpeg_subset.zip and the weights; writes
-an npz, a report and the facts per network, and prints the findings.
+Usage: ``python -m benchmarks.cifar10_audit ASSETS OUT``. ASSETS is a folder with cifar10/cifar10_jpeg_subset.zip and
+the weights. For each network an npz file, a report and its facts as JSON are written to OUT, and the findings printed.
 """
 
 import io
@@ -33,7 +33,6 @@ def images_of(archive: Path, part: str) -> tuple[torch.Tensor, np.ndarray]:
 
 
 def main(assets: Path, out: Path) -> None:
-    """Write and audit the outputs of each network."""
     add_folder(assets)
     out.mkdir(parents=True, exist_ok=True)
     data = {part: images_of(assets / "cifar10" / "cifar10_jpeg_subset.zip", part) for part in SIDES}

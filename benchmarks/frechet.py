@@ -1,4 +1,4 @@
-"""The Frechet distance against the matrix square root that pytorch-fid takes."""
+"""The Frechet distance, compared with pytorch-fid, which takes the square root of a matrix."""
 
 import time
 from collections.abc import Callable
@@ -14,8 +14,8 @@ EPS = 1e-6
 
 
 def lines() -> list[Line]:
-    """Compare the trace of the root of two covariances, and the whole distance of few rows."""
-    return [_trace(4096, 7), _few(500, 100)]
+    """Return the speed for the trace of the root of two covariances, and for the distance between small samples."""
+    return [_trace(4096, 7), _small_samples(500, 100)]
 
 
 def _features(rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +37,7 @@ def _trace(rows: int, goal: float) -> Line:
     return _line(what, goal, lambda: trace_of_root(first, second), lambda: _trace_by_root(first, second))
 
 
-def _few(rows: int, goal: float) -> Line:
+def _small_samples(rows: int, goal: float) -> Line:
     x, y = _features(rows)
 
     def published() -> float:
@@ -45,7 +45,7 @@ def _few(rows: int, goal: float) -> Line:
         trace = np.trace(first + second) - 2 * _trace_by_root(first, second)
         return float(np.square(x.mean(0) - y.mean(0)).sum() + trace)
 
-    what = f"Frechet distance, {rows} rows of {DIMENSIONS}: times faster than pytorch-fid's way (it adds eps)"
+    what = f"Frechet distance, {rows} rows of {DIMENSIONS}: times faster than pytorch-fid (which adds eps)"
     return _line(what, goal, lambda: frechet_distance(x, y), published)
 
 

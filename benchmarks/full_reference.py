@@ -1,4 +1,4 @@
-"""The five full-reference scores over five pairs of images, against a loop over scikit-image."""
+"""Five full-reference scores of five pairs of images, compared with a loop over scikit-image."""
 
 import numpy as np
 import skimage.metrics
@@ -13,7 +13,7 @@ METRICS = ("harness/psnr", "harness/ssim-uniform7", "harness/mse", "harness/mae"
 
 
 def lines() -> list[Line]:
-    """Compare time and values."""
+    """Return the speed, and the largest difference of values (PSNR left out)."""
     smooth = torch.nn.functional.interpolate(torch.rand(PAIRS, 3, 12, 16, generator=generator(0)), SIZE, mode="bicubic")
     first, second = ((smooth + 0.05 * torch.randn(smooth.shape, generator=generator(k))).clamp(0, 1) for k in (1, 2))
     scores = [installed().one("metric", name).build(torch.device("cpu")) for name in METRICS]
@@ -30,7 +30,7 @@ def lines() -> list[Line]:
     what = f"five full-reference scores, {PAIRS} pairs of {SIZE[0]}x{SIZE[1]}: times faster than a scikit-image loop"
     return [
         Line(what, f"{ratio:.1f}x", f">= {GOAL:g}x", ratio >= GOAL),
-        Line("the same: largest difference but of PSNR", f"{worst:.1e}", "<= 1e-6", worst <= 1e-6),
+        Line("    largest difference, PSNR left out", f"{worst:.1e}", "<= 1e-6", worst <= 1e-6),
     ]
 
 

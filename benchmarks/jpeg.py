@@ -1,4 +1,4 @@
-"""Differentiable JPEG, forward and backward, against kornia's."""
+"""Differentiable JPEG, forward and backward, compared with kornia."""
 
 import functools
 import warnings
@@ -13,7 +13,7 @@ SIZE, IMAGES, GOAL = (384, 512), 4, 2.0
 
 
 def lines() -> list[Line]:
-    """Compare the times of a pass with its gradient."""
+    """Return the speed of a pass with its gradient."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from kornia.enhance import jpeg_codec_differentiable

@@ -1,7 +1,8 @@
-"""The undefended and MemGuard rows of table 4 of Song & Mittal on Location30, with models of our own.
+"""The undefended and MemGuard rows of table 4 of Song & Mittal on Location30, with models that are trained here.
 
-``python -m benchmarks.location30 FOLDER``: a folder with location30.npz (x, y, shuffle_index). Prints the paper's
-value, ours and the difference, the comparison of thresholds (table 3) and the calibration of the risk score (figure 3).
+Usage: ``python -m benchmarks.location30 FOLDER``. FOLDER holds location30.npz (x, y, shuffle_index). Prints the
+paper's value, ours and the difference; the comparison of thresholds (table 3); and the calibration of the risk score
+(figure 3).
 """
 
 import sys
@@ -22,25 +23,26 @@ CPU = torch.device("cpu")
 NAMES = ("correctness", "confidence", "entropy", "modified-entropy")
 PAPER = {"undefended": (0.687, 0.763, 0.616, 0.781), "MemGuard": (0.687, 0.691, 0.521, 0.688)}
 STARTS = {"target": (0, 1000, 2000), "shadow": (3000, 3500, 4000)}
-"""Where members, rows of the defender and other rows start in the published order."""
+"""Where the members, the defender's rows and the other rows start in the published order."""
 ROWS = {"target": 1000, "shadow": 500}
 SEEDS = 3
 PLAN = TrainingPlan(epochs=140, batch_size=64, learning_rate=0.01, optimiser="sgd")
-"""As long as it takes to classify all members right, as the paper's model does: 0.997 after 100 epochs, 1 after 140.
+"""Trains until all members are classified correctly, as by the paper's model: 0.997 after 100 epochs, 1 after 140.
 
-The figures depend on it: confidence reaches 0.66 after 100 epochs, 0.76 after 140, 0.79 after 160 and 0.83 after 200.
+The results depend on it: the accuracy of the confidence evaluator reaches 0.66 after 100 epochs, 0.76 after 140, 0.79
+after 160 and 0.83 after 200.
 """
 
 
 @dataclass(frozen=True)
 class Victim:
-    """A trained model: probabilities of its members, the defender's rows and other rows."""
+    """A trained model: its outputs (probabilities) for members, for the defender's rows and for other rows."""
 
     member: torch.Tensor
     reference: torch.Tensor
     other: torch.Tensor
     labels: torch.Tensor
-    """Of members, then others."""
+    """Classes of the members, then of the other rows."""
 
     def accuracy(self) -> tuple[float, float]:
         right = (torch.cat([self.member, self.other]).argmax(1) == self.labels).float()
@@ -48,7 +50,6 @@ class Victim:
 
 
 def main(folder: Path) -> None:
-    """Train, defend, attack, and print."""
     with np.load(folder / "location30.npz", allow_pickle=False) as file:
         features = torch.from_numpy(file["x"].astype(np.float32))
         labels, order = torch.from_numpy(file["y"]), torch.from_numpy(file["shuffle_index"].astype(np.int64))
@@ -111,7 +112,7 @@ def _print(found: dict[tuple[str, str], float], accuracy: np.ndarray) -> None:
         for defense in PAPER
         for name in NAMES[1:]
     ]
-    console.table("Table 3's question", ["defense", "evaluator", "one threshold", "one per class"], further)
+    console.table("Table 3: thresholds", ["defense", "evaluator", "one threshold", "one per class"], further)
     errors = [(defense, f"{found[defense, 'rmse']:.3f}") for defense in PAPER]
     console.table("Calibration of the risk score", ["defense", "RMSE"], errors)
 

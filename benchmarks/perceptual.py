@@ -1,4 +1,4 @@
-"""Full-reference metrics against the libraries that have them, on one batch in one process."""
+"""Full-reference metrics, compared with other libraries on one batch in one process."""
 
 import warnings
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from imharness_vision.lpips import untrained
 
 BATCH, SIZE, RUNS = 8, 192, 3
 SLACK = 0.9
-"""Below this ratio a metric counts as slower: the rest is noise."""
+"""A ratio below this counts as slower; smaller differences are noise."""
 Score = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def lines() -> list[Line]:
-    """Compare each metric with its peers, and many images with one reference."""
+    """Return the speed of each metric, and of many images with one reference."""
     rng = generator(0)
     images, reference = (torch.rand(BATCH, 3, SIZE, SIZE, generator=rng) for _ in range(2))
     found = [_line(what, ours, theirs, images, reference) for what, ours, theirs in _peers()]

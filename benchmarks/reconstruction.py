@@ -1,4 +1,4 @@
-"""Reconstruction of a batch against one image at a time, and per-image gradients against a loop of backward passes."""
+"""Reconstructing a batch, compared with one image at a time; and per-image gradients, compared with a loop."""
 
 import time
 
@@ -16,7 +16,7 @@ CPU, COUNT = torch.device("cpu"), 16
 
 
 def lines() -> list[Line]:
-    """Compare both attacks and the gradients."""
+    """Return the speed of two attacks and of the gradients."""
     return [_attack(InvGrad(steps=40)), _attack(Dlg(iterations=40, starts=1)), _gradients()]
 
 
@@ -26,9 +26,9 @@ def _setting() -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
     return LeNet().build(CPU)((3, 32, 32), 9, generator(0)).requires_grad_(False), images, labels
 
 
-def _attack(recipe: InvGrad | Dlg) -> Line:
+def _attack(component: InvGrad | Dlg) -> Line:
     network, images, labels = _setting()
-    shared, attack = image_gradients(network, images, labels), recipe.build(CPU)
+    shared, attack = image_gradients(network, images, labels), component.build(CPU)
     quiet = lambda done, total: None  # noqa: E731
 
     def run(rows: slice) -> torch.Tensor:
@@ -43,7 +43,7 @@ def _attack(recipe: InvGrad | Dlg) -> Line:
     single = torch.cat([run(slice(i, i + 1)) for i in range(COUNT)])
     ratio = (time.perf_counter() - start) / together
     gap = float((whole - single).abs().median())
-    what = f"{recipe.info.id}, {COUNT} images of 32 px at once: times faster than one by one"
+    what = f"{component.info.id}, {COUNT} images of 32 px at once: times faster than image by image"
     return Line(what, f"{ratio:.1f}x, median difference {gap:.0e}", ">= 1x", ratio >= 1)
 
 

@@ -1,4 +1,4 @@
-"""What the planner and the runner cost beside the work itself."""
+"""The overhead of the planner and the runner."""
 
 import tempfile
 import time
@@ -28,7 +28,7 @@ def empty(context: StepContext) -> StepResult:
 
 
 class Empty(Track):
-    """Cells that do next to nothing."""
+    """A track whose cells do almost nothing."""
 
     info = Info(id="benchmark/empty", version="1")
     title = "Empty"
@@ -36,12 +36,10 @@ class Empty(Track):
     steps = (empty,)
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Plan cells that differ in a number."""
         for number in range(CELLS):
             planner.task("empty", {}, options={"number": number})
 
     def report(self, query: Query) -> TrackReport:
-        """Return nothing."""
         return TrackReport()
 
 
@@ -54,7 +52,7 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
 
 
 def lines() -> list[Line]:
-    """Time planning, the overhead per cell, and a run in which everything is done."""
+    """Return the time of planning, the overhead of a cell, and the time of a run in which all cells are done."""
     planned, seconds = _plan()
     overhead, again = _cells()
     return [
@@ -68,7 +66,7 @@ def lines() -> list[Line]:
             "runner and store, per cell", f"{overhead:.2f} ms", f"<= {CELL_BUDGET_MS:g} ms", overhead <= CELL_BUDGET_MS
         ),
         Line(
-            "run again with all done, per cell",
+            "second run with all cells done, per cell",
             f"{again:.2f} ms",
             f"<= {RERUN_BUDGET_MS:g} ms",
             again <= RERUN_BUDGET_MS,

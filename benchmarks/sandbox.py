@@ -1,4 +1,4 @@
-"""The embedded iqa defenses inside the sandbox against the same ones in this process, a batch of 16."""
+"""The embedded iqa defenses in the sandbox, compared with the same defenses in this process."""
 
 import importlib.metadata
 import importlib.util
@@ -26,7 +26,7 @@ DISTRIBUTION = "image-privacy-harness"
 
 
 def lines() -> list[Line]:
-    """Compare the time of all defenses, and of each."""
+    """Return the time of all defenses together; the median of each and the added time are given with it."""
     what = (
         f"{{}} embedded iqa defenses in the sandbox, {IMAGES} images of {SIZE}x{SIZE}: times the time in this process"
     )
@@ -64,7 +64,7 @@ def _laid_out(folder: Path) -> Path:
 
 
 def _pairs(guest: Guest) -> Iterator[tuple[Component, Component]]:
-    """Yield every purification that can be built here, and its counterpart in the sandbox, as the profile has them."""
+    """Yield every purification of the profile that runs on this machine, and its counterpart in the sandbox."""
     parameters = load_profile("embedded").tracks["harness/iqa"].parameters
     for entry in offer_of(guest).entries(guest):
         there = entry.component

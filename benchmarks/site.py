@@ -1,7 +1,7 @@
-"""Building the site from a store of ten million per-image rows: time, memory, and what a second build costs.
+"""Building the site from a store of ten million per-image rows: time, memory, and the time of a second build.
 
-Rows as a full run of *Guardians of Image Quality* leaves them: 26 defenses, 9 metrics, 14 attacks in 3 strengths, 1,018
-images. The store holds a task with its rows for every cell, and the tables and scores that `harness run` leaves.
+The store is as large as after a full run of *Guardians of Image Quality*: 26 defenses, 9 metrics, 14 attacks in 3
+strengths, 1,018 images. It holds a task with its rows for every cell, and the tables and scores of `harness run`.
 """
 
 import resource
@@ -24,7 +24,7 @@ BUDGET_S, BUDGET_GB = 120.0, 4.0
 
 
 def lines() -> list[Line]:
-    """Return time and memory of a first build, and time of a second one."""
+    """Return time and memory of a first build, and the time of a second one."""
     with tempfile.TemporaryDirectory() as folder:
         rows = generate(Store(Path(folder) / "store"))
         first, memory = _build(Path(folder))
@@ -47,7 +47,7 @@ def _build(folder: Path) -> tuple[float, float]:
 
 
 def generate(store: Store) -> int:
-    """Fill a store; return the number of its rows."""
+    """Fill a store, and return the number of its rows."""
     rng = np.random.default_rng(0)
     names = tuple(f"image-{i:04d}" for i in range(IMAGES))
     conditions = [

@@ -1,4 +1,4 @@
-"""The noisy pass of certified defenses on a convolutional network: how near to the machine's rate, and its memory."""
+"""The pass over noisy copies that certified defenses make: its share of the machine's speed, and its memory."""
 
 import resource
 import subprocess
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 
 def lines() -> list[Line]:
-    """Compare the pass with a matrix product, with the published loop, and its peak memory with itself."""
+    """Return the speed against a matrix product and the published loop, and how memory grows with the copies."""
     with seeded_init(generator(0)):
         plain = resnet18(num_classes=1).eval()
     network = frozen(folded(plain), CPU)
@@ -38,24 +38,24 @@ def lines() -> list[Line]:
             network(image)
         flops = COPIES * counter.get_total_flops()
         took = best_of(2, ours)
-        published = 2 * best_of(1, lambda: _published_way(plain, image))
+        published = 2 * best_of(1, lambda: _published_loop(plain, image))
     share = flops / took / _matrix_rate()
     peaks = [_peak(samples) for samples in (1_000, 10_000)]
     return [
         Line(
-            f"Noisy pass, ResNet-18 at {SIDE} px: share of the rate of a matrix product",
+            f"Noisy pass, ResNet-18 at {SIDE} px: share of the speed of a matrix product",
             f"{100 * share:.0f} %",
             f">= {100 * RATE:.0f} %",
             share >= RATE,
         ),
         Line(
-            f"One pass for rs and ms against one each, batches of {PUBLISHED_BATCH}, noise from numpy",
+            f"One pass for rs and ms: times faster than one each in batches of {PUBLISHED_BATCH}, noise from numpy",
             f"{published / took:.1f}x",
             f">= {SAVED:g}x",
             published / took >= SAVED,
         ),
         Line(
-            "Peak memory, 10,000 noisy copies over 1,000",
+            "Peak memory with 10,000 noisy copies, compared with 1,000",
             f"{peaks[1] / peaks[0]:.3f}x",
             f"<= {GROWTH:g}x",
             peaks[1] <= GROWTH * peaks[0],
@@ -63,7 +63,7 @@ def lines() -> list[Line]:
     ]
 
 
-def _published_way(network: torch.nn.Module, image: torch.Tensor) -> None:
+def _published_loop(network: torch.nn.Module, image: torch.Tensor) -> None:
     noise = np.random.default_rng(0)
     for _ in range(COPIES // PUBLISHED_BATCH):
         drawn = noise.normal(0, 0.12, (PUBLISHED_BATCH, *image.shape[1:])).astype(np.float32)
@@ -77,7 +77,7 @@ def _matrix_rate(side: int = 2048) -> float:
 
 
 def _peak(samples: int) -> int:
-    """Return the peak memory of a process that certifies one small image with so many copies."""
+    """Return the peak memory of a process that certifies one small image with `samples` copies, KiB."""
     found = subprocess.run(
         [sys.executable, "-m", "benchmarks.smoothing", str(samples)], capture_output=True, check=True
     )

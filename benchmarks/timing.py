@@ -1,4 +1,4 @@
-"""Timing: the best of several passes, after a warm-up."""
+"""A line of the report, and the shortest time of several passes."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """One line of the report."""
+    """One line of the report; `met` says whether the goal was reached."""
 
     what: str
     measured: str
@@ -15,7 +15,7 @@ class Line(NamedTuple):
 
 
 def best_of(passes: int, work: Callable[[], object]) -> float:
-    """Return the shortest time of `work` in seconds, the first pass not counted."""
+    """Return the shortest time of `work` in several passes, s; a first pass to warm up does not count."""
     work()
     times = []
     for _ in range(passes):

@@ -1,1 +1,1 @@
-"""The static site of the leaderboard: renders boards, computes nothing, imports no torch."""
+"""The static site of the leaderboard. It shows tables that were made before, and loads no torch."""

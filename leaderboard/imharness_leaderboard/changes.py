@@ -1,9 +1,12 @@
-"""What moved between two releases, and why: each release leaves a short summary that the next one is compared with."""
+"""What changed between two releases, and why.
+
+Each published release leaves a short summary in ``data/releases.json``. The next release is compared with it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,13 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from imharness.errors import StoreError
 from imharness.results.records import Board
-from imharness_leaderboard.naming import column_named
+from imharness_leaderboard.addresses import track_page
+from imharness_leaderboard.tables import column_named, shown
 
 FILE = "data/releases.json"
 
 
 class Place(BaseModel):
-    """Where an entry stood in the main table."""
+    """The place of an entry in the main table: its rank (from 1), its score, and the score as text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,18 +32,17 @@ class Place(BaseModel):
 
 
 class BoardSummary(BaseModel):
-    """A track as it stood at a release."""
+    """The state of a track at a release."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     page: str
-    by: str
-    sources: str
-    scored_by: Mapping[str, str]
-    entries: Mapping[str, str]
-    """Kind and label -> version of the numbers."""
-    places: Mapping[str, Place]
+    by: str = Field(description="Label of the column by which the main table is ranked.")
+    sources: str = Field(description="Digest of the results behind the tables.")
+    scored_by: Mapping[str, str] = Field(description="Version of each package that made the tables.")
+    entries: Mapping[str, str] = Field(description="Version of the numbers, by kind and label.")
+    places: Mapping[str, Place] = Field(description="By label.")
 
 
 class Release(BaseModel):
@@ -62,20 +65,27 @@ class Change:
     why: str
 
 
-def summary(board: Board, page: str) -> BoardSummary:
+@dataclass(frozen=True)
+class ReleaseChanges:
+    """What changed with a release. `day` is its ISO date, empty for a state that is not published yet."""
+
+    name: str
+    day: str
+    changes: Sequence[Change]
+
+
+def summary(board: Board) -> BoardSummary:
     """Return what the next release will be compared with."""
     main = board.tables[0] if board.tables else None
     column = column_named(main, main.ranked_by) if main else None
     places: dict[str, Place] = {}
     if main and column:
         for rank, row in enumerate(main.rows, 1):
-            found = row.values.get(column.key)
-            value = found.value if found else None
-            shown = f"{value:.{column.decimals}f}" if value is not None else "–"
-            places[row.label] = Place(rank=rank, value=value, shown=shown)
+            value = row.values.get(column.key)
+            places[row.label] = Place(rank=rank, value=value.value if value else None, shown=shown(value, column))
     return BoardSummary(
         title=board.title,
-        page=page,
+        page=track_page(board),
         by=column.label if column else "",
         sources=board.sources,
         scored_by=board.scored_by,
@@ -85,7 +95,7 @@ def summary(board: Board, page: str) -> BoardSummary:
 
 
 def read_releases(folder: Path) -> list[Release]:
-    """Return the releases of a published site, the oldest first; raises `StoreError` when the list is damaged."""
+    """Return the releases of a published site, the oldest first; raises `StoreError` when their list is damaged."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -96,30 +106,51 @@ def read_releases(folder: Path) -> list[Release]:
 
 
 def releases_json(releases: Sequence[Release]) -> str:
-    """Return the list of releases as a file."""
+    """Return the content of the file that `read_releases` reads."""
     return json.dumps([release.model_dump(mode="json") for release in releases], indent=1, ensure_ascii=False) + "\n"
 
 
+def history(releases: Sequence[Release], unpublished: Mapping[str, BoardSummary] | None) -> list[ReleaseChanges]:
+    """Return the changes of each release against the one before it, the newest first.
+
+    `releases` are given oldest first. `unpublished` is a newer state that has no release yet, or None.
+    """
+    found = []
+    before: Mapping[str, BoardSummary] = {}
+    for release in releases:
+        found.append(ReleaseChanges(release.name, release.date.isoformat(), changes(before, release.boards)))
+        before = release.boards
+    if unpublished is not None and releases:
+        found.append(ReleaseChanges("not published yet", "", changes(before, unpublished)))
+    return found[::-1]
+
+
 def changes(old: Mapping[str, BoardSummary], new: Mapping[str, BoardSummary]) -> list[Change]:
-    """Return what moved from one state to another, track by track."""
+    """Return what changed from one state to another, track by track."""
     found = []
     for track in sorted({*old, *new}):
         if track not in old:
             found.append(Change(new[track].title, "track", "is new", "first published with this release"))
         elif track not in new:
-            found.append(Change(old[track].title, "track", "is gone", "no results of it were published"))
-        else:
-            found += _moved(old[track], new[track])
+            found.append(Change(old[track].title, "track", "is gone", "none of its results were published"))
+        elif old[track] != new[track]:
+            found += [*_changed_entries(old[track], new[track]), *_changed_places(old[track], new[track])]
     return found
 
 
-def _moved(old: BoardSummary, new: BoardSummary) -> list[Change]:
-    if old == new:
-        return []
-    found = [_entry(name, old, new) for name in sorted({*old.entries, *new.entries})]
-    versions = [f"{name} {version}" for name, version in new.scored_by.items() if old.scored_by.get(name) != version]
-    lines = [change for change in found if change is not None]
-    arrived = any(name not in old.entries for name in new.entries)
+def _changed_entries(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
+    for name in sorted({*old.entries, *new.entries}):
+        before, after = old.entries.get(name), new.entries.get(name)
+        kind, label = name.split(" ", 1)
+        if before is None:
+            yield Change(new.title, label, f"new {kind}", "new entry")
+        elif after is None:
+            yield Change(new.title, label, f"{kind} removed", "it was withdrawn, or was not part of this run")
+        elif before != after:
+            yield Change(new.title, label, f"{kind}, version {before} → {after}", "its author changed the numbers")
+
+
+def _changed_places(old: BoardSummary, new: BoardSummary) -> Iterator[Change]:
     for label in sorted({*old.places} & {*new.places}, key=lambda label: new.places[label].rank):
         before, after = old.places[label], new.places[label]
         parts = []
@@ -128,35 +159,21 @@ def _moved(old: BoardSummary, new: BoardSummary) -> list[Change]:
         if before.rank != after.rank:
             parts.append(f"rank {before.rank} → {after.rank}")
         if parts:
-            lines.append(
-                Change(new.title, label, ", ".join(parts), _why(label, before, after, old, new, versions, arrived))
-            )
-    return lines
+            yield Change(new.title, label, ", ".join(parts), _reason(label, old, new))
 
 
-def _why(
-    label: str, before: Place, after: Place, old: BoardSummary, new: BoardSummary, versions: list[str], arrived: bool
-) -> str:
-    own = [name for name in new.entries if name.split(" ", 1)[1] in label.split(" + ")]
-    bumped = [name for name in own if name in old.entries and old.entries[name] != new.entries[name]]
-    if bumped:
-        return f"new version of {', '.join(bumped)}"
-    if before.shown == after.shown:
-        return "others moved or arrived"
+def _reason(label: str, old: BoardSummary, new: BoardSummary) -> str:
+    """Return why an entry's score or rank changed: the first cause that fits, the entry's own first."""
+    parts = label.split(" + ")
+    own = [name for name in new.entries if name.split(" ", 1)[1] in parts]
+    raised = [name for name in own if name in old.entries and old.entries[name] != new.entries[name]]
+    if raised:
+        return f"new version of {', '.join(raised)}"
+    if old.places[label].shown == new.places[label].shown:
+        return "other entries moved or arrived"
+    versions = [f"{name} {version}" for name, version in new.scored_by.items() if old.scored_by.get(name) != version]
     if versions:
         return f"scored again by {', '.join(versions)}"
-    if arrived:
+    if new.entries.keys() - old.entries.keys():
         return "new entries changed the conditions that are averaged"
-    return "run again" if old.sources != new.sources else "the same cells, other tables"
-
-
-def _entry(name: str, old: BoardSummary, new: BoardSummary) -> Change | None:
-    before, after = old.entries.get(name), new.entries.get(name)
-    kind, label = name.split(" ", 1)
-    if before == after:
-        return None
-    if before is None:
-        return Change(new.title, label, f"new {kind}", "new entry")
-    if after is None:
-        return Change(new.title, label, f"{kind} left", "it was withdrawn, or was not part of this run")
-    return Change(new.title, label, f"{kind}, version {before} → {after}", "its author changed the numbers")
+    return "run again" if old.sources != new.sources else "the same results in other tables"

@@ -1,13 +1,19 @@
-"""`harness site`: build the pages, look at them, publish them."""
+"""`harness site`: build, serve and publish the leaderboard."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 _store = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
 _site = click.option("--site", "folder", type=click.Path(path_type=Path), default="site", show_default=True)
+
+
+def _warn(problems: Iterable[str]) -> None:
+    for line in problems:
+        click.echo(f"warning: {line}", err=True)
 
 
 @click.group()
@@ -18,7 +24,7 @@ def site() -> None:
 @site.command()
 @_store
 @_site
-@click.option("--since", type=click.Path(path_type=Path, exists=True), help="A published folder to compare with.")
+@click.option("--since", type=click.Path(path_type=Path, exists=True), help="Compare with the last release here.")
 @click.option("--quiet", is_flag=True, help="Print warnings only.")
 def build(store: Path, folder: Path, since: Path | None, quiet: bool) -> None:
     """Write the site from the results in a store."""
@@ -26,17 +32,16 @@ def build(store: Path, folder: Path, since: Path | None, quiet: bool) -> None:
     from imharness_leaderboard.pages import build_site
 
     built = build_site(store, folder, read_releases(since) if since else [])
-    for line in built.problems:
-        click.echo(f"warning: {line}", err=True)
+    _warn(built.problems)
     if not quiet:
         click.echo(f"{built.pages} pages: {folder / 'index.html'}")
 
 
 @site.command()
 @_site
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 picks a free one.")
 def serve(folder: Path, port: int) -> None:
-    """Serve a built site on the loopback address until interrupted."""
+    """Serve a built site on this machine (127.0.0.1) until interrupted."""
     import functools
     import http.server
 
@@ -50,16 +55,15 @@ def serve(folder: Path, port: int) -> None:
 
 @site.command()
 @_store
-@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="What a static host serves.")
-@click.option("--release", required=True, metavar="NAME", help="Name of this state, as 2026-11-20; kept under v/NAME/.")
+@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="The folder that is served.")
+@click.option("--release", required=True, metavar="NAME", help="Name, as 2026-11-20; the snapshot is v/NAME/.")
 def publish(store: Path, folder: Path, release: str) -> None:
-    """Write the site into a folder that any static host takes, with a permanent snapshot of this release.
+    """Write the site into a folder for a static host, with a permanent snapshot of this release.
 
-    The folder keeps earlier snapshots and the list of what changed: give the same folder each time.
+    Give the same folder each time: it holds the earlier snapshots and the list of changes.
     """
     from imharness_leaderboard.publishing import publish_site
 
     built = publish_site(store, folder, release)
-    for line in built.problems:
-        click.echo(f"warning: {line}", err=True)
+    _warn(built.problems)
     click.echo(f"{built.pages} pages: {folder / 'index.html'}; snapshot: {folder / 'v' / release / 'index.html'}")

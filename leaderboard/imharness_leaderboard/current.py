@@ -1,4 +1,4 @@
-"""The tables of a store as they should be: those that are missing, damaged or outdated are made again first."""
+"""The tables of a store, after those that are missing, damaged or outdated were made again."""
 
 from __future__ import annotations
 
@@ -17,38 +17,41 @@ _RANK = (sys.executable, "-c", "from imharness.cli import main; main()", "result
 def current_boards(store_dir: Path) -> tuple[list[Board], list[str]]:
     """Return the tables of every track, and one line for each problem.
 
-    Tables that are missing, damaged, made by other versions of the code or from other results than the store holds are
-    made again by `harness results rank`, in a process of its own. What cannot be made again is shown with its reason,
-    or left out when nothing of it can be read.
+    Tables are made again when they are missing or damaged, when another version of the code made them, or when the
+    store holds other results than they show. `harness results rank` makes them, in a process of its own, because the
+    leaderboard itself loads no torch. Tables that cannot be made again are shown with the reason, and left out when
+    they cannot be read at all.
     """
     store = Store(store_dir)
     boards, problems = [], []
     for track in sorted({*store.tracks(), *store.ranked()}):
         board, reason = _read(store, track)
         if reason:
-            trouble = _rank(store_dir, track)
-            if trouble:
-                problems.append(f"{track}: {reason}; tables cannot be made again: {trouble}")
-                board = board.model_copy(update={"stale": reason}) if board is not None else None
+            failure = _rank(store_dir, track)
+            if not failure:
+                board, _ = _read(store, track)
             else:
-                board, reason = _read(store, track)
+                problems.append(f"{track}: {reason}; tables cannot be made again: {failure}")
+                board = board.model_copy(update={"stale": reason}) if board is not None else None
         if board is not None:
             boards.append(board)
     return boards, problems
 
 
 def _read(store: Store, track: str) -> tuple[Board | None, str]:
-    """Return the tables of a track, if they can be read, and what is wrong with them."""
+    """Return the tables of a track, or None where they cannot be read, and the reason to make them again, if any."""
     try:
         board = store.board(track)
-        return board, "there are no tables of it" if board is None else staleness(store, board)
     except StoreError as error:
         return None, str(error)
+    return board, "there are no tables of it" if board is None else staleness(store, board)
 
 
 def _rank(store: Path, track: str) -> str:
-    """Make the tables of a track again; return what went wrong."""
+    """Make the tables of a track again; return the last line of the error, or an empty string."""
     command = [*_RANK, "--store", str(store), "--track", track]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        return ""
     lines = (done.stderr or done.stdout).strip().splitlines()
-    return (lines[-1] if lines else f"exit {done.returncode}") if done.returncode else ""
+    return lines[-1] if lines else f"exit {done.returncode}"

@@ -1,4 +1,7 @@
-"""The folder of a site: files are written whole, kept when they did not change, removed when nothing makes them."""
+"""The folder of a site: each file is written whole, and only when its content changed.
+
+Files that an earlier build wrote and this one does not are removed; files of others stay.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,16 @@ from pathlib import Path
 from imharness.errors import StoreError
 
 MANIFEST = ".made.json"
+"""Lists the files of the last build, each with the digest of its source where it is slow to make."""
+
+
+def json_text(value: object) -> str:
+    """Return a value as compact JSON; raises `ValueError` for NaN and infinities."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 class SiteFolder:
-    """Writes files below `root` and remembers which, and from what the slow ones were made."""
+    """Writes the files of one build below `root`. `files` names them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -21,7 +30,7 @@ class SiteFolder:
         self._before = _read(root / MANIFEST)
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Write a file; one that holds the same already keeps its time."""
+        """Write a file; raises `StoreError` when that fails. A file with the same content keeps its time."""
         self.files[name] = ""
         data = content.encode() if isinstance(content, str) else content
         path = self.root / name
@@ -36,7 +45,7 @@ class SiteFolder:
             raise StoreError(f"site {path} cannot be written: {error.strerror}") from None
 
     def make(self, name: str, source: str, content: Callable[[], bytes]) -> None:
-        """Write a file that is slow to make, unless it was made from the same `source` before."""
+        """Write a file that is slow to make, unless an earlier build made it from the same `source`."""
         if self._before.get(name) != source or not (self.root / name).is_file():
             self.write(name, content())
         self.files[name] = source
@@ -46,7 +55,7 @@ class SiteFolder:
         return (self.root / name).stat().st_size
 
     def finish(self) -> None:
-        """Remove what earlier builds wrote and this one did not, and write the list of files."""
+        """Remove the files that only earlier builds wrote, and list those of this build for the next one."""
         for name in self._before.keys() - self.files.keys():
             path = self.root / name
             if path.resolve().is_relative_to(self.root.resolve()):

@@ -1,10 +1,11 @@
-"""Images of the gallery: arrays of the store -> PNG files."""
+"""The images of a track's gallery, written as PNG files from the arrays in the store."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,16 @@ from imharness.errors import StoreError
 from imharness.results.identity import digest
 from imharness.results.records import Board, Example, Panel
 from imharness.results.store import Store
+from imharness_leaderboard.addresses import image_file
 from imharness_leaderboard.folder import SiteFolder
-from imharness_leaderboard.naming import track_slug
 
 LARGEST = 4096
-"""Sides beyond this are no image of a gallery, px."""
+"""An image with a longer side is not shown, px."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """An example whose images lie in the site: the address of each panel's file."""
+class GalleryExample:
+    """An example whose images are files of the site: the address of each panel's file, and the size in px."""
 
     example: Example
     files: tuple[str, ...]
@@ -32,43 +33,52 @@ class Shown:
     height: int
 
 
-def write_gallery(site: SiteFolder, store: Store, board: Board) -> tuple[list[Shown], list[str]]:
-    """Write the images of a board's examples; return what can be shown, and a line for each task that cannot."""
-    opened: dict[str, tuple[str, Mapping[str, npt.NDArray[Any]]]] = {}
+def write_gallery(site: SiteFolder, store: Store, board: Board) -> tuple[list[GalleryExample], list[str]]:
+    """Write the images of a board's examples.
+
+    Returns the examples that can be shown, and one line for each problem with another.
+    """
+    results = _TaskImages(store)
     found, problems = [], dict[str, None]()
     for example in board.examples:
         try:
-            pixels = [_pixels(store, opened, panel) for panel in example.panels]
+            images = [results.image(panel) for panel in example.panels]
         except StoreError as error:
             problems[f"{example.entry}: {error}"] = None
             continue
         files = []
-        for panel, (seal, image) in zip(example.panels, pixels, strict=True):
-            name = f"images/{track_slug(board.track)}/{digest([seal, panel.array, panel.position])[:20]}.png"
-            site.make(name, seal, lambda image=image: _png(image))  # type: ignore[misc]
+        for panel, (seal, image) in zip(example.panels, images, strict=True):
+            name = image_file(board, digest([seal, panel.array, panel.position])[:20])
+            site.make(name, seal, partial(_png, image))
             files.append(name)
-        height, width = pixels[0][1].shape[:2]
-        found.append(Shown(example, tuple(files), width, height))
+        height, width = images[0][1].shape[:2]
+        found.append(GalleryExample(example, tuple(files), width, height))
     return found, list(problems)
 
 
-def _pixels(
-    store: Store, opened: dict[str, tuple[str, Mapping[str, npt.NDArray[Any]]]], panel: Panel
-) -> tuple[str, npt.NDArray[np.uint8]]:
-    """Return the seal of a task and one of its images, uint8 ``(H, W, 3)``."""
-    if panel.task not in opened:
-        record = store.record(panel.task)
-        if record is None:
-            raise StoreError(f"task {panel.task[:12]} is not in the store")
-        opened[panel.task] = (record.seal, store.arrays(record))
-    seal, arrays = opened[panel.task]
-    stack = arrays.get(panel.array)
-    if stack is None or stack.dtype != np.uint8 or stack.ndim != 4 or not 0 <= panel.position < len(stack):
-        raise StoreError(f"task {panel.task[:12]} has no image {panel.position} in {panel.array!r}")
-    image = np.moveaxis(np.asarray(stack[panel.position]), 0, 2)
-    if max(image.shape[:2]) > LARGEST or image.shape[2] not in (1, 3):
-        raise StoreError(f"task {panel.task[:12]}: an image of shape {image.shape} cannot be shown")
-    return seal, np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+class _TaskImages:
+    """Reads images from the results of tasks; each result is opened once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._opened: dict[str, tuple[str, Mapping[str, npt.NDArray[Any]]]] = {}
+
+    def image(self, panel: Panel) -> tuple[str, npt.NDArray[np.uint8]]:
+        """Return the seal of the panel's task and the image, uint8 ``(H, W, 3)``; raises `StoreError` without one."""
+        task = f"task {panel.task[:12]}"
+        if panel.task not in self._opened:
+            record = self._store.record(panel.task)
+            if record is None:
+                raise StoreError(f"{task} is not in the store")
+            self._opened[panel.task] = (record.seal, self._store.arrays(record))
+        seal, arrays = self._opened[panel.task]
+        stack = arrays.get(panel.array)
+        if stack is None or stack.dtype != np.uint8 or stack.ndim != 4 or not 0 <= panel.position < len(stack):
+            raise StoreError(f"{task} has no image {panel.position} in {panel.array!r}")
+        image = np.moveaxis(np.asarray(stack[panel.position]), 0, 2)
+        if max(image.shape[:2]) > LARGEST or image.shape[2] not in (1, 3):
+            raise StoreError(f"{task}: an image of shape {image.shape} cannot be shown")
+        return seal, np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
 
 
 def _png(image: npt.NDArray[np.uint8]) -> bytes:

@@ -1,4 +1,4 @@
-"""The methods page, generated from the code: statistics with their parameters, measures, and all entries."""
+"""The content of the methods page, taken from the docstrings and constants of the code."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imharness.ranking import comparisons as pairing
-from imharness.ranking.statistics import bootstrap, correlation, head_to_head, roc
-from imharness.ranking.statistics import wilcoxon as paired
-from imharness.ranking.statistics import win_rates as pairwise
+from imharness.ranking import comparisons
+from imharness.ranking.statistics import bootstrap, correlation, head_to_head, roc, wilcoxon, win_rates
 from imharness.results.records import Board, Entry
 
 
 @dataclass(frozen=True)
 class Method:
-    """A statistical method: what it does, in the words of its code, and its parameters."""
+    """A statistical method: the paragraphs of its docstring, its parameters, and its functions with docstrings."""
 
     title: str
     text: tuple[str, ...]
@@ -25,24 +23,24 @@ class Method:
 
 @dataclass(frozen=True)
 class Methods:
-    """All that the page shows."""
+    """What the page shows; `entries` are sorted by kind and label."""
 
     statistics: tuple[Method, ...]
     entries: tuple[Entry, ...]
 
 
 _STATISTICS = (
-    ("Paired test", paired, ("EXACT_UP_TO", "PERMUTED_UP_TO"), ("wilcoxon_greater", "adjust")),
-    ("Who beats whom", pairwise, ("ALPHA",), ("win_rates",)),
+    ("Paired test", wilcoxon, ("EXACT_UP_TO", "PERMUTED_UP_TO"), ("wilcoxon_greater", "adjust")),
+    ("Who beats whom", win_rates, ("ALPHA",), ("win_rates",)),
     ("Head to head", head_to_head, (), ("head_to_head", "rank_biserial", "resampled", "tie_groups")),
-    ("Best, and not significantly worse", pairing, (), ("not_worse", "pairwise")),
+    ("Best, and not significantly worse", comparisons, (), ("not_worse", "pairwise")),
     ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval")),
     ("Correlation", correlation, (), ("correlate", "spearman_rows", "kendall_rows", "williams")),
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),
 )
 _MEANING = {
-    "EXACT_UP_TO": "exact distribution up to this many pairs, without zeros and ties",
-    "PERMUTED_UP_TO": "all sign permutations up to this many pairs, with zeros or ties",
+    "EXACT_UP_TO": "most pairs for which the exact distribution is used, without zeros and ties",
+    "PERMUTED_UP_TO": "most pairs for which all permutations of signs are counted, with zeros or ties",
     "ALPHA": "level of significance, after correction",
     "RESAMPLES": "bootstrap resamples",
     "LEVEL": "coverage of intervals",
@@ -50,16 +48,12 @@ _MEANING = {
 
 
 def methods(boards: Sequence[Board]) -> Methods:
-    """Return what the methods page shows of the installed code and of the boards."""
+    """Return what the page shows of the installed statistics and of the boards' entries."""
     found = []
     for title, module, constants, names in _STATISTICS:
-        functions = tuple((name, _paragraphs(getattr(module, name))) for name in names)
+        functions = tuple((name, inspect.getdoc(getattr(module, name)) or "") for name in names)
         parameters = tuple((_MEANING[name], str(getattr(module, name))) for name in constants)
         text = tuple((inspect.getdoc(module) or "").split("\n\n"))
         found.append(Method(title, text, parameters, functions))
     entries = {(entry.kind, entry.label): entry for board in boards for entry in board.entries}
     return Methods(tuple(found), tuple(entries[place] for place in sorted(entries)))
-
-
-def _paragraphs(function: object) -> str:
-    return inspect.getdoc(function) or ""

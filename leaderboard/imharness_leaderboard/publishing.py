@@ -1,4 +1,4 @@
-"""A release: the site in a folder for a static host, and a copy of it that never changes again."""
+"""Publishing a release: the site in a folder that a static host serves, and a snapshot of it that never changes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def publish_site(store: Path, folder: Path, release: str) -> Built:
-    """Build the site into `folder` and copy it to ``folder/v/<release>``; a release is never written twice.
+    """Build the site into `folder` and copy it to ``folder/v/<release>``.
 
-    Raises `UsageError` for a name that is taken or cannot be one, `StoreError` when something cannot be written.
+    Raises `UsageError` for a name that is taken or not allowed, `StoreError` when something cannot be written.
     """
     if not NAME.fullmatch(release):
-        raise UsageError(f"{release!r} cannot name a release: letters, digits, dots, dashes and underscores.")
+        raise UsageError(f"{release!r} cannot name a release; use letters, digits, dots, dashes and underscores.")
     snapshot = folder / "v" / release
     releases = read_releases(folder)
     if snapshot.exists() or release in {known.name for known in releases}:
-        raise UsageError(f"release {release} is published already; a release never changes, choose another name.")
+        raise UsageError(f"release {release} is published already and never changes; choose another name.")
     built = build_site(store, folder, releases, release)
     temporary = folder / "v" / f".{release}"
     try:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.copytree(folder, temporary, ignore=lambda path, names: _left_out(folder, path, names))
+        shutil.copytree(folder, temporary, ignore=lambda path, names: _not_copied(folder, path, names))
         temporary.rename(snapshot)
         (folder / ".nojekyll").touch()
     except OSError as error:
@@ -37,5 +37,5 @@ def publish_site(store: Path, folder: Path, release: str) -> Built:
     return built
 
 
-def _left_out(folder: Path, path: str, names: list[str]) -> set[str]:
+def _not_copied(folder: Path, path: str, names: list[str]) -> set[str]:
     return {"v", ".git", ".nojekyll", MANIFEST} & set(names) if Path(path) == folder else set()

@@ -1,4 +1,4 @@
-"""The scores behind a comparison, with what is computed of them once and shown in several places."""
+"""The scores behind a comparison, and what is computed from them once and shown in several places."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from imharness.results.records import Board, Comparison
 
 
 class Scores:
-    """A comparison of a board and its numbers, float32 ``(entries, total)``."""
+    """A comparison of a board with its scores.
+
+    `vectors` are float32 ``(entries, total)``: the scores of each entry, condition after condition, NaN where there is
+    none. `source` is a digest of both.
+    """
 
     def __init__(self, board: Board, comparison: Comparison, vectors: npt.NDArray[np.float32]) -> None:
         self.comparison, self.vectors = comparison, vectors
@@ -22,15 +26,15 @@ class Scores:
 
     @cached_property
     def tested(self) -> Pairwise:
-        """Every entry against every other one."""
+        """The paired tests of every entry against every other one."""
         return pairwise(self.comparison, self.vectors)
 
     @cached_property
     def means(self) -> npt.NDArray[np.float64]:
-        """``(entries, units)``: each unit's mean over the conditions."""
+        """Mean over the conditions for each unit, ``(entries, units)``."""
         return unit_means(self.comparison, self.vectors)
 
 
 def scores_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]]) -> list[Scores]:
-    """Return the comparisons of a board that have numbers."""
+    """Return the comparisons of a board whose scores are in the store."""
     return [Scores(board, c, numbers[c.id]) for c in board.comparisons if c.id in numbers]

@@ -1,1 +1,1 @@
-"""Entries of others: a manifest, the package it pins, a run in the sandbox, a report, and the ledger of decisions."""
+"""Submissions: packages of strangers get a manifest, run in a sandbox, and are reported on and put on the board."""

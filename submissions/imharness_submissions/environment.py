@@ -1,6 +1,7 @@
-"""A package and what it needs, unpacked in a folder of its own by uv: hashes required, nothing built, nothing run.
+"""Unpacks a submission's package and its requirements into a folder of their own.
 
-Wheels are only unpacked. The code of a repository is built into a wheel inside the sandbox.
+uv unpacks wheels: it requires hashes, builds nothing and runs nothing. A repository is built into a wheel inside the
+sandbox.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from imharness_submissions.manifest import Package, read_lock
 from imharness_submissions.sandbox.jail import GuestSpec, Limits, build_arguments, require_sandbox
 
 BACKENDS = ("hatchling", "setuptools", "flit-core", "poetry-core", "wheel")
-"""Build backends that a repository may name; their newest releases of the index build it."""
+"""Build backends that a repository may use; the newest release on the index is taken."""
 TIMEOUT_S = 900
 
 
 def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> Path:
-    """Return the folder with a submission's package and requirements, made once for each content."""
+    """Return the folder with a submission's package and requirements; it is made once for each content.
+
+    Raises `UsageError` when package and manifest disagree, `HarnessError` when the package cannot be fetched or built.
+    """
     lock = read_lock(folder)
     wheel = _local(folder, package) if package.file else None
     name = digest([package.model_dump(), lock, sys.version_info[:2]])[:24]
@@ -57,7 +61,7 @@ def _pin(package: Package, wheel: Path | None) -> str:
     if wheel is not None:
         found = hashlib.sha256(wheel.read_bytes()).hexdigest()
         if package.sha256 and found != package.sha256:
-            raise UsageError(f"{wheel.name} has the sha256 {found[:12]}…, the manifest says {package.sha256[:12]}…")
+            raise UsageError(f"{wheel.name} has the sha256 {found[:12]}…, but the manifest says {package.sha256[:12]}…")
         return f"{package.name} @ {wheel.as_uri()} --hash=sha256:{found}"
     if package.address:
         return f"{package.name} @ {package.address} --hash=sha256:{package.sha256}"
@@ -68,12 +72,16 @@ def uv() -> str:
     """Return the path of uv; raises `Unavailable` without it."""
     found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
     if found is None:
-        raise Unavailable("packages of others are unpacked by uv, which is not on this machine", "pip install uv")
+        raise Unavailable("submitted packages are unpacked by uv, which is not installed", "pip install uv")
     return found
 
 
 def call(line: Sequence[str], what: str, folder: Path | None = None) -> str:
-    """Run a program without a shell; return what it printed; raises `HarnessError` with its last line."""
+    """Run a program without a shell, and return what it printed.
+
+    `what` names the step in messages. Raises `HarnessError` with the program's last lines when it fails, and when it
+    takes longer than `TIMEOUT_S`.
+    """
     try:
         done = subprocess.run(
             line, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False
@@ -108,7 +116,7 @@ def _same(first: str, second: str) -> bool:
 
 
 def _built(package: Package, work: Path, trusted: bool) -> Path:
-    """Return the wheel of a commit; the repository's own build code runs in the sandbox, without a network."""
+    """Return the wheel of a commit. The repository's own build code runs in the sandbox, without a network."""
     source, out, tools = work / "source", work / "wheels", work / "tools"
     out.mkdir()
     git = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c", "filter.lfs.smudge="]
@@ -126,7 +134,7 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
     call([*line, *wanted], "getting the build backend")
     code = f"import {backend.partition(':')[0]} as b; b.build_wheel('/out')"
     if not backend.partition(":")[0].replace(".", "").replace("_", "").isalnum():
-        raise UsageError(f"{package.repository}: {backend[:80]!r} is no build backend")
+        raise UsageError(f"{package.repository}: {backend[:80]!r} is not the name of a build backend")
     if not trusted:
         require_sandbox()
     spec = GuestSpec(package.name, tools, limits=Limits())
@@ -142,12 +150,12 @@ def _project(requirement: str) -> str:
 
 
 def tree_digest(folder: Path) -> str:
-    """Return the sha256 of everything in a folder: names and contents, byte code left out."""
+    """Return the sha256 of all files in a folder, names and contents, without byte code."""
     return digest([[str(p.relative_to(folder)), _sha256(p)] for p in files_below(folder)])
 
 
 def files_below(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted, byte code left out."""
+    """Return all files below a folder, sorted, without byte code."""
     return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
 
 
@@ -157,7 +165,7 @@ def _sha256(path: Path) -> str:
 
 
 def locked(distribution: importlib.metadata.Distribution) -> str:
-    """Return what a package needs beyond this environment, resolved and hashed, for `requirements.txt`."""
+    """Return the content of `requirements.txt`: what a package needs and this environment lacks, pinned with hashes."""
     wanted = [r for r in distribution.requires or [] if "extra ==" not in r]
     here = {d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions()}
     further = [r for r in wanted if _project(r).lower().replace("_", "-") not in here]

@@ -1,9 +1,10 @@
-"""Are the gradients of a submitted defense its own? Attacks that do without them tell.
+"""Tests whether the gradients of a submitted defense mislead attacks.
 
-A defense whose gradients mislead (Athalye et al., "Obfuscated gradients give a false sense of security", 2018) looks
-strong against an attack that follows them. So it is attacked through its own gradient, with the identity in the
-backward pass (BPDA, section 4.1 there), by queries alone, and with images made against the bare metric. What moves the
-score furthest is the worst case; where it is another way than its own gradient, the gradient was of no use.
+A defense with misleading gradients looks strong against an attack that follows them (Athalye et al., "Obfuscated
+gradients give a false sense of security", 2018). So each defense is attacked in four ways: through its own gradient,
+with the identity in the backward pass (BPDA, section 4.1 of the paper), by queries alone, and with images made against
+the metric without the defense. A defense is flagged when another way moves the score significantly further than its own
+gradient.
 """
 
 from __future__ import annotations
@@ -28,19 +29,23 @@ from imharness.randomness import ImageRng, derive_seed
 from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
 from imharness.running.checks import checked
 from imharness.running.target import MetricTarget
-from imharness_submissions.report import Gain, Honesty
+from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
 
 IMAGES = 12
 MARGIN = 0.05
-"""Least difference of gains, in shares of the metric's range, that counts."""
+"""A smaller difference of gains does not count; a share of the metric's range."""
 LEVEL = 0.05
+"""Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
 Purify = Callable[[torch.Tensor, ImageRng], torch.Tensor]
 
 
 class TrialAttacks:
-    """What a defense is tried with: a metric, attacks and photographs of a profile, the first of each."""
+    """The metric, attacks and photographs on which a defense is tried: the first that the profile selects.
+
+    Raises `HarnessError` where no track of the profile has all three.
+    """
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
         chosen = next((found for part in profile.tracks.values() if _complete(found := _chosen(registry, part))), None)
@@ -62,7 +67,7 @@ class TrialAttacks:
 
 
 def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
-    """Return the components of a track's profile that are on this machine; those of submissions are left out."""
+    """Return the components that a track's profile selects and that run on this machine, without submitted ones."""
     found: dict[str, Component] = {}
     for kind, names in part.select.items():
         for name in names:
@@ -88,43 +93,43 @@ def _complete(chosen: Sequence[Component]) -> bool:
     return any(map(_attackable, chosen)) and all(any(isinstance(c, n) for c in chosen) for n in needed)
 
 
-def examine(defense: Purification, opponents: TrialAttacks, seed: int) -> Honesty:
+def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAudit:
     """Attack a defense in every way; compare and flag."""
-    purify: Purify = checked(defense, defense.build(opponents.device))
-    bare: Purify = defense.build(opponents.device)
+    purify: Purify = checked(defense, defense.build(trial.device))
+    bare: Purify = defense.build(trial.device)
     gains: list[tuple[str, str, npt.NDArray[np.float64]]] = []
-    for way, attack, through in _ways(defense, opponents, bare):
-        target = _target(opponents, attack, through, seed)
-        perturb = checked(attack, attack.build(opponents.device))
-        attacked = perturb(opponents.images, target, _streams(opponents, seed, "attack"))
-        gains.append((way, attack.label, _gain(opponents, purify, attacked, seed)))
+    for way, attack, through in _ways(defense, trial, bare):
+        target = _target(trial, attack, through, seed)
+        perturb = checked(attack, attack.build(trial.device))
+        attacked = perturb(trial.images, target, _streams(trial, seed, "attack"))
+        gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
     own = [gain for way, _, gain in gains if way == OWN]
     best = max(own, key=lambda gain: float(gain.mean())) if own else None
     shown = tuple(
         Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != OWN and _more(gain, best))
         for way, label, gain in gains
     )
-    return Honesty(
+    return GradientAudit(
         component=defense.label,
-        metric=opponents.metric.label,
-        images=len(opponents.names),
+        metric=trial.metric.label,
+        images=len(trial.names),
         gains=shown,
-        flags=(*_masked(defense, shown), *_randomness(defense, opponents, purify, seed)),
+        flags=(*_masked(defense, shown), *_randomness(defense, trial, purify, seed)),
     )
 
 
-def _ways(defense: Purification, opponents: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
-    for attack in opponents.white:
+def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
+    for attack in trial.white:
         if defense.info.differentiable:
             yield OWN, attack, bare
         yield BPDA, attack, _identity_backward(bare)
         yield TRANSFER, attack, None
-    for attack in opponents.black:
+    for attack in trial.black:
         yield QUERIES, attack, bare
 
 
 def _identity_backward(bare: Purify) -> Purify:
-    """Return the defense with the gradient of the identity, or of resizing where it changes the size."""
+    """Return the defense with the gradient of the identity, or of resizing where the defense changes the size."""
 
     def purify(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
         with torch.no_grad():
@@ -138,30 +143,28 @@ def _identity_backward(bare: Purify) -> Purify:
     return purify
 
 
-def _target(opponents: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
+def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
     return MetricTarget(
-        opponents.raw,
-        opponents.metric.bounds,
-        images=len(opponents.names),
+        trial.raw,
+        trial.metric.bounds,
+        images=len(trial.names),
         differentiable=attack.info.access == "white_box",
-        sign=opponents.metric.closeness,
+        sign=trial.metric.closeness,
         purify=through,
-        rng=_streams(opponents, seed, "target") if through is not None else None,
+        rng=_streams(trial, seed, "target") if through is not None else None,
         budget=attack.budget().queries,
     )
 
 
-def _streams(opponents: TrialAttacks, seed: int, purpose: str) -> ImageRng:
-    return ImageRng([derive_seed(seed, "honesty", purpose, name) for name in opponents.names], opponents.device)
+def _streams(trial: TrialAttacks, seed: int, purpose: str) -> ImageRng:
+    return ImageRng([derive_seed(seed, "honesty", purpose, name) for name in trial.names], trial.device)
 
 
-def _gain(opponents: TrialAttacks, purify: Purify, attacked: torch.Tensor, seed: int) -> npt.NDArray[np.float64]:
-    """Return f(D(x')) - f(D(x)) of each image, in shares of the metric's range."""
-    lower, upper = opponents.metric.bounds
-    scores = [
-        opponents.score(purify(batch, _streams(opponents, seed, "shown"))) for batch in (attacked, opponents.images)
-    ]
-    change = opponents.metric.closeness * (scores[0] - scores[1]) / (upper - lower)
+def _gain(trial: TrialAttacks, purify: Purify, attacked: torch.Tensor, seed: int) -> npt.NDArray[np.float64]:
+    """Return f(D(x')) - f(D(x)) of each image, as a share of the metric's range; ``(images,)``."""
+    lower, upper = trial.metric.bounds
+    scores = [trial.score(purify(batch, _streams(trial, seed, "shown"))) for batch in (attacked, trial.images)]
+    change = trial.metric.closeness * (scores[0] - scores[1]) / (upper - lower)
     return change.double().cpu().numpy()  # type: ignore[no-any-return]
 
 
@@ -177,15 +180,15 @@ def _masked(defense: Purification, gains: Sequence[Gain]) -> Iterator[str]:
         most = max(worse, key=lambda g: g.gain)
         own = max(g.gain for g in gains if g.way == OWN)
         yield (
-            f"masked or dishonest gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
-            f"range, its own gradient by {own:.3f}"
+            f"misleading gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
+            f"range, the defense's own gradient only by {own:.3f}"
         )
 
 
-def _randomness(defense: Purification, opponents: TrialAttacks, purify: Purify, seed: int) -> Iterator[str]:
-    first, second = (purify(opponents.images, _streams(opponents, s, "draws")) for s in (seed, seed + 1))
+def _randomness(defense: Purification, trial: TrialAttacks, purify: Purify, seed: int) -> Iterator[str]:
+    first, second = (purify(trial.images, _streams(trial, s, "draws")) for s in (seed, seed + 1))
     varies = first.shape != second.shape or not torch.equal(first, second)
     if defense.info.random and not varies:
-        yield "says that it is random, and gives the same whatever is drawn"
+        yield "declares itself random, but gives the same result for different random numbers"
     if varies and not defense.info.random:
-        yield "says that it is not random, and gives something else for other draws"
+        yield "declares itself not random, but gives different results for different random numbers"

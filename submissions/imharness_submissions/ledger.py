@@ -1,7 +1,7 @@
-"""What was decided about entries, and why: an append-only list, each line sealed with the one before it.
+"""The ledger: every decision about submitted entries, with its reason.
 
-A line holds the whole manifest of what it added, so the board can be built again from this file.
-Imports no torch.
+Lines are only added, and each is sealed together with the one before it. A line that adds a submission holds its whole
+manifest, so that the board can be built again from this file alone. Loads no torch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "
 
 
 class Line(BaseModel):
-    """One decision. `ids`: the components it is about; `report`: sha256 of the report behind it."""
+    """One decision. `ids` are the components it is about; `report` is the seal of the report behind it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,13 +46,13 @@ class Line(BaseModel):
 
 
 class Ledger:
-    """The ledger of a store."""
+    """The ledger in the folder `root` of a store."""
 
     def __init__(self, root: Path, name: str = FILE) -> None:
         self.path = root / name
 
     def lines(self) -> list[Line]:
-        """Return all lines; raises `StoreError` when one was changed, moved or taken out."""
+        """Return all lines; raises `StoreError` when one was changed, moved or removed."""
         if not self.path.exists():
             return []
         found: list[Line] = []
@@ -64,7 +64,7 @@ class Ledger:
             before = found[-1].seal if found else ""
             if line.number != len(found) + 1 or line.previous != before or line.seal != line.expected_seal():
                 raise StoreError(
-                    f"{self.path}: line {len(found) + 1} does not follow from the one before it: it was changed"
+                    f"{self.path}: line {len(found) + 1} does not follow from the one before it: the file was changed"
                 )
             found.append(line)
         return found
@@ -80,7 +80,7 @@ class Ledger:
         manifest: Mapping[str, Any] | None = None,
         lock: tuple[str, ...] = (),
     ) -> Line:
-        """Add a line, flushed to the disk; two processes may do so at once."""
+        """Add a line, flush it to the disk, and return it; several processes may do so at once."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -113,7 +113,10 @@ class Ledger:
         return found
 
     def withdrawn(self) -> dict[str, str]:
-        """Return the components that are withdrawn now, with the reason; adding one again ends it."""
+        """Return the ids of components that are withdrawn now, each with the reason.
+
+        A component that was added again after that is not withdrawn any more.
+        """
         found: dict[str, str] = {}
         for line in self.lines():
             for id in line.ids:
@@ -124,7 +127,7 @@ class Ledger:
         return found
 
     def active(self) -> list[Line]:
-        """Return, for each submission that stands, the line that last added it: what the board is built from."""
+        """Return the line that last added each submission; submissions that are withdrawn now are left out."""
         found: dict[str, Line] = {}
         for line in self.lines():
             if line.decision in ("added", "re-scored"):

@@ -1,4 +1,4 @@
-"""`submission.toml`: which package, which entries, who answers for them, and what they claim. Imports no torch."""
+"""Reads `submission.toml`: the package, its entries, its authors, and what they claim. Loads no torch."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class _Strict(BaseModel):
 
 
 class Package(_Strict):
-    """The code, pinned: a wheel by its hash (of the index, at an address, or in a file), or a commit of a repository.
+    """The pinned code: a wheel with its hash, or a commit of a repository.
 
-    A file is for trying a submission out; others cannot get it.
+    The wheel comes from the index, from an address, or from a file. A file is for trying a submission out, because
+    others cannot get it.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,100}$")
@@ -42,7 +43,7 @@ class Package(_Strict):
     @model_validator(mode="after")
     def _one_way(self) -> Package:
         if bool(self.repository) != bool(self.commit):
-            raise ValueError("a repository needs the commit, 40 digits, and a commit its repository")
+            raise ValueError("give repository and commit (40 digits) together")
         if bool(self.sha256) == bool(self.repository):
             raise ValueError("pin the package by the sha256 of its wheel, or by repository and commit")
         if ((self.address or self.file) and self.repository) or (self.address and self.file):
@@ -51,7 +52,7 @@ class Package(_Strict):
 
 
 class SubmittedEntry(_Strict):
-    """A component of the package that wants to be ranked. `strengths`: of an attack, weak, medium and strong."""
+    """A component of the package that is to be ranked. An attack also gives its `strengths`: weak, medium, strong."""
 
     kind: Literal["attack", "defense", "metric", "evaluator"]
     id: str = Field(pattern=ID_PATTERN)
@@ -60,12 +61,12 @@ class SubmittedEntry(_Strict):
 
     @property
     def label(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         return label_of(self.id, self.parameters)
 
 
 class Claim(_Strict):
-    """A number that the authors say comes out: a cell of a table, and how far it may be off."""
+    """A number that the authors claim: a cell of a table, and the tolerance (absolute)."""
 
     track: str = Field(pattern=ID_PATTERN)
     table: str
@@ -76,23 +77,23 @@ class Claim(_Strict):
 
 
 class Hardware(_Strict):
-    """What the package wishes for."""
+    """The hardware that the package asks for."""
 
-    gpu: bool = Field(default=False, description="Without it the whole submission is measured on the CPU.")
+    gpu: bool = Field(default=False, description="Without it, the whole submission is measured on the CPU.")
     memory_gib: float = Field(default=6, gt=0, le=64)
-    answer_s: float = Field(default=600, gt=0, le=7200, description="Longest time of one call, s.")
+    answer_s: float = Field(default=600, gt=0, le=7200, description="Time limit of one call, s.")
 
 
 class Submission(_Strict):
-    """A whole manifest."""
+    """The content of a manifest."""
 
     format: Literal[1]
     summary: str = Field(min_length=10, max_length=500)
     authors: tuple[str, ...] = Field(min_length=1)
-    contact: str = Field(pattern=r"^\S+@\S+\.\S+$|^https://\S+$", description="An address that answers.")
+    contact: str = Field(pattern=r"^\S+@\S+\.\S+$|^https://\S+$", description="An e-mail address or a page.")
     licence: str = Field(min_length=2, max_length=100)
     paper: str = Field(default="", pattern=r"^(https://\S+)?$")
-    extra_training_data: str = Field(min_length=4, description="What it was trained on beyond the harness; or none.")
+    extra_training_data: str = Field(min_length=4, description="Training data beyond what the harness has, or none.")
     package: Package
     entries: tuple[SubmittedEntry, ...] = Field(min_length=1, max_length=50)
     claims: tuple[Claim, ...] = ()
@@ -104,15 +105,15 @@ class Submission(_Strict):
         labels = [(entry.kind, entry.label) for entry in entries]
         twice = sorted({label for kind, label in labels if labels.count((kind, label)) > 1})
         if twice:
-            raise ValueError(f"{twice[0]} stands there twice")
+            raise ValueError(f"{twice[0]} is listed twice")
         return entries
 
 
 def read_manifest(folder: Path) -> Submission:
-    """Return the manifest in a folder; raises `UsageError` with what is wrong and where."""
+    """Return the manifest in a folder; raises `UsageError` when it is missing or not valid."""
     path = folder / FILE
     if not re.match(NAME_PATTERN, folder.resolve().name):
-        raise UsageError(f"{folder}: a submission's folder is named in small letters, digits and dashes.")
+        raise UsageError(f"{folder}: the name of a submission's folder may hold small letters, digits and dashes.")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -128,7 +129,7 @@ def read_manifest(folder: Path) -> Submission:
 
 
 def read_lock(folder: Path) -> list[str]:
-    """Return the pinned requirements beside a manifest, one each; raises `UsageError` when one has no hash."""
+    """Return the pinned requirements beside a manifest, one a line; raises `UsageError` when one has no hash."""
     path = folder / LOCK
     if not path.exists():
         return []

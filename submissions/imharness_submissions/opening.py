@@ -1,4 +1,4 @@
-"""From a manifest to running code: the package unpacked, started in the sandbox, its entries found."""
+"""Opens a submission: unpacks its package, starts it in the sandbox, and finds the entries of its manifest."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
 
 @dataclass
 class RunningSubmission:
-    """A submission whose package runs, or can be started."""
+    """A submission whose package runs in the sandbox, or can be started there.
+
+    `registry` holds the installed components and those of the package, `components` the entries of the manifest.
+    """
 
     submission: Submission
     guest: Guest
-    offer: PackageDescription
+    description: PackageDescription
     registry: Registry
     components: list[Component]
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The components it brings."""
+        """The ids of its entries, sorted."""
         return tuple(sorted({component.info.id for component in self.components}))
 
     def further(self) -> dict[str, list[str]]:
@@ -45,7 +48,7 @@ class RunningSubmission:
 def spec_for(
     distribution: str, environment: Path, hardware: Hardware, *, trusted: bool, threads: int = 1
 ) -> GuestSpec:  # fmt: skip
-    """Return how a package is run: what its manifest wishes for, and no data set in sight."""
+    """Return how a package is run: with the hardware that its manifest asks for, and without any data set."""
     limits = Limits(memory_mib=int(hardware.memory_gib * 1024), answer_s=hardware.answer_s)
     return GuestSpec(
         distribution, environment, tuple(data_packages()), threads, gpu=hardware.gpu, trusted=trusted, limits=limits
@@ -65,39 +68,45 @@ def data_packages() -> Iterable[Path]:
 
 
 def open_submission(folder: Path, submission: Submission, *, trusted: bool = False) -> RunningSubmission:
-    """Unpack and start a submission's package, and find its entries; raises `UsageError` when one is not there."""
+    """Unpack and start a submission's package, and find its entries.
+
+    Raises `UsageError` when the package lacks an entry or the manifest contradicts it. `trusted` runs the package
+    without a sandbox.
+    """
     environment = environment_of(folder, submission.package, trusted=trusted)
     guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted))
     try:
-        offer = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
-        registry = installed().joined(offer.entries(guest))
-        components = [_entry(entry, offer, registry) for entry in submission.entries]
+        description = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
+        registry = installed().joined(description.entries(guest))
+        components = [_entry(entry, description, registry) for entry in submission.entries]
     except BaseException:
         guest.kill()
         raise
-    return RunningSubmission(submission, guest, offer, registry, components)
+    return RunningSubmission(submission, guest, description, registry, components)
 
 
-def _entry(entry: SubmittedEntry, offer: PackageDescription, registry: Registry) -> Component:
-    offered = {(str(c.get("info", {}).get("id"))) for c in offer.components}
-    if entry.id not in offered:
-        raise UsageError(f"{entry.id}: the package registers only {', '.join(sorted(offered))}.")
+def _entry(entry: SubmittedEntry, description: PackageDescription, registry: Registry) -> Component:
+    registered = {str(c.get("info", {}).get("id")) for c in description.components}
+    if entry.id not in registered:
+        raise UsageError(f"{entry.id}: the package registers only {', '.join(sorted(registered))}.")
     template = next(c for c in registry.of_kind(entry.kind) if c.info.id == entry.id)
     try:
         component = type(template).model_validate(dict(entry.parameters))
     except ValueError as error:
         raise UsageError(f"{entry.id}: parameters {dict(entry.parameters)}: {' '.join(str(error).split())}") from None
     if isinstance(component, BaseAttack):
-        _strengths(entry, component)
+        _check_strengths(entry, component)
     return component
 
 
-def _strengths(entry: SubmittedEntry, attack: BaseAttack) -> None:
-    """The manifest says what weak, medium and strong mean; it must be what the code does."""
+def _check_strengths(entry: SubmittedEntry, attack: BaseAttack) -> None:
+    """Raise `UsageError` unless the manifest and the package define weak, medium and strong alike."""
     declared = {name: dict(fields) for name, fields in attack.info.strengths.items()}
     stated = {name: dict(fields) for name, fields in entry.strengths.items()}
     if declared != stated:
-        raise UsageError(f"{entry.id}: strengths {stated} in the manifest, {declared} in the package; they must agree.")
+        raise UsageError(
+            f"{entry.id}: the strengths are {stated} in the manifest and {declared} in the package; they must agree."
+        )
     for name in declared:
         try:
             attack.at(name)

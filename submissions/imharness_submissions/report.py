@@ -1,4 +1,4 @@
-"""What a run of a submission found, sealed: an edited report no longer fits its seal, nor the ledger."""
+"""The report of a submission's run, sealed: once edited, it fits neither its seal nor the ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _Frozen(BaseModel):
 
 
 class Checked(_Frozen):
-    """A check of the conformance suite."""
+    """The result of one check of the conformance suite; `status` is passed, failed or skipped."""
 
     component: str
     check: str
@@ -23,17 +23,20 @@ class Checked(_Frozen):
 
 
 class Gain(_Frozen):
-    """How far an attack moved the score behind the defense, in shares of the metric's range, averaged over images."""
+    """How far an attack moved the score behind the defense: the mean over images, as a share of the metric's range.
+
+    `way` names how the attack gets past the defense, as in `imharness_submissions.gradient_audit`.
+    """
 
     way: str
     attack: str
     gain: float
     higher: bool
-    """Significantly more than through the defense's own gradient."""
+    """Significantly more than with the defense's own gradient."""
 
 
-class Honesty(_Frozen):
-    """What attacks that need no gradient of the defense reach, beside those that use it."""
+class GradientAudit(_Frozen):
+    """A defense's own gradient, compared with attacks that do without it."""
 
     component: str
     metric: str
@@ -43,12 +46,12 @@ class Honesty(_Frozen):
 
     @property
     def worst(self) -> Gain:
-        """The way that moved the score furthest."""
+        """The attack that moved the score furthest."""
         return max(self.gains, key=lambda gain: gain.gain)
 
 
 class ClaimResult(_Frozen):
-    """A claimed number beside the measured one; None where the tables hold none."""
+    """A claimed number and the measured one, None where the tables hold none."""
 
     what: str
     claimed: float
@@ -66,7 +69,12 @@ class ReportedCell(_Frozen):
 
 
 class SubmissionReport(_Frozen):
-    """A whole run. `seal` is the digest of everything else."""
+    """The report of a whole run. `seal` is the digest of everything else.
+
+    In files the field `gradient_audits` is called ``honesty``, as in reports that are already sealed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
     name: str
     manifest: str = Field(description="sha256 of the manifest's content")
@@ -84,9 +92,9 @@ class SubmissionReport(_Frozen):
     entries: tuple[str, ...]
     import_s: float
     conformance: tuple[Checked, ...]
-    honesty: tuple[Honesty, ...] = ()
+    gradient_audits: tuple[GradientAudit, ...] = Field(default=(), alias="honesty")
     attempts: tuple[str, ...] = ()
-    """What the package tried that it may not."""
+    """Forbidden things that the package tried."""
     cells: tuple[ReportedCell, ...] = ()
     failed: Mapping[str, str] = Field(default_factory=dict)
     unavailable: tuple[str, ...] = ()
@@ -102,19 +110,19 @@ class SubmissionReport(_Frozen):
         return digest(self.model_dump(mode="json", exclude={"seal"}))
 
     def suite(self) -> str:
-        """Return how the conformance suite went, in numbers."""
+        """Return how many checks of the conformance suite passed, failed and were skipped, as text."""
         counts = {s: sum(c.status == s for c in self.conformance) for s in ("passed", "failed", "skipped")}
         return ", ".join(f"{n} {status}" for status, n in counts.items())
 
     def flags(self) -> tuple[str, ...]:
-        """Return every reason to flag the entries, in words."""
+        """Return every reason to flag the entries, one line each; empty when there is none."""
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
-        honesty = [f"{h.component}: {flag}" for h in self.honesty for flag in h.flags]
+        audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]
         cells = [f"{len(self.failed)} cells failed: {next(iter(self.failed.values()))}"] if self.failed else []
         claims = [
             f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
         ]
-        return tuple(" ".join(text.split())[:400] for text in [*self.attempts, *failed, *honesty, *cells, *claims])
+        return tuple(" ".join(text.split())[:400] for text in [*self.attempts, *failed, *audits, *cells, *claims])
 
 
 def _number(value: float | None) -> str:
@@ -122,10 +130,10 @@ def _number(value: float | None) -> str:
 
 
 def markdown(report: SubmissionReport) -> str:
-    """Return a summary for a pull request."""
+    """Return a summary in Markdown, for a pull request."""
     flags = report.flags()
     lines = [
-        f"## {report.name}: {'flagged' if flags else 'nothing to object'}",
+        f"## {report.name}: {'flagged' if flags else 'no objections'}",
         "",
         f"{report.package}, isolation {report.isolation}, profile {report.profile}, "
         f"{len(report.cells)} cells in {report.seconds:.0f} s, {len(report.failed)} failed, "
@@ -135,16 +143,16 @@ def markdown(report: SubmissionReport) -> str:
     if flags:
         lines += ["**Flags**", "", *(f"- {plain(flag)}" for flag in flags), ""]
     lines += [f"Conformance: {report.suite()}.", ""]
-    for honesty in report.honesty:
-        worst = honesty.worst
+    for audit in report.gradient_audits:
+        worst = audit.worst
         lines += [
-            f"Against `{plain(honesty.component)}` before `{plain(honesty.metric)}`, {honesty.images} images, worst: "
-            f"{worst.way}, {worst.gain:.3f} of the range.",
+            f"Attacks on `{plain(audit.component)}` in front of `{plain(audit.metric)}`, {audit.images} images. "
+            f"The strongest ({worst.way}) moved the score by {worst.gain:.3f} of its range.",
             "",
             "| way | attack | gain |",
             "|---|---|---|",
             *(f"| {g.way}{' (more than its own gradient)' if g.higher else ''} | {g.attack} | {g.gain:.4f} |"
-              for g in honesty.gains),
+              for g in audit.gains),
             "",
         ]  # fmt: skip
     if report.claims:
@@ -163,7 +171,7 @@ def markdown(report: SubmissionReport) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text that cannot leave its place in Markdown or start HTML."""
+    """Return text with everything escaped that Markdown or HTML would interpret."""
     shown = "".join(c if c.isprintable() else " " for c in text)
     for sign, safe in (
         ("&", "&amp;"),

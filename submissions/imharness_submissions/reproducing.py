@@ -1,4 +1,4 @@
-"""Compute stored cells again and compare: an entry's own, or those of canaries, whose numbers are known."""
+"""Computes stored cells again and compares them: cells of an entry, or canaries, whose numbers are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from imharness.running.executor import open_executor
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
-from imharness_submissions.sandbox.stored import StoredSubmission, kept
+from imharness_submissions.sandbox.stored import StoredSubmission, read_submission
 from imharness_submissions.sandbox.worker import guest_beside
 
 
@@ -39,7 +39,7 @@ class _Frozen(BaseModel):
 
 
 class ReproducedTask(_Frozen):
-    """A cell that was computed again: its largest difference, in shares of each column's span (at least 1)."""
+    """A cell that was computed again. `difference` is the largest one, as a share of its column's span (at least 1)."""
 
     cell: str
     difference: float | None
@@ -48,7 +48,7 @@ class ReproducedTask(_Frozen):
 
 
 class Canary(_Frozen):
-    """A cell of known numbers: the first one of `step` that a narrowed plan has."""
+    """A cell whose numbers are known: the first cell of `step` in a plan that is narrowed to `only`."""
 
     name: str
     track: str
@@ -65,11 +65,12 @@ def reproduce(
 ) -> list[ReproducedTask]:
     """Compute a sample of an entry's cells again, compare them, and write the outcome into the ledger.
 
-    `name` is a submission of the store, or the id or label of an installed component.
+    `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of cells,
+    `tolerance` a share of each column's span. Raises `UsageError` when the store has no finished cell of it.
     """
     found = {path.stem: path for path in store.submissions()}
     if name in found:
-        submitted = kept(found[name])
+        submitted = read_submission(found[name])
         opened = _open(submitted, trusted)
         ids, running = opened.ids, opened
         device = device if opened.submission.hardware.gpu else "cpu"
@@ -102,7 +103,7 @@ def _installed_id(name: str) -> str:
         component = entry.component
         if name in (component.label, component.info.id, component.info.id.partition("/")[2]):
             return component.info.id
-    raise UsageError(f"{name!r} is no submission of this store and no installed component.")
+    raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 
 
 def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
@@ -113,9 +114,9 @@ def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
             folder = Path(work)
             (folder / "requirements.txt").write_text("\n".join(submitted.lock))
         opened = open_submission(folder, submission, trusted=trusted)
-    if opened.offer.environment != submitted.offer.environment:
+    if opened.description.environment != submitted.description.environment:
         opened.guest.kill()
-        raise HarnessError(f"{submitted.name}: the package has other files than the one that was measured")
+        raise HarnessError(f"{submitted.name}: its package is not the one that was measured: the files differ")
     return opened
 
 
@@ -131,7 +132,7 @@ def _again(
     records: Sequence[TaskRecord], store: Store, running: RunningSubmission | None, tolerance: float, device: str,
     advance: Progress,
 ) -> list[ReproducedTask]:  # fmt: skip
-    beside = [guest_beside(running.guest, running.offer)] if running is not None else []
+    beside = [guest_beside(running.guest, running.description)] if running is not None else []
     found = []
     with _computing(device, beside) as (fresh, compute):
         for number, record in enumerate(records):
@@ -197,7 +198,7 @@ def canaries() -> list[Canary]:
 
 
 def sing(canary: Canary, device: str) -> tuple[Canary, float]:
-    """Compute a canary's cell; return it with the values of this machine, and their largest difference from the known.
+    """Compute a canary's cell; return it with the values of this machine, and the largest difference to known values.
 
     Raises `HarnessError` when the cell cannot be computed here.
     """
@@ -218,7 +219,7 @@ def sing(canary: Canary, device: str) -> tuple[Canary, float]:
 
 
 def _with_needs(key: str, needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a task behind everything it needs."""
+    """Return a task and everything it needs, in the order in which they can be computed."""
     ordered: list[str] = []
     for need in needs[key]:
         ordered += [k for k in _with_needs(need, needs) if k not in ordered]
@@ -226,5 +227,5 @@ def _with_needs(key: str, needs: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def recorded(found: Sequence[Canary]) -> str:
-    """Return canaries as the file they are read from."""
+    """Return the content of the file from which canaries are read."""
     return json.dumps([c.model_dump(mode="json") for c in found], indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""Run a submission: check it, compute its cells, try its defenses, compare its claims, and report."""
+"""Runs a submission: checks it, computes its cells, attacks its defenses, compares its claims, and writes a report."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Claim, read_lock, read_manifest
 from imharness_submissions.opening import RunningSubmission, open_submission
-from imharness_submissions.report import Checked, ClaimResult, Honesty, ReportedCell, SubmissionReport
+from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport
 from imharness_submissions.sandbox.stored import StoredSubmission
 from imharness_submissions.sandbox.worker import guest_beside
 
 SLOW_IMPORT_S = 10.0
+"""A package that takes longer to import is flagged, s."""
 
 
 class Run:
@@ -53,7 +54,10 @@ class Run:
         self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
 
     def conformance(self, advance: Progress) -> tuple[int, list[Checked]]:
-        """Put each entry to the conformance suite, from outside, with inputs nobody has seen."""
+        """Run the conformance suite on each entry with fresh inputs; return the seed of the inputs and the results.
+
+        The suite runs in this process and calls the entries in the sandbox.
+        """
         drawn, found = secrets.randbelow(2**31), list[Checked]()
         for number, component in enumerate(self.opened.components):
             found += [
@@ -65,10 +69,10 @@ class Run:
         return drawn, [*found, *self._imports()]
 
     def _imports(self) -> Iterator[Checked]:
-        took = self.opened.offer.import_s
+        took = self.opened.description.import_s
         slow = took > SLOW_IMPORT_S
         yield Checked(
-            component=self.opened.offer.distribution,
+            component=self.opened.description.distribution,
             check="is imported quickly",
             status="failed" if slow else "passed",
             message=f"{took:.2f} s" + (f"; at most {SLOW_IMPORT_S:g}: load weights in build" if slow else ""),
@@ -81,7 +85,7 @@ class Run:
             self.opened.guest.note([str(error)])
 
     def plan(self) -> list[Graph]:
-        """Return the graphs of the cells in which the entries take part, and of what those need."""
+        """Return the graphs of the cells that use the entries, with the tasks that these cells need."""
         further = self.opened.further()
         graphs = [
             only_with(
@@ -96,26 +100,26 @@ class Run:
         return [graph for graph in graphs if graph.tasks or graph.missing]
 
     def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
-        """Compute the cells that the store does not hold; the package runs beside each worker, in the sandbox."""
+        """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own."""
 
         def start() -> Executor:
             return open_executor(
                 self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
-                time_limit_s=self.profile.time_limit_s, prepare=[guest_beside(self.opened.guest, self.opened.offer)],
+                time_limit_s=self.profile.time_limit_s, prepare=[guest_beside(self.opened.guest, self.opened.description)],
             )  # fmt: skip
 
         return execute(graphs, self.store, start, advance=advance)
 
-    def honesty(self, advance: Progress) -> list[Honesty]:
-        """Try every purification with attacks that need no gradient of it."""
+    def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
+        """Compare the gradient of every purification with attacks that do without it."""
         defenses = [c for c in self.opened.components if isinstance(c, Purification)]
         if not defenses:
             return []
-        opponents = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
+        trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, defense in enumerate(defenses):
             try:
-                found.append(examine(defense, opponents, self.seed))
+                found.append(examine(defense, trial, self.seed))
             except HarnessError as error:
                 self.opened.guest.note([f"{defense.label}: could not be attacked: {error}"])
             advance(number + 1, len(defenses))
@@ -124,12 +128,12 @@ class Run:
 
     def report(self, found: Findings, boards: Sequence[Board]) -> SubmissionReport:
         """Return the sealed report."""
-        origin = self.opened.offer
+        package = self.opened.description
         return SubmissionReport(
             name=self.name,
             manifest=digest(self.submission.model_dump(mode="json")),
-            environment=origin.environment,
-            package=f"{origin.distribution} {origin.version}",
+            environment=package.environment,
+            package=f"{package.distribution} {package.version}",
             isolation=self.opened.guest.level,
             started=found.started.isoformat(timespec="seconds"),
             seconds=found.seconds,
@@ -140,9 +144,9 @@ class Run:
             device=device_name(torch.device(self.device)),
             versions=_versions(),
             entries=tuple(c.label for c in self.opened.components),
-            import_s=origin.import_s,
+            import_s=package.import_s,
             conformance=tuple(found.conformance),
-            honesty=tuple(found.honesty),
+            gradient_audits=tuple(found.gradient_audits),
             attempts=tuple(dict.fromkeys([*self.opened.guest.attempts, *self._noted(found)])),
             cells=tuple(self._cells(found.graphs, found.outcome)),
             failed=_failed(found),
@@ -151,7 +155,7 @@ class Run:
         ).sealed()
 
     def _noted(self, found: Findings) -> Iterator[str]:
-        """Yield what the package tried while cells were computed."""
+        """Yield the forbidden things that the package tried while cells were computed."""
         for graph in found.graphs:
             for key in sorted(graph.tasks.keys() & (found.outcome.done | found.outcome.failed.keys())):
                 record = self.store.record(key)
@@ -167,16 +171,16 @@ class Run:
                     yield ReportedCell(address=f"{graph.track.info.id} {task.address}", key=key, seal=record.seal)
 
     def keep(self, report: SubmissionReport) -> None:
-        """Keep manifest, offer and report in the store; the tables need the offer."""
+        """Write manifest, package description and report into the store; the tables need the description."""
         manifest = self.submission.model_dump(mode="json")
-        kept = StoredSubmission(
+        stored = StoredSubmission(
             name=self.name, manifest=manifest, lock=self.lock, folder=str(self.folder.resolve()),
-            offer=self.opened.offer, report=report.model_dump(mode="json"),
+            description=self.opened.description, report=report.model_dump(mode="json"),
         )  # fmt: skip
-        self.store.save_submission(self.name, kept)
+        self.store.save_submission(self.name, stored)
 
     def boards(self, graphs: Sequence[Graph], outcome: RunResult) -> list[Board]:
-        """Merge the cells into their configuration and make the tables again."""
+        """Add the cells to the runs of the same configuration, make the tables again, and return them."""
         found, known = [], known_entries(self.store)
         for graph in graphs:
             sweep = save_sweep(
@@ -189,11 +193,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a run found before its tables."""
+    """The results of a run before its tables are made."""
 
     suite_seed: int
     conformance: Sequence[Checked]
-    honesty: Sequence[Honesty]
+    gradient_audits: Sequence[GradientAudit]
     graphs: Sequence[Graph]
     outcome: RunResult
     started: datetime
@@ -201,7 +205,11 @@ class Findings:
 
 
 def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionReport:
-    """Do all of it; write the ledger; return the report. The guest is ended whatever happens."""
+    """Run a submission, write the ledger, and return the report; the sandbox is ended whatever happens.
+
+    `watch` takes the title of a stage and returns the function that shows its progress. Raises `HarnessError` when no
+    track of the profile takes any of the entries.
+    """
     started, clock = datetime.now(UTC), time.perf_counter()
     try:
         suite_seed, conformance = run.conformance(watch("conformance"))
@@ -209,10 +217,10 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
         if not graphs:
             raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
         outcome = run.compute(graphs, watch("cells"))
-        honesty = run.honesty(watch("attacks on defenses"))
+        audits = run.audit_gradients(watch("attacks on defenses"))
         seconds = time.perf_counter() - clock
-        findings = Findings(suite_seed, conformance, honesty, graphs, outcome, started, seconds)
-        run.keep(run.report(findings, []))  # the tables show what the package says of its entries
+        findings = Findings(suite_seed, conformance, audits, graphs, outcome, started, seconds)
+        run.keep(run.report(findings, []))  # the tables show facts from the package description
         boards = run.boards(graphs, outcome)
         report = run.report(findings, boards)
         run.keep(report)
@@ -226,16 +234,16 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
 
 
 def _decide(run: Run, report: SubmissionReport) -> None:
-    """Write what follows from a report into the ledger: added or re-scored, and flagged with every reason."""
+    """Write the outcome into the ledger: added or re-scored, and flagged where there are reasons."""
     ledger = Ledger(run.store.root)
     again = any(line.name == run.name and line.decision == "added" for line in ledger.lines())
     manifest = run.submission.model_dump(mode="json")
     if run.submission.package.file:
         manifest["package"]["file"] = str((run.folder / run.submission.package.file).resolve())
     text = f"{len(report.cells)} cells, isolation {report.isolation}"
-    if report.honesty:
-        worst = max((honesty.worst for honesty in report.honesty), key=lambda gain: gain.gain)
-        text += f"; worst trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
+    if report.gradient_audits:
+        worst = max((audit.worst for audit in report.gradient_audits), key=lambda gain: gain.gain)
+        text += f"; strongest trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
     ledger.append(
         run.name, run.opened.ids, "re-scored" if again else "added", text, report=report.seal, manifest=manifest,
         lock=run.lock,
@@ -251,12 +259,12 @@ def _failed(found: Findings) -> dict[str, str]:
 
 
 def _fitting(profile: Profile, track: str, further: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the entries of kinds that a track selects from."""
+    """Return the entries whose kind a track selects from."""
     return {kind: names for kind, names in further.items() if kind in profile.tracks[track].select}
 
 
 def measured(claim: Claim, boards: Sequence[Board]) -> ClaimResult:
-    """Compare a claim with the tables."""
+    """Return a claim with the number that the tables hold; the claim does not hold where there is none."""
     value = next(
         (
             row.values[claim.column].value

@@ -1,4 +1,4 @@
-"""What the core asks when it shows a store: which entries were submitted to it, and what was decided about them."""
+"""Tells the core which entries were submitted to a store, and what was decided about them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def judged(store: Store, known: KnownEntries) -> KnownEntries:
-    """Return what is known of a store's entries, with its submissions and the decisions of its ledger."""
+    """Return `known` with the entries that were submitted to a store, and the decisions of its ledger."""
     ledger, registry = Ledger(store.root), known.registry
-    if any(store.submissions()):  # what shows them needs torch
+    if any(store.submissions()):  # showing them needs torch
         from imharness_submissions.sandbox.stored import with_submissions
 
         registry = with_submissions(registry, store)

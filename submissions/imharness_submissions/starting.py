@@ -1,4 +1,4 @@
-"""A first manifest for a package that lies in a wheel."""
+"""Writes the first manifest for a package, and writes manifests again from the ledger."""
 
 from __future__ import annotations
 
@@ -25,10 +25,16 @@ KINDS = ("attack", "defense", "metric", "evaluator")
 
 
 def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> Path:
-    """Write a submission's folder; the package is started in the sandbox to ask what it registers."""
+    """Write a submission's folder below `parent`, and return it.
+
+    The package is started in the sandbox to learn what it registers. Raises `UsageError` for a name or a wheel that
+    cannot be used, `PluginError` when the package registers nothing that can be ranked.
+    """
     parts = _WHEEL.match(wheel.name)
     if parts is None or not re.match(NAME_PATTERN, name):
-        raise UsageError(f"{name!r} and {wheel.name!r}: a name of small letters, digits and dashes, and a wheel.")
+        raise UsageError(
+            f"{name!r}, {wheel.name!r}: give a name of small letters, digits and dashes, and the file of a wheel."
+        )
     folder = parent / name
     if folder.exists():
         raise UsageError(f"{folder} exists; choose another name.")
@@ -58,16 +64,16 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
     return folder
 
 
-def _manifest(package: Package, offer: PackageDescription, guest: Guest) -> str:
-    entries = [e.component for e in offer.entries(guest) if e.component.kind in KINDS]
+def _manifest(package: Package, description: PackageDescription, guest: Guest) -> str:
+    entries = [e.component for e in description.entries(guest) if e.component.kind in KINDS]
     if not entries:
         raise PluginError(f"{package.name} registers no attack, defense, metric or evaluator")
     head: dict[str, Any] = {
         "format": 1,
         "summary": f"{entries[0].info.id}: {entries[0].summary}"[:500],
-        "authors": [offer.author or "Your name"],
+        "authors": [description.author or "Your name"],
         "contact": "you@example.org",
-        "licence": offer.licence or "say which",
+        "licence": description.licence or "name the licence",
         "extra_training_data": "none",
     }
     blocks = [_lines(head), "[package]\n" + _lines(package.model_dump(exclude_defaults=True))]
@@ -85,7 +91,7 @@ def _manifest(package: Package, offer: PackageDescription, guest: Guest) -> str:
     return "\n".join(blocks)
 
 
-_CLAIMS = """# What you say comes out, one block for each number; `harness submissions run` compares.
+_CLAIMS = """# Numbers that you claim, one block for each; `harness submissions run` compares them with the tables.
 # [[claims]]
 # track = "harness/iqa"
 # table = "defenses"
@@ -124,7 +130,7 @@ def _quoted(text: str) -> str:
 
 
 def written(line: Line, parent: Path) -> Path:
-    """Write the manifest of a ledger line into a folder of its own."""
+    """Write the manifest that a line of the ledger holds into a folder below `parent`, and return the folder."""
     folder = parent / line.name
     folder.mkdir()
     facts = dict(line.manifest or {})

@@ -15,8 +15,9 @@ from imharness.errors import StoreError
 from imharness.ranking.comparisons import pairwise
 from imharness.results.records import SCHEMA, Value
 from imharness.results.store import Store
-from imharness_leaderboard.naming import slug
-from imharness_leaderboard.pages import build_site, headline
+from imharness_leaderboard.addresses import slug
+from imharness_leaderboard.pages import build_site
+from imharness_leaderboard.tables import headline
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
 
@@ -206,7 +207,7 @@ def test_a_store_without_tables_says_what_to_do(tmp_path: Path) -> None:
 def test_a_table_without_rows_says_so(tmp_path: Path) -> None:
     save(Store(tmp_path / "store"), board(tables=(board().tables[0].model_copy(update={"rows": ()}), many(3))))
     build_site(tmp_path / "store", tmp_path / "site")
-    assert "No row yet" in (tmp_path / "site" / "acme--evil.html").read_text()
+    assert "No rows yet" in (tmp_path / "site" / "acme--evil.html").read_text()
 
 
 def test_building_the_site_loads_no_torch(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Releases: a snapshot that never changes, and what moved from one to the next with its reason."""
+"""Releases: a snapshot that never changes, and what changed from one to the next, and why."""
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -22,7 +22,7 @@ def moved(values: tuple[float, ...], **facts):
     return board(tables=(main.model_copy(update={"rows": tuple(rows)}), *board().tables[1:]), **facts)
 
 
-def test_a_release_keeps_its_snapshot_and_says_what_moved(tmp_path: Path) -> None:
+def test_a_release_keeps_its_snapshot_and_lists_what_changed(tmp_path: Path) -> None:
     store, folder = Store(tmp_path / "store"), tmp_path / "public"
     save(store, board(store))
     publish_site(tmp_path / "store", folder, "2026-01-01")
@@ -34,7 +34,7 @@ def test_a_release_keeps_its_snapshot_and_says_what_moved(tmp_path: Path) -> Non
     text = (folder / "changes.html").read_text()
     assert "D 2.250 → 9.000, rank 2 → 4" in text
     assert "run again" in text
-    assert "others moved or arrived" in text
+    assert "other entries moved or arrived" in text
     assert [r.name for r in read_releases(folder)] == ["2026-01-01", "2026-02-01"]
     assert "Release 2026-02-01" in (folder / "index.html").read_text()
     assert '"pool":"2026-02-01 111111111111"' in (folder / "data/acme--evil/wins.vectors.json").read_text()
@@ -86,7 +86,7 @@ def test_every_change_has_its_reason() -> None:
     old = state({"a": 1, "b": 2})
     assert reasons(old, old) == {}
     assert reasons({}, old) == {"track: is new": "first published with this release"}
-    assert reasons(old, {}) == {"track: is gone": "no results of it were published"}
+    assert reasons(old, {}) == {"track: is gone": "none of its results were published"}
     assert reasons(old, state({"a": 1, "b": 3}, sources="t")) == {"b: D 2.0 → 3.0": "run again"}
     assert reasons(old, state({"a": 1, "b": 3}, scored_by={"core": "2"})) == {
         "b: D 2.0 → 3.0": "scored again by core 2"
@@ -99,14 +99,14 @@ def test_every_change_has_its_reason() -> None:
     arrived = state({"a": 1, "b": 2, "c": 0}, sources="t")
     assert reasons(old, arrived) == {
         "c: new defense": "new entry",
-        "a: rank 1 → 2": "others moved or arrived",
-        "b: rank 2 → 3": "others moved or arrived",
+        "a: rank 1 → 2": "other entries moved or arrived",
+        "b: rank 2 → 3": "other entries moved or arrived",
     }
-    assert reasons(old, state({"a": 1}, sources="t"))["b: defense left"].startswith("it was withdrawn")
+    assert reasons(old, state({"a": 1}, sources="t"))["b: defense removed"].startswith("it was withdrawn")
 
 
 def test_a_summary_holds_the_ranking_of_the_main_table() -> None:
-    found = summary(board(), "x.html")
+    found = summary(board())
     assert [(label, place.rank, place.shown) for label, place in found.places.items()] == [
         (label, i + 1, f"{1.25 + i:.3f}") for i, label in enumerate(ENTRIES)
     ]

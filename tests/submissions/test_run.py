@@ -44,9 +44,9 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert report.isolation.startswith("bubblewrap")
     assert report.cells
     assert not report.failed
-    (honesty,) = report.honesty
+    (audit,) = report.gradient_audits
     assert {"its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"} == {
-        gain.way for gain in honesty.gains
+        gain.way for gain in audit.gains
     }
     board = Store(root).board("harness/iqa")
     assert board is not None
@@ -94,7 +94,7 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert shown.exit_code == 0, shown.output
     path.write_text(path.read_text().replace('"seconds": ', '"seconds": 1'))
     shown = CliRunner().invoke(show_report, ["median", "--store", str(root)])
-    assert "its seal does not fit" in str(shown.exception)
+    assert "its seal does not match" in str(shown.exception)
 
     withdraw = ["median", "withdrawn", "--reason", "a test", "--store", str(root), "--site", str(tmp_path / "site")]
     done = CliRunner().invoke(decide, withdraw)
@@ -109,11 +109,11 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
 def test_gradients_that_lie_are_flagged(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:
     report = run(submission("hostile/wrong_gradient", entry("evil/wrong-gradient")), tmp_path / "store", profile)
     flags = " ".join(report.flags())
-    assert "masked or dishonest gradients" in flags
+    assert "misleading gradients" in flags
     assert "not the function's own misleads attacks" in flags, "finite differences say so, too"
-    (honesty,) = report.honesty
-    own = max(g.gain for g in honesty.gains if g.way == "its own gradient")
-    assert honesty.worst.gain > own + 0.05
+    (audit,) = report.gradient_audits
+    own = max(g.gain for g in audit.gains if g.way == "its own gradient")
+    assert audit.worst.gain > own + 0.05
 
 
 def test_what_a_package_tried_stands_in_the_report(submission: MakeSubmission, tmp_path: Path, profile: Path) -> None:

@@ -1,4 +1,4 @@
-// Pick entries and conditions; test them from the scores of each image.
+// The compare page: the reader picks entries and conditions, and the tests run here on the scores of each image.
 import { headToHead, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
@@ -50,8 +50,7 @@ async function sideBySide(labels) {
   if (rows.every((row) => !row)) return [];
   const text = (value, decimals) => {
     if (!value || value.value === null) return value?.missing || "–";
-    const around2 = value.low === null ? "" : ` (${value.low.toFixed(decimals)} to ${value.high.toFixed(decimals)})`;
-    return `${value.value.toFixed(decimals)}${around2}`;
+    return value.low === null ? value.value.toFixed(decimals) : around(value, decimals);
   };
   const head = element("tr", {}, element("th", { scope: "col", textContent: "Measure" }), ...labels.map((label) => element("th", { scope: "col", textContent: brief(label) })));
   const body = found.columns.map((column) => element("tr", {},
@@ -90,8 +89,21 @@ function filter() {
   for (const label of boxes.children) label.hidden = !label.textContent.toLowerCase().includes(words);
 }
 
+/** Mean score of an entry over the images of some conditions; NaN where it has none. */
+function mean(own, conditions) {
+  let sum = 0, n = 0;
+  for (const c of conditions) {
+    for (let k = index.starts[c]; k < index.starts[c + 1]; k++) {
+      if (Number.isNaN(own[k])) continue;
+      sum += own[k];
+      n++;
+    }
+  }
+  return n ? sum / n : NaN;
+}
+
 async function show() {
-  const mine = ++turn;
+  const mine = ++turn; // a later choice overtakes this one while scores are fetched
   const conditions = index.conditions.flatMap(({ facets: own }, i) => (Object.entries(own).every(([k, v]) => !left[k]?.has(v)) ? [i] : []));
   const labels = index.groups.flat().filter((label) => picked.has(label));
   if (labels.length < 2 || !conditions.length) {
@@ -101,12 +113,7 @@ async function show() {
   const [beside, ...scores] = await Promise.all([sideBySide(labels), ...labels.map(vector)]);
   if (mine !== turn) return;
   const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions) : null)));
-  const mean = (own) => {
-    let sum = 0, n = 0;
-    for (const c of conditions) for (let k = index.starts[c]; k < index.starts[c + 1]; k++) if (!Number.isNaN(own[k])) { sum += own[k]; n++; }
-    return n ? sum / n : NaN;
-  };
-  const means = scores.map(mean);
+  const means = scores.map((own) => mean(own, conditions));
   const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.better : pair.worse) * index.pairs < index.alpha; };
   const sign = index.better === "higher" ? -1 : 1;
   const order = labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b]));
@@ -114,10 +121,10 @@ async function show() {
   result.replaceChildren(
     element("h2", { textContent: "Tie groups" }),
     element("ol", { className: "groups" }, ...groups.map((g) => element("li", { textContent: g.map((i) => `${brief(labels[i])} (${means[i].toFixed(index.decimals)})`).join(", ") }))),
-    element("p", { className: "small", textContent: `Mean ${index.measure}, ${index.better} is better; ${conditions.length} of ${index.conditions.length} conditions. Entries of one group are not significantly worse than its first.` }),
+    element("p", { className: "small", textContent: `Mean ${index.measure}, ${index.better} is better; ${conditions.length} of ${index.conditions.length} conditions. Within a group, no entry is significantly worse than the first.` }),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
-    element("p", { className: "small", textContent: `Pool ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. p over ${index.unit}s is multiplied by ${index.pairs} pairs, p of a condition by ${index.tests} tests, whatever is picked here.` }),
+    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, p over ${index.unit}s is multiplied by ${index.pairs} pairs, and p of a condition by ${index.tests} tests.` }),
     ...beside,
   );
 }
@@ -127,7 +134,7 @@ function table(labels, found) {
   const body = element("tbody");
   for (let i = 0; i < labels.length; i++) for (let j = i + 1; j < labels.length; j++) {
     const pair = found[i][j];
-    const cells = pair === null ? ["no shared unit", "", "", "", "", ""] : [
+    const cells = pair === null ? [`no ${index.unit} in common`, "", "", "", "", ""] : [
       around(pair.difference, index.decimals), around(pair.effect, 2), p(Math.min(pair.better * index.pairs, 1)), p(Math.min(pair.worse * index.pairs, 1)),
       String(pair.n), `${pair.wins}, ${pair.losses}, ${pair.tested}`];
     const row = element("tr", {}, element("th", { scope: "row", textContent: brief(labels[i]) }), ...[brief(labels[j]), ...cells].map((textContent) => element("td", { textContent })));
@@ -154,5 +161,5 @@ try {
   else result.append(element("p", { className: "note", textContent: "No track has scores to compare." }));
 } catch (error) {
   page.hidden = false;
-  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). From a folder on disk, look at the site with: harness site serve` }));
+  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). If you opened the site from a folder on disk, start `harness site serve` instead.` }));
 }

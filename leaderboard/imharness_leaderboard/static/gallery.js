@@ -1,4 +1,4 @@
-// Difference view and choice of entries for galleries.
+// Galleries: a button for the difference view, and a choice of entries.
 for (const gallery of document.querySelectorAll(".gallery")) {
   const bar = document.createElement("p");
   bar.className = "tools";

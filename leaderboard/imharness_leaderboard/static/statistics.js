@@ -1,10 +1,10 @@
-// The statistics of imharness.ranking.statistics.wilcoxon and imharness.ranking.statistics.head_to_head, for readers who test for themselves.
+// The same statistics as in imharness.ranking.statistics.wilcoxon and .head_to_head, for readers who test for themselves.
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;
 const EXACT_UP_TO = 50;
 const PERMUTED_UP_TO = 13;
 
-/** Upper tail of the normal distribution, relative error about 1e-14: series near zero, continued fraction beyond. */
+/** Upper tail of the normal distribution, relative error about 1e-14: a series below 3, a continued fraction above. */
 export function normalTail(x) {
   if (x < 0) return 1 - normalTail(-x);
   const density = Math.exp(-x * x / 2) / Math.sqrt(2 * Math.PI);

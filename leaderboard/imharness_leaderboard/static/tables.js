@@ -1,6 +1,6 @@
-// Tables: sort, filter by text and facet, choose columns, intervals, copy, compare; the view is kept in the address.
-// A table of many rows keeps only those near the window in the page.
-const MANY = 200;
+// Tables can be sorted, filtered by text and facet, copied and compared; columns and intervals can be shown or hidden.
+// The address of the page keeps the view. Of a table with many rows only those in sight are in the page.
+const MANY = 200; // rows
 const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
 let waiting = 0;
 

@@ -1,4 +1,4 @@
-// Light or dark as the system says, or as the reader chose.
+// The light or dark theme: as the reader chose, else as the system is set.
 document.documentElement.classList.add("js");
 const stored = (() => { try { return localStorage.getItem("theme"); } catch { return null; } })();
 const dark = () => {

@@ -1,4 +1,4 @@
-"""`harness reproduce`: does it come out again?"""
+"""`harness reproduce`: computes cells again and compares them with the stored numbers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from imharness.errors import HarnessError, UsageError
 @click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
 @click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
-@click.option("--tolerance", type=float, default=1e-3, show_default=True, help="In shares of a column's span.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the sample.")
+@click.option("--tolerance", type=float, default=1e-3, show_default=True, help="As a share of a column's span.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; of canaries, as they are recorded.")
+@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; canaries are printed as in their file.")
 def reproduce(
     entry: str | None, canaries: bool, store_dir: Path, sample: int, tolerance: float, seed: int, device: str,
     trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compute cells of ENTRY again, from its pinned package, and compare; exit 1 when they come out otherwise.
+    """Compute cells of ENTRY again from its pinned package, and compare; exit 1 when the numbers differ.
 
-    ENTRY is a submission of the store, or an installed component. The outcome stands in the ledger and on the site.
+    ENTRY is a submission of the store, or an installed component. The outcome is written into the ledger and shown on
+    the site.
     """
     from imharness.running.device import resolve_devices
 
@@ -38,10 +39,10 @@ def reproduce(
     if entry is None:
         raise UsageError("say what to reproduce: ENTRY or --canaries.")
     from imharness.results.store import Store
-    from imharness_submissions.reproducing import reproduce as again
+    from imharness_submissions.reproducing import reproduce as reproduce_cells
 
     with console.progress("reproducing", shown=not as_json) as advance:
-        found = again(
+        found = reproduce_cells(
             entry, Store(store_dir), sample=sample, tolerance=tolerance, seed=seed, device=place, trusted=trust,
             advance=advance,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`harness submissions`: entries of others, from a manifest to the board, without trusting their code."""
+"""`harness submissions`: takes packages of strangers from a manifest to the board, without trusting their code."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=Fal
 _store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 _site = click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
 _json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
-_trust = click.option("--trust", is_flag=True, help="Run the package without a sandbox: it can do what you can.")
+_trust = click.option("--trust", is_flag=True, help="Run the package without a sandbox: it can do all that you can.")
 
 
 @click.group()
 def submissions() -> None:
-    """Start, check, run and judge submissions; their code runs in a sandbox."""
+    """Write, check, run and judge submissions; their code runs in a sandbox."""
 
 
 @submissions.command()
@@ -38,9 +38,9 @@ def submissions() -> None:
 @click.option("--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default="submissions")
 @_trust
 def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
-    """Write submissions/NAME/submission.toml for a package that lies in a wheel.
+    """Write submissions/NAME/submission.toml for the package in a wheel.
 
-    Everything that the package says of itself is filled in; contact, training data and claims are yours to write.
+    Facts that the package contains are filled in; you write contact, training data and claims.
     """
     from imharness_submissions.starting import start_submission
 
@@ -55,7 +55,7 @@ def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
 @_json
 @click.option("--static", is_flag=True, help="Read the manifest only; fetch and start nothing.")
 def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
-    """Check a manifest, get the package it pins, start it in the sandbox and find its entries."""
+    """Check a manifest, fetch the package that it pins, start it in the sandbox, and find its entries."""
     from imharness_submissions.manifest import read_lock, read_manifest
 
     submission, lock = read_manifest(folder), read_lock(folder)
@@ -66,12 +66,15 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 
         opened = open_submission(folder, submission, trusted=trust)
         try:
-            facts |= {"isolation": opened.guest.level, "package": f"{opened.offer.distribution} {opened.offer.version}"}
-            facts["left_out"] = [" ".join(pair) for pair in opened.offer.left_out]
+            package = opened.description
+            facts |= {"isolation": opened.guest.level, "package": f"{package.distribution} {package.version}"}
+            facts["left_out"] = [" ".join(pair) for pair in package.left_out]
         finally:
             opened.guest.kill()
     if submission.package.file:
-        console.warn("the package is a file here; others need an index, an address or a repository with a commit")
+        console.warn(
+            "the package is a local file; a pull request needs an index, an address or a repository with a commit"
+        )
     if as_json:
         console.emit(facts)
         return
@@ -96,7 +99,7 @@ def run(
     folder: Path, store_dir: Path, site_dir: Path, profile: str, device: str, workers: int, seed: int,
     limit: int | None, summary: Path | None, trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compute a submission's cells in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
+    """Run a submission in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
     from imharness.commands import build_site
     from imharness.planning.profile import load_profile
     from imharness.results.store import Store
@@ -107,7 +110,7 @@ def run(
     store = Store(store_dir)
     store.prepare()
     if trust:
-        console.warn("--trust: the package runs without a sandbox, and can do what you can")
+        console.warn("--trust: the package runs without a sandbox and can do all that you can")
     work = Run(
         folder, store, load_profile(profile), device=resolve_devices([device])[0], workers=workers, seed=seed,
         limit=limit, trusted=trust, command=shlex.join(["harness", *sys.argv[1:]]),
@@ -125,7 +128,7 @@ def run(
 
 @contextmanager
 def _stages(*, shown: bool) -> Iterator[Callable[[str], Progress]]:
-    """Yield a function: title -> a bar for that stage, which ends the one before it."""
+    """Yield a function that takes a stage's title, ends the bar of the stage before it, and returns a new bar."""
     with ExitStack() as stack:
 
         def start(title: str) -> Progress:
@@ -149,9 +152,10 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
         ("report", report.seal),
     ]
     console.table(report.name, ["", ""], facts)
-    for honesty in report.honesty:
-        rows = [(g.way, g.attack, f"{g.gain:.4f}", "more than its own" if g.higher else "") for g in honesty.gains]
-        console.table(f"{honesty.component}: gain before {honesty.metric}", ["way", "attack", "gain", ""], rows)
+    for audit in report.gradient_audits:
+        rows = [(g.way, g.attack, f"{g.gain:.4f}", "more than its own" if g.higher else "") for g in audit.gains]
+        title = f"{audit.component}: gain of attacks on {audit.metric}"
+        console.table(title, ["way", "attack", "gain", ""], rows)
     if report.claims:
         shown = [(c.what, f"{c.claimed:g}", c.measured, "holds" if c.holds else "does not hold") for c in report.claims]
         console.table("Claims", ["what", "claimed", "measured", ""], shown)
@@ -165,19 +169,19 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the summary for a pull request.")
 @_json
 def report(name: str, store_dir: Path, as_markdown: bool, as_json: bool) -> None:
-    """Show the report of a submission's last run; refuses one that was changed."""
+    """Show the report of a submission's last run; a report that was changed is refused."""
     from imharness.results.store import Store
     from imharness_submissions.report import SubmissionReport, markdown
-    from imharness_submissions.sandbox.stored import kept
+    from imharness_submissions.sandbox.stored import read_submission
 
     paths = {path.stem: path for path in Store(store_dir).submissions()}
     if name not in paths:
         raise UsageError(f"store {store_dir} has no submission {name!r}; it has: {', '.join(paths) or 'none'}.")
-    found = SubmissionReport.model_validate(kept(paths[name]).report)
+    found = SubmissionReport.model_validate(read_submission(paths[name]).report)
     if found.seal != found.expected_seal():
-        raise HarnessError(f"{paths[name]} was changed after it was written: its seal does not fit")
+        raise HarnessError(f"{paths[name]} was changed after it was written: its seal does not match")
     if not any(line.report == found.seal for line in _lines(store_dir)):
-        raise HarnessError(f"{paths[name]} is no report that the ledger knows")
+        raise HarnessError(f"{paths[name]}: the ledger does not know this report")
     if as_markdown:
         click.echo(markdown(found))
     else:
@@ -193,11 +197,11 @@ def _lines(store_dir: Path) -> list[Line]:
 @submissions.command()
 @click.argument("name")
 @click.argument("decision", type=click.Choice(["flagged", "withdrawn", "added"]))
-@click.option("--reason", required=True, help="Stands on the site.")
+@click.option("--reason", required=True, help="Shown on the site.")
 @_store
 @_site
 def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
-    """Write a decision of yours into the ledger, and make the tables and the site again."""
+    """Write a maintainer's decision into the ledger, and make the tables and the site again."""
     from imharness.commands import build_site
     from imharness.components.entries import known_entries
     from imharness.components.registry import installed
@@ -226,7 +230,7 @@ def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir
 @_store
 @_json
 def ledger(store_dir: Path, as_json: bool) -> None:
-    """List every decision about entries, and check that none was changed or taken out."""
+    """List every decision about entries, and check that none was changed or removed."""
     lines = _lines(store_dir)
     if as_json:
         console.emit([line.model_dump(mode="json") for line in lines])
@@ -242,9 +246,9 @@ def ledger(store_dir: Path, as_json: bool) -> None:
 @click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: int | None) -> None:
-    """Run every submission that stands in a ledger, FILE, again into another store: the board from the ledger alone.
+    """Build the board again from a ledger, FILE, alone: run each of its submissions into another store.
 
-    Exit 1 when one could not be run; the others are.
+    Submissions that cannot be run are reported and skipped; the exit code is then 1.
     """
     from imharness.commands import build_site
     from imharness.planning.profile import load_profile
@@ -254,7 +258,7 @@ def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: in
     from imharness_submissions.starting import written
 
     if file.resolve() == Ledger(store_dir).path.resolve():
-        raise UsageError("the ledger of this very store: choose another --store.")
+        raise UsageError("FILE is the ledger of this store; choose another --store.")
     store = Store(store_dir)
     store.prepare()
     lost = 0

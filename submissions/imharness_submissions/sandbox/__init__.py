@@ -1,1 +1,1 @@
-"""Running code that nobody vouches for: its own process under bubblewrap, spoken to through a pipe."""
+"""Runs code that nobody has reviewed: in a process of its own under bubblewrap, connected by a pipe."""

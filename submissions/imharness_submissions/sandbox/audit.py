@@ -1,4 +1,4 @@
-"""What the plugin tries inside the sandbox, noted where Python can see it; what stops it is the sandbox itself."""
+"""Notes what a plugin tries inside the sandbox, as far as Python can see it. The sandbox itself stops it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _MOST = 20
 
 
 class Attempts:
-    """What was tried since it was last asked for. The interpreter keeps the hook that notes it."""
+    """Collects attempts through an audit hook of the interpreter, which cannot be removed again.
+
+    Reading below `folder` (the plugin's own), the interpreter and the system is allowed and not noted.
+    """
 
     def __init__(self, folder: str) -> None:
         own = [os.path.dirname(module.__path__[0]) for module in (imharness, imharness_submissions)]
@@ -60,7 +63,7 @@ class Attempts:
         sys.addaudithook(hook)
 
     def taken(self) -> list[str]:
-        """Return what was noted, and forget it."""
+        """Return the attempts since the last call, one line each, and forget them."""
         found = list(self._seen)
         self._seen.clear()
         return found
@@ -79,7 +82,7 @@ def _place(event: str, arguments: tuple[Any, ...], places: tuple[str, ...]) -> s
 
 
 class Namespaces:
-    """What stands in the modules that a plugin has no business to change."""
+    """Remembers the functions of torch and of the harness, which a plugin must not replace."""
 
     def __init__(self) -> None:
         modules = [torch, torch.nn, torch.nn.functional, torch.autograd, torch.linalg, torch.random]
@@ -88,7 +91,7 @@ class Namespaces:
         self._held = [(place.__name__, place, dict(vars(place))) for place in places]
 
     def changed(self) -> list[str]:
-        """Return the names that mean something else now."""
+        """Return the names of functions that were replaced, at most 10."""
         found = []
         for name, place, before in self._held:
             now = vars(place)

@@ -1,4 +1,4 @@
-"""The outside: starts a guest, opens sessions in it, asks and answers, and ends it when it breaks a rule."""
+"""The harness's side of the sandbox: starts a package as a guest, calls it, and ends it when it breaks a rule."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ Answer = Callable[[Message], Message]
 
 
 class GuestError(HarnessError):
-    """The plugin's own code raised an error."""
+    """An error that the plugin's own code raised."""
 
 
 def _nothing(message: Message) -> Message:
-    raise SandboxViolation(f"asked for {message.kind!r:.40} where nothing may be asked")
+    raise SandboxViolation(f"asked for {message.kind!r:.40} in a call that answers no questions")
 
 
 class Closing(Protocol):
-    """Holds a session for as long as a task runs."""
+    """Holds a session while a task runs."""
 
     def end(self) -> None:
         """End the session."""
 
     def check_again(self) -> None:
-        """Compare with a fresh process."""
+        """Ask one call again in a fresh process, and compare the answers."""
 
     def forget(self) -> None:
-        """Compare nothing."""
+        """Drop the call that would be asked again."""
 
 
 class Guest:
-    """A submitted package that is running, or can be started. What it did wrong stays noted in `attempts`."""
+    """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break."""
 
     def __init__(self, spec: GuestSpec) -> None:
         self.spec = spec
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
         self.level = ""
-        """What holds the guest, for records; empty before it was started."""
+        """How the guest is isolated, for records; empty before it was started."""
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
 
     def open(self) -> Session:
-        """Return a new session: a process in which nothing of earlier ones is left."""
+        """Return a new session: a fresh process, which shares nothing with earlier ones."""
         jail = self._running()
         (there_in, here_out), (here_in, there_out) = os.pipe(), os.pipe()
         for fd in (here_out, there_out):
@@ -76,16 +76,16 @@ class Guest:
         return session
 
     def note(self, attempts: Iterable[str]) -> None:
-        """Keep what the inside says that the plugin tried."""
+        """Remember attempts that were reported from inside the sandbox."""
         for text in attempts:
             line = " ".join(text.split())[:300]
             if line not in self.attempts and len(self.attempts) < 100:
                 self.attempts.append(line)
 
     def end_task(self, failed: bool) -> None:
-        """End all sessions; then ask one call of each again, unless the task failed anyway.
+        """End all sessions. Unless the task failed, ask one call of each again in a fresh process.
 
-        Raises `SandboxViolation` when processes stay behind, `ContractError` when a fresh process answers otherwise.
+        Raises `SandboxViolation` when processes stay behind, `ContractError` when an answer differs.
         """
         remotes = list(self.remotes)
         for remote in remotes:
@@ -105,19 +105,19 @@ class Guest:
                 remote.forget()
 
     def taken(self) -> list[str]:
-        """Return what was noted, and forget it."""
+        """Return the attempts so far, and forget them."""
         found, self.attempts = self.attempts, []
         return found
 
     def end_all(self) -> None:
-        """Close every session, those of functions that nobody holds any more, too."""
+        """Close every session, also those whose functions nobody holds any more."""
         for session in list(self._sessions):
             session.close()
 
     def _stays(self) -> bool:
-        """Say whether processes of ended sessions still run after a while."""
+        """Say whether processes of ended sessions still run after `LEAVING_S`."""
         assert self._jail is not None
-        own = 1 if self.spec.trusted else 3  # two of bubblewrap's, and the first of the guest
+        own = 1 if self.spec.trusted else 3  # two processes of bubblewrap, and the first one of the guest
         until = time.monotonic() + LEAVING_S
         while self._jail.inspect() > own:
             if time.monotonic() > until:
@@ -159,7 +159,7 @@ def _widen(fd: int) -> None:
 
 
 class Session:
-    """One process of a guest, and the pipe to it. Every rule that is broken ends the whole guest."""
+    """One process of a guest, and the pipe to it. Breaking any rule ends the whole guest."""
 
     def __init__(self, guest: Guest, jail: Jail, reading: int, writing: int) -> None:
         self.closed = False
@@ -167,13 +167,17 @@ class Session:
         self._channel = Channel(reading, writing, guest.spec.limits.message_mib << 20, self._wait)
         self._deadline = 0.0
         self.dropped: list[int] = []
-        """Handles of graphs that nobody can ask for any more."""
+        """Handles of autograd graphs that nobody can ask for any more."""
 
     def request(
         self, kind: str, facts: Mapping[str, Any] | None = None, tensors: Mapping[str, torch.Tensor] | None = None,
         answer: Answer = _nothing,
     ) -> Message:  # fmt: skip
-        """Ask the guest; `answer` serves what it asks back meanwhile. Raises what its code raised, or a violation."""
+        """Send a request to the guest, and return its reply.
+
+        `answer` replies to the questions that the guest asks meanwhile. Raises the error that the guest's code raised,
+        or `SandboxViolation`.
+        """
         known = dict(facts or {})
         if self.dropped:
             known["dropped"], self.dropped = self.dropped, []
@@ -187,7 +191,11 @@ class Session:
         return message
 
     def _served(self, answer: Answer, message: Message) -> Message:
-        """Serve a question; an error of ours is refused inside and raised here, whatever the plugin makes of it."""
+        """Answer a question of the guest.
+
+        When the query budget is exceeded, the guest gets a refusal, and the error is raised here after its reply, even
+        if the plugin catches the refusal.
+        """
         try:
             return answer(message)
         except QueryBudgetExceeded as error:
@@ -208,13 +216,13 @@ class Session:
         raise error
 
     def finish(self) -> None:
-        """Ask what changed inside, note it, and close."""
+        """Ask which functions were replaced inside, note them, and close."""
         if not self.closed:
             with contextlib.suppress(HarnessError):
-                told = self.request("done")
-                if names := told.names("changed"):
+                reply = self.request("done")
+                if names := reply.names("changed"):
                     self._guest.note([f"replaced {', '.join(names[:5])}"])
-                if told.facts.get("full"):
+                if reply.facts.get("full"):
                     self._guest.note(["filled its folder"])
         self.close()
 
@@ -229,9 +237,9 @@ class Session:
 
     @contextlib.contextmanager
     def _watched(self) -> Any:
-        """End the guest when the block finds that it broke a rule."""
+        """End the guest when it breaks a rule within the block."""
         if self.closed:
-            raise SandboxViolation("the session was ended before")
+            raise SandboxViolation("called after its session had ended")
         self._deadline = time.monotonic() + self._guest.spec.limits.answer_s
         try:
             yield
@@ -242,7 +250,7 @@ class Session:
             self._guest.note([line])
             self._guest.kill()
             raise SandboxViolation(f"{line}; it was ended") from None
-        except BaseException:  # interrupted between question and answer: what comes next would be the wrong answer
+        except BaseException:  # interrupted before the reply: the next request would read the wrong one
             self.close()
             self._guest.kill()
             raise
@@ -270,7 +278,7 @@ class Session:
         return message
 
     def _wait(self, fd: int, writing: bool) -> None:
-        """Wait until the pipe is ready, and look after the guest meanwhile."""
+        """Wait until the pipe is ready, and check the guest's limits meanwhile."""
         reading = [self._jail.errors, *([] if writing else [fd])]
         ready, able, _ = select.select(reading, [fd] if writing else [], [], POLL_S)
         if self._jail.errors in ready:

@@ -1,4 +1,4 @@
-"""A process under bubblewrap: what it sees, what it may use, and how it is ended."""
+"""Runs a guest under bubblewrap: what it sees, what it may use, and how it is ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from imharness_submissions.sandbox import seccomp
 
 GUEST = "imharness_submissions.sandbox.guest"
 PLUGIN = "/plugin"
-"""Where the submitted package lies inside."""
+"""Path of the submitted package inside the sandbox."""
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 _GPU = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -32,7 +32,10 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a guest may use. Memory counts all its processes; time is per answer."""
+    """What a guest may use.
+
+    Memory counts all its processes, `cpu_s` is the limit of each process, and `answer_s` of each reply.
+    """
 
     memory_mib: int = 6144
     processes: int = 32
@@ -47,10 +50,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class GuestSpec:
-    """A submitted package that lies unpacked in a folder, and how it is to run.
+    """A submitted package that is unpacked in a folder, and how to run it.
 
-    `masked`: folders that the guest finds empty, such as those of packages that hold data sets. `trusted`: without a
-    sandbox, because somebody said so.
+    `masked` are folders that the guest sees empty, such as those of packages with data sets. `trusted` runs the guest
+    without a sandbox.
     """
 
     distribution: str
@@ -63,9 +66,9 @@ class GuestSpec:
 
 
 def require_sandbox() -> None:
-    """Raise `Unavailable` unless bubblewrap is here and works."""
+    """Raise `Unavailable` unless bubblewrap is installed and works."""
     if shutil.which("bwrap") is None:
-        raise Unavailable("code of others runs under bubblewrap, which is not on this machine", INSTALL)
+        raise Unavailable("submitted code runs under bubblewrap, which is not installed", INSTALL)
     tried = subprocess.run(
         ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"],
         stdin=subprocess.DEVNULL,
@@ -82,7 +85,7 @@ INSTALL = "apt-get install bubblewrap"
 
 
 def roots() -> tuple[Path, ...]:
-    """Return the folders that a guest's interpreter and the harness itself lie in."""
+    """Return the folders of the guest's interpreter and of the harness itself."""
     own = [Path(module.__path__[0]).parent for module in (imharness, imharness_submissions)]
     wanted = [Path(sys.prefix), Path(sys.base_prefix), *map(Path, site.getsitepackages()), *own]
     wanted += [Path(os.path.realpath(path)) for path in (sys.executable, sys.base_prefix)]
@@ -117,7 +120,7 @@ def build_arguments(spec: GuestSpec, source: Path, out: Path, code: str) -> list
 
 
 def _closed(spec: GuestSpec) -> list[str]:
-    """Return what holds for everything that runs inside: a read-only file system with nothing of the user's in it."""
+    """Return the options for everything that runs inside: a read-only file system without any file of the user."""
     size = str(spec.limits.folder_mib << 20)
     line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
     line += ["--uid", "65534", "--gid", "65534", "--hostname", "guest", "--size", size, "--tmpfs", "/tmp"]
@@ -129,7 +132,7 @@ def _closed(spec: GuestSpec) -> list[str]:
 
 
 def environment(spec: GuestSpec) -> dict[str, str]:
-    """Return the whole environment of a guest."""
+    """Return all environment variables of a guest."""
     place = str(spec.folder.resolve()) if spec.trusted else PLUGIN
     threads = str(spec.threads)
     return {
@@ -190,14 +193,14 @@ class Jail:
 
     @property
     def level(self) -> str:
-        """What holds the guest, for records."""
+        """How the guest is isolated, for records."""
         if self.spec.trusted:
             return "none: trusted"
         parts = ["bubblewrap", *(["seccomp"] if self.filtered else []), *(["cgroup"] if self.group else [])]
         return "+".join(parts)
 
     def hear(self) -> None:
-        """Read what the guest printed; raises `SandboxViolation` when it is too much."""
+        """Read what the guest printed; raises `SandboxViolation` when it printed too much."""
         while True:
             try:
                 chunk = os.read(self.errors, 1 << 16)
@@ -211,7 +214,7 @@ class Jail:
                 raise SandboxViolation(f"printed more than {self.spec.limits.printed_kib} KiB")
 
     def inspect(self) -> int:
-        """Return how many processes the guest has; raises `SandboxViolation` when it uses more than it may."""
+        """Return the number of the guest's processes; raises `SandboxViolation` when it exceeds a limit."""
         limits, pids = self.spec.limits, _tree(self.process.pid)
         if len(pids) > limits.processes:
             raise SandboxViolation(f"started more than {limits.processes} processes")
@@ -219,11 +222,11 @@ class Jail:
         if used > limits.memory_mib:
             raise SandboxViolation(f"uses {used:.0f} MiB of memory; at most {limits.memory_mib} are allowed")
         if self.group is not None and self.group.ran_out():
-            raise SandboxViolation(f"wanted more memory or processes than it may: {limits.memory_mib} MiB")
+            raise SandboxViolation(f"wanted more memory or processes than allowed: {limits.memory_mib} MiB")
         return len(pids)
 
     def kill(self) -> None:
-        """End the guest with everything in it."""
+        """End all processes of the guest."""
         if self._ended:
             return
         self._ended = True
@@ -239,7 +242,7 @@ class Jail:
 
 @contextlib.contextmanager
 def filter_file(spec: GuestSpec) -> Iterator[int | None]:
-    """Yield a file descriptor with the seccomp program, or None where there is none."""
+    """Yield a file descriptor with the seccomp program, or None where this machine's architecture has none."""
     code = b"" if spec.trusted else seccomp.program()
     if not code:
         yield None
@@ -251,14 +254,14 @@ def filter_file(spec: GuestSpec) -> Iterator[int | None]:
 
 
 class _Cgroup:
-    """A control group of the kernel's, where this process may make one: a hard limit on memory and processes."""
+    """A control group: a hard limit of the kernel on memory and processes, where this process may create one."""
 
     def __init__(self, folders: Sequence[Path], events: Callable[[], int]) -> None:
         self._folders, self._events = folders, events
 
     @classmethod
     def create(cls, pid: int, limits: Limits) -> _Cgroup | None:
-        """Return a new group with the process in it, or None."""
+        """Return a new group with the process in it, or None where this process may not create one."""
         name, memory = f"harness-{os.getpid()}-{pid}", limits.memory_mib << 20
         unified = (_CGROUPS / "cgroup.controllers").exists()
         if unified:
@@ -283,11 +286,11 @@ class _Cgroup:
         return cls(made, lambda: _counted(first / ("memory.events" if unified else "memory.oom_control")))
 
     def ran_out(self) -> bool:
-        """Say whether the kernel had to refuse memory."""
+        """Say whether the kernel ended a process for want of memory."""
         return self._events() > 0
 
     def remove(self) -> None:
-        """Remove the group; its processes must be gone."""
+        """Remove the group; its processes must have ended."""
         for folder in self._folders:
             for _ in range(50):
                 try:
@@ -307,7 +310,7 @@ def _counted(file: Path) -> int:
 
 
 def _tree(root: int) -> list[int]:
-    """Return a process and all below it."""
+    """Return a process and all its descendants."""
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
@@ -320,7 +323,10 @@ def _tree(root: int) -> list[int]:
 
 
 def _used_mib(pids: Sequence[int], first: int) -> float:
-    """Return the memory of processes; what the others share with the first of the guest, they forked from, once."""
+    """Return the memory of processes, MiB.
+
+    The others are forks of the guest's first process, `pids[first]`; memory that they share with it counts once.
+    """
     sizes = [_anonymous_mib(pid) for pid in pids]
     shared = sizes[first] if first < len(sizes) else 0.0
     return shared + sum(max(0.0, size - shared) for size in sizes)

@@ -1,4 +1,4 @@
-"""The system calls that code in the sandbox never needs, as a program for the kernel's filter (seccomp-BPF)."""
+"""A seccomp-BPF program that denies the system calls that code in the sandbox never needs."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _SOCKET = {"x86_64": 41, "aarch64": 198}
 
 
 def program(machine: str | None = None) -> bytes:
-    """Return the filter for this machine's architecture, or nothing where it is not known.
+    """Return the filter for this machine's architecture; empty where the architecture is not known.
 
-    Tracing, mounting, kernel keys, modules, io_uring, other namespaces and all sockets but local ones fail with EPERM;
-    `clone3`, whose flags no filter can read, says it does not exist, and libraries fall back to `clone`.
+    Tracing, mounting, kernel keys, modules, io_uring, other namespaces and all sockets except local ones fail with
+    EPERM. `clone3` fails with ENOSYS, because no filter can read its flags; libraries then use `clone`.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHES:

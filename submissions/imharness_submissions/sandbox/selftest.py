@@ -1,4 +1,4 @@
-"""Does the sandbox hold on this machine? Run inside, it tries what a plugin may not do and prints what it could."""
+"""Tests the sandbox on this machine: run inside, it tries what a plugin must not do, and prints what succeeded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULE = "imharness_submissions.sandbox.selftest"
 
 
 def look() -> dict[str, Any]:
-    """Return what this process can do."""
+    """Return what this process can do, each under a short description."""
     return {
         "reads the environment of the host": SECRET in os.environ,
         "opens a network socket": _can(lambda: socket.socket(socket.AF_INET).close()),
@@ -52,7 +52,7 @@ def _inherited(fd: int) -> bool:
 
 
 def selftest() -> dict[str, bool]:
-    """Start the sandbox and return what code in it can do; raises `Unavailable` where there is none."""
+    """Start the sandbox and return what code in it can do; raises `Unavailable` where it does not work."""
     require_sandbox()
     with tempfile.TemporaryDirectory() as folder:
         spec = GuestSpec("selftest", Path(folder))
@@ -74,7 +74,7 @@ def selftest() -> dict[str, bool]:
 
 
 def verdict() -> str:
-    """Try the sandbox; return what holds it, or what is wrong: what `harness doctor` shows."""
+    """Try the sandbox, and return the line that `harness doctor` shows: how code is isolated, or what is wrong."""
     try:
         open_doors = [what for what, able in selftest().items() if able]
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""Submissions as a store keeps them: enough to show their entries without starting their code."""
+"""Submissions in a store: what is needed to show their entries without starting their code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imharness.components.registry import Registry
 from imharness.errors import PluginError, StoreError
@@ -15,20 +15,24 @@ from imharness_submissions.sandbox.proxies import PackageDescription
 
 
 class StoredSubmission(BaseModel):
-    """A submission with what became of it. `report` is a `imharness_submissions.report.SubmissionReport`, as data."""
+    """A submission that was run: its manifest, the description of its package, and its report.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    `report` is a `imharness_submissions.report.SubmissionReport` as data. In files `description` is called ``offer``,
+    as in stores that were written before.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
 
     name: str
     manifest: Mapping[str, Any]
     lock: tuple[str, ...] = ()
     folder: str = ""
-    """Where the manifest lies, for a package that is given as a file."""
-    offer: PackageDescription
+    """The folder of the manifest, for a package that is given as a file."""
+    description: PackageDescription = Field(alias="offer")
     report: Mapping[str, Any]
 
 
-def kept(path: Path) -> StoredSubmission:
+def read_submission(path: Path) -> StoredSubmission:
     """Return a submission of a store; raises `StoreError` when its file is damaged."""
     try:
         return StoredSubmission.model_validate_json(path.read_bytes())
@@ -37,10 +41,10 @@ def kept(path: Path) -> StoredSubmission:
 
 
 def with_submissions(registry: Registry, store: Store) -> Registry:
-    """Return a registry with the components of a store's submissions, which can be shown but not built."""
+    """Return a registry that also holds the components of a store's submissions; they can be shown, but not built."""
     for path in store.submissions():
         try:
-            registry = registry.joined(kept(path).offer.entries())
+            registry = registry.joined(read_submission(path).description.entries())
         except PluginError:
-            continue  # it is installed by now, or registered by two submissions: the first one is shown
+            continue  # it is installed by now, or two submissions register it: then the first one is shown
     return registry

@@ -1,7 +1,7 @@
-"""Messages of tensors and JSON through a pipe: a length, then one safetensors blob. Never pickle.
+"""Sends messages of tensors and JSON through a pipe: a length, then one safetensors blob. Pickle is never used.
 
-The message's kind and its facts stand as JSON in the blob's metadata. What arrives is checked before it is used: the
-length before memory is taken, then every name, dtype, shape and offset.
+The kind and the facts of a message are JSON in the blob's metadata. Messages are checked before they are used: the
+length before memory is allocated, then every name, dtype, shape and offset.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _MAX_DEPTH = 32
 
 
 class WireError(Exception):
-    """What arrived is no message."""
+    """The bytes that arrived are not a valid message."""
 
 
 class Closed(Exception):
-    """The other side is gone."""
+    """The process at the other end of the pipe has ended."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What one side says to the other."""
+    """A message: its kind, facts that JSON can hold, and tensors by name."""
 
     kind: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class Message:
         return value
 
     def names(self, name: str) -> list[str]:
-        """Return a fact that is a list of words; anything else is none."""
+        """Return a fact that is a list of strings (at most 100); empty when it is something else."""
         value = self.facts.get(name)
         return [str(item)[:300] for item in value[:100]] if isinstance(value, list) else []
 
 
 def pack(message: Message) -> list[memoryview]:
-    """Return a message as buffers that lie one after the other; tensors are not copied where they are contiguous."""
+    """Return a message as consecutive buffers; contiguous tensors on the CPU are not copied."""
     known = {name: t.detach().cpu().contiguous() for name, t in message.tensors.items()}
     ordered = sorted(known, key=lambda name: -known[name].element_size())  # every tensor starts aligned
     entries: dict[str, Any] = {
@@ -91,7 +91,7 @@ def pack(message: Message) -> list[memoryview]:
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
-    flat = tensor.as_strided((tensor.numel(),), (1,))  # contiguous, whatever strides its dimensions of size 1 have
+    flat = tensor.as_strided((tensor.numel(),), (1,))  # it is contiguous, but dimensions of size 1 may have any stride
     return _view(flat.view(torch.uint8))
 
 
@@ -101,7 +101,7 @@ def _view(flat: torch.Tensor) -> memoryview:
 
 
 def unpack(blob: torch.Tensor) -> Message:
-    """Return the message in a uint8 tensor, its tensors as views of it; raises `WireError` when there is none."""
+    """Return the message in a uint8 tensor; its tensors are views of it. Raises `WireError` when it is not valid."""
     view = _view(blob)
     try:
         (length,) = _HEADER.unpack(view[: _HEADER.size])
@@ -129,24 +129,27 @@ def _parsed(text: str) -> dict[str, Any]:
         raise WireError("JSON that is nested too deeply")
     found = json.loads(text)
     if not isinstance(found, dict):
-        raise WireError("JSON that is no object")
+        raise WireError("JSON that is not an object")
     return found
 
 
 def _tensor(data: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor:
     dtype, shape, (start, stop) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
     if len(shape) > _MAX_DIMENSIONS or not all(isinstance(n, int) and 0 <= n < 2**40 for n in (*shape, start, stop)):
-        raise WireError("a tensor whose shape makes no sense")
+        raise WireError("a tensor with an impossible shape")
     count = 1
     for n in shape:
         count *= n
     if not 0 <= start <= stop <= len(data) or count * dtype.itemsize != stop - start:
-        raise WireError("a tensor that lies outside of its message")
+        raise WireError("a tensor that reaches beyond its message")
     return data[start:stop].view(dtype).reshape(shape)
 
 
 class Channel:
-    """Both directions of a pipe. `wait(fd, writing)` is called when nothing can be read or written; it may raise."""
+    """Both directions of a pipe; messages longer than `limit` bytes are refused.
+
+    `wait(fd, writing)` is called while nothing can be read or written; it may raise. Without it, calls block.
+    """
 
     def __init__(self, reading: int, writing: int, limit: int, wait: Callable[[int, bool], None] | None = None) -> None:
         self.reading, self.writing, self.limit, self._wait = reading, writing, limit, wait
@@ -154,7 +157,7 @@ class Channel:
             os.set_blocking(fd, wait is None)
 
     def send(self, message: Message) -> None:
-        """Write a message; raises `Closed`."""
+        """Write a message; raises `Closed` when nobody reads it."""
         waiting = pack(message)
         while waiting:
             try:
@@ -175,9 +178,9 @@ class Channel:
         self._fill(memoryview(prefix))
         magic, length = _PREFIX.unpack(prefix)
         if magic != MAGIC:
-            raise WireError("bytes that are no message")
+            raise WireError("bytes that are not a message")
         if length > self.limit:
-            raise WireError(f"a message of {length} bytes; at most {self.limit} are taken")
+            raise WireError(f"a message of {length} bytes; at most {self.limit} are allowed")
         blob = torch.empty(length, dtype=torch.uint8)
         self._fill(_view(blob))
         return unpack(blob)

@@ -1,4 +1,4 @@
-"""What a worker starts when cells of a submission are computed: its package beside it, in the sandbox."""
+"""Starts a submission's package in a sandbox beside each worker that computes its cells."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import PackageDescription
 
 
-def guest_beside(guest: Guest, offer: PackageDescription) -> tuple[str, Mapping[str, Any]]:
-    """Return what a `WorkerConfig` takes under `prepare`, so that each worker starts a guest like this one."""
+def guest_beside(guest: Guest, description: PackageDescription) -> tuple[str, Mapping[str, Any]]:
+    """Return a value for `prepare` of `open_executor`: each worker then starts a guest like this one."""
     spec = TypeAdapter(GuestSpec).dump_python(guest.spec, mode="json")
-    return f"{__name__}:start_guest", {"guest": spec, "offer": offer.model_dump(mode="json")}
+    return f"{__name__}:start_guest", {"guest": spec, "description": description.model_dump(mode="json")}
 
 
 def start_guest(facts: Mapping[str, Any]) -> Preparation:
-    """Return the components of a package whose code runs in a guest of this worker's own."""
+    """Start a guest for this worker, and return the package's components, whose code runs in it."""
     guest = Guest(TypeAdapter(GuestSpec).validate_python(facts["guest"]))
-    offer = PackageDescription.model_validate(facts["offer"])
+    description = PackageDescription.model_validate(facts["description"])
 
     def end_task(failed: bool) -> list[str]:
         guest.end_task(failed)
         return guest.taken()
 
-    return Preparation(tuple(offer.entries(guest)), end_task, guest.kill)
+    return Preparation(tuple(description.entries(guest)), end_task, guest.kill)

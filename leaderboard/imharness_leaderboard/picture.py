@@ -1,0 +1,83 @@
+"""One picture of the site: an SVG for the light and one for the dark theme.
+
+Matplotlib draws it without a display, and the same numbers give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+THEMES = {
+    "light": {"ink": "#1c2126", "dim": "#59636e", "line": "#dcdfe2", "paper": "#ffffff"},
+    "dark": {"ink": "#e6e9ec", "dim": "#a0abb6", "line": "#3a434c", "paper": "#1b2026"},
+}
+COLOURS = {
+    "light": ("#0072b2", "#d55e00", "#007a5a", "#a8467f", "#8a6d00", "#3f7fae", "#5b5b5b"),
+    "dark": ("#56b4e9", "#e69f00", "#2fc79b", "#e08fc0", "#f0e442", "#9fd0f0", "#b5b5b5"),
+}
+"""Okabe and Ito's palette, which colour-blind readers can tell apart, darkened or lightened for contrast."""
+SETTINGS = {
+    "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6,
+}  # fmt: skip
+VERSION = 2
+"""Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
+WIDTH = 7.2
+"""Width of every picture, inches."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """The colours of a theme; `colours` are those of the data, in order."""
+
+    ink: str
+    dim: str
+    line: str
+    paper: str
+    colours: tuple[str, ...]
+
+
+Draw = Callable[[Axes, Style], None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture and how to draw it.
+
+    `name` is its address without theme and extension, `source` a digest of everything it shows, `size` in inches.
+    """
+
+    name: str
+    title: str
+    caption: str
+    source: str
+    draw: Draw
+    size: tuple[float, float]
+
+    def file(self, theme: str) -> str:
+        """Return the address of the picture's file; `theme` is ``light`` or ``dark``."""
+        return f"{self.name}-{theme}.svg"
+
+    def svg(self, theme: str) -> bytes:
+        """Return the picture as an SVG file."""
+        style = Style(**THEMES[theme], colours=COLOURS[theme])
+        with mpl.rc_context(dict(SETTINGS)):  # type: ignore[arg-type]
+            figure = Figure(figsize=self.size, layout="constrained", facecolor=style.paper)
+            axes = figure.add_subplot(facecolor=style.paper)
+            for side in axes.spines.values():
+                side.set_color(style.line)
+            axes.tick_params(colors=style.dim, which="both")
+            axes.grid(color=style.line)
+            axes.set_axisbelow(True)
+            axes.xaxis.label.set_color(style.ink)
+            axes.yaxis.label.set_color(style.ink)
+            self.draw(axes, style)
+            out = io.BytesIO()
+            figure.savefig(out, format="svg", metadata={"Date": None, "Title": self.title})
+        return out.getvalue()

@@ -1,0 +1,104 @@
+"""What pages show of a table: its columns, filters and marks, and each number as text."""
+
+from __future__ import annotations
+
+from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness_leaderboard.wording import brief, joined
+
+
+def column_named(table: Table, key: str) -> ColumnSpec | None:
+    """Return a column by its key, or None."""
+    return next((column for column in table.columns if column.key == key), None)
+
+
+def table_named(board: Board, id: str) -> Table | None:
+    """Return a table by its id, or None."""
+    return next((table for table in board.tables if table.id == id), None)
+
+
+def facets_of(table: Table) -> dict[str, list[str]]:
+    """Return the facets by which rows can be filtered, each with its values; a facet with one value is left out."""
+    found: dict[str, set[str]] = {}
+    for row in table.rows:
+        for name, value in row.facets.items():
+            found.setdefault(name, set()).add(value)
+    return {name: sorted(values) for name, values in found.items() if len(values) > 1}
+
+
+def best(table: Table, column: ColumnSpec) -> float | None:
+    """Return the best number of a column; None where the column is empty or has no better direction."""
+    numbers = [v.value for row in table.rows if (v := row.values.get(column.key)) is not None and v.value is not None]
+    if not numbers or not column.better:
+        return None
+    return max(numbers) if column.better == "higher" else min(numbers)
+
+
+def mark(table: Table, column: ColumnSpec, row: Row, top: float | None) -> str:
+    """Return how a number is marked: ``best``, ``tied`` (not significantly worse than the best), or not at all.
+
+    `top` is the best number of the column.
+    """
+    value = row.values.get(column.key)
+    if value is None or value.value is None:
+        return ""
+    if top is not None and value.value == top:
+        return "best"
+    return "tied" if row.label in table.not_worse.get(column.key, ()) else ""
+
+
+def shade(value: Value | None, table: Table) -> int:
+    """Return the step of a heat map's colour, from 0 to 10."""
+    if table.shading is None or value is None or value.value is None:
+        return 0
+    return round(10 * max(0.0, min(1.0, value.value / table.shading)))
+
+
+def shown(value: Value | None, column: ColumnSpec) -> str:
+    """Return a number as text, or a dash where there is none."""
+    if value is None or value.value is None:
+        return "–"
+    return f"{value.value:.{column.decimals}f}"
+
+
+def spread(value: Value | None, column: ColumnSpec) -> str:
+    """Return the 95% interval and n of a number as text; empty where it has neither."""
+    if value is None or value.value is None:
+        return ""
+    parts = []
+    if value.low is not None and value.high is not None:
+        parts.append(f"{value.low:.{column.decimals}f} – {value.high:.{column.decimals}f}")
+    if value.n is not None:
+        parts.append(f"n {value.n}")
+    return ", ".join(parts)
+
+
+def why(value: Value | None) -> str:
+    """Return the reason why a number is missing."""
+    return value.missing if value is not None and value.missing else "not measured"
+
+
+def headline(board: Board) -> dict[str, str] | None:
+    """Return the first row of a track's main table with a sentence about its score, or None where it has no score.
+
+    Keys: ``label`` of the row, ``entry`` (the kind of thing that is ranked) and ``text``.
+    """
+    main = board.tables[0] if board.tables else None
+    if main is None or not main.rows:
+        return None
+    column, row = column_named(main, main.ranked_by), main.rows[0]
+    value = row.values.get(main.ranked_by)
+    if column is None or value is None or value.value is None:
+        return None
+    text = f"{column.label} {shown(value, column)}"
+    if value.low is not None and value.high is not None:
+        text += f", 95% interval {value.low:.{column.decimals}f} to {value.high:.{column.decimals}f}"
+    if column.key in main.not_worse:
+        text += f"; {_rivals(main, [label for label in main.not_worse[column.key] if label != row.label])}"
+    return {"label": row.label, "entry": main.entry, "text": text + "."}
+
+
+def _rivals(table: Table, tied: list[str]) -> str:
+    if not tied:
+        return f"significantly better than every other {table.entry}"
+    more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
+    return f"{joined(brief(label) for label in tied[:3])}{more} not significantly worse"

@@ -1,0 +1,31 @@
+"""How labels, sizes and lists are written in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+
+def brief(label: str) -> str:
+    """Return a label as pages show it: without ``harness/``, the owner of the first-party components."""
+    return label.replace("harness/", "")
+
+
+def human_size(size: int) -> str:
+    """Return a number of bytes in B, kB or MB."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
+
+
+def joined(words: Iterable[str]) -> str:
+    """Return words as a list within a sentence: ``a, b and c``."""
+    *first, last = list(words) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def with_code(text: str) -> Markup:
+    """Return escaped HTML in which text between backquotes is marked as code."""
+    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text)), flags=re.DOTALL))
