@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
-from imharness.tracks import ColumnSpec, Row, Table, Value, missing, value_of
+from imharness.tracks import ColumnSpec, Row, Table, Value, missing, ranked, value_of
 
 Columns = Mapping[str, np.ndarray]
 FEWEST = 6
@@ -125,7 +125,6 @@ def agreement_table(studies: Sequence[Study]) -> Table:
         for metric in sorted({m for s in studies for m in s.scores})
     ]
     first, who = columns[0].key, "; ".join(sorted({s.who for s in studies}))
-    rows.sort(key=lambda row: -(row.values[first].value or 0))
     return Table(
         id="agreement",
         title="Which metric ranks models as people do",
@@ -134,7 +133,7 @@ def agreement_table(studies: Sequence[Study]) -> Table:
         "images, which a metric of whole sets does not take part in.",
         entry="metric",
         columns=tuple(columns),
-        rows=tuple(rows),
+        rows=tuple(ranked(rows, columns[0])),
         ranked_by=first,
         note=next((s.who for s in studies if "proxy" in s.who), ""),
     )

@@ -21,6 +21,7 @@ from imharness.tracks import (
     mean_value,
     missing,
     paired_scores,
+    ranked,
 )
 from imharness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table
 
@@ -212,7 +213,6 @@ def _cost(query: Query) -> list[Table]:
         else:
             values["cost"] = missing(NotTestable("no undefended model was trained"))
         table_rows.append(Row(label=defense, values=values))
-    table_rows.sort(key=lambda row: -(row.values["accuracy"].value or 0))
     return [
         Table(
             id="cost",
@@ -220,7 +220,7 @@ def _cost(query: Query) -> list[Table]:
             caption="Accuracy on held-out images of classifiers that were trained under the defense.",
             entry="defense",
             columns=tuple(columns),
-            rows=tuple(table_rows),
+            rows=tuple(ranked(table_rows, columns[0])),
             ranked_by="accuracy",
         )
     ]
