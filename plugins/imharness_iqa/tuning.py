@@ -14,17 +14,11 @@ import torch.nn.functional as F
 from pydantic import Field
 
 from imharness.data import ImageSet, TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
-from imharness.images import FullReferenceMetric, Images, Paper, Scores
+from imharness.images import FullReferenceMetric, Images, Scores
 from imharness.stats import correlate
 from imharness_iqa.auto_pgd import auto_pgd
 
 RADII = (2, 4, 8)
-PAPER = Paper(
-    title="Increasing the Robustness of Image Quality Assessment Models Through Adversarial Training",
-    authors="Chistyakova et al.",
-    year=2024,
-    url="https://doi.org/10.3390/technologies12110220",
-)
 Loss = Callable[[torch.nn.Module, Images, torch.Tensor], torch.Tensor]
 """Network, images and labels -> loss, one number."""
 

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.auto_pgd import auto_pgd
 
 
@@ -15,17 +15,8 @@ class Apgd(Attack):
         version="1",
         access="white_box",
         norm="linf",
-        strengths={
-            "weak": {"radius": 2 / 255},
-            "medium": {"radius": 4 / 255},
-            "strong": {"radius": 8 / 255},
-        },
-        paper=Paper(
-            title="Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-Free Attacks",
-            authors="Croce & Hein",
-            year=2020,
-            url="https://arxiv.org/abs/2003.01690",
-        ),
+        strengths={"weak": {"radius": 2 / 255}, "medium": {"radius": 4 / 255}, "strong": {"radius": 8 / 255}},
+        paper="croce2020",
     )
     radius: float = Field(default=4 / 255, gt=0, le=1, description="L-infinity ball, in units of the pixel range.")
     steps: int = Field(default=10, ge=1, le=10_000, description="Gradient steps.")

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import relative
 from imharness_iqa.colorizer import PUBLISHED_WIDTH, SIGGRAPH, UNIT, Colorizer, to_lab, to_rgb
 from imharness_iqa.networks import Backbone, loaded
@@ -33,12 +33,7 @@ class CAdv(Attack):
             "medium": {"learning_rate": 0.0011244},
             "strong": {"learning_rate": 0.0043568},
         },
-        paper=Paper(
-            title="Unrestricted Adversarial Examples via Semantic Manipulation",
-            authors="Bhattad, Chong, Liang, Li & Forsyth",
-            year=2020,
-            url="https://arxiv.org/abs/1904.06347",
-        ),
+        paper="bhattad2020",
     )
     learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Of Adam, in scaled colour units.")
     iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")

@@ -10,18 +10,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import seeded_init
-from imharness.images import (
-    AttackInfo,
-    Budget,
-    FittedAttack,
-    ImageRng,
-    Images,
-    Paper,
-    Perturb,
-    Progress,
-    Target,
-    hookimpl,
-)
+from imharness.images import AttackInfo, Budget, FittedAttack, ImageRng, Images, Perturb, Progress, Target, hookimpl
 from imharness_iqa.unet import UNet
 
 REACH = 10 / 255
@@ -37,12 +26,7 @@ class Facpa(FittedAttack):
         access="white_box",
         norm="linf",
         strengths={"weak": {"amplitude": 0.2}, "medium": {"amplitude": 0.4}, "strong": {"amplitude": 0.8}},
-        paper=Paper(
-            title="Fast Adversarial CNN-based Perturbation Attack on No-Reference Image Quality Metrics",
-            authors="Shumitskaya, Antsiferova & Vatolin",
-            year=2023,
-            url="https://arxiv.org/abs/2305.15544",
-        ),
+        paper="shumitskaya2023",
     )
     fit_fields = ("width", "depth", "epochs", "learning_rate", "batch")
     amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor on the perturbation of at most 10/255.")

@@ -8,7 +8,7 @@ distance is put to its radius at once.
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Madc(Attack):
@@ -24,13 +24,7 @@ class Madc(Attack):
             "medium": {"learning_rate": 0.5 / 255},
             "strong": {"learning_rate": 1 / 255},
         },
-        paper=Paper(
-            title="Maximum differentiation (MAD) competition: a methodology for comparing computational models of "
-            "perceptual quantities",
-            authors="Wang & Simoncelli",
-            year=2008,
-            url="https://doi.org/10.1167/8.12.8",
-        ),
+        paper="wang2008",
     )
     learning_rate: float = Field(default=0.001, gt=0, le=1, description="Step, in units of the pixel range.")
     iterations: int = Field(default=8, ge=1, le=10_000, description="Steps.")

@@ -7,7 +7,7 @@ section 2.2; the search space is a small tile repeated over the image.
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.tiles import laid
 
 
@@ -20,12 +20,7 @@ class Nes(Attack):
         access="black_box",
         norm="linf",
         strengths={"weak": {"eps": 2 / 255}, "medium": {"eps": 4 / 255}, "strong": {"eps": 8 / 255}},
-        paper=Paper(
-            title="Black-box Adversarial Attacks with Limited Queries and Information",
-            authors="Ilyas, Engstrom, Athalye & Lin",
-            year=2018,
-            url="https://arxiv.org/abs/1804.08598",
-        ),
+        paper="ilyas2018",
     )
     eps: float = Field(default=0.1, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
     steps: int = Field(default=250, ge=1, le=100_000, description="Ascent steps.")

@@ -8,7 +8,7 @@ of Image Quality. Every image has a population of its own.
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 GENES = 5
 """Per pixel: row, column, red, green, blue, each in [0, 1)."""
@@ -26,12 +26,7 @@ class OnePixel(Attack):
         norm="l0",
         distortion="psnr",
         strengths={"weak": {"pixels": 10}, "medium": {"pixels": 20}, "strong": {"pixels": 40}},
-        paper=Paper(
-            title="One Pixel Attack for Fooling Deep Neural Networks",
-            authors="Su, Vargas & Sakurai",
-            year=2019,
-            url="https://arxiv.org/abs/1710.08864",
-        ),
+        paper="su2019",
     )
     pixels: int = Field(default=3, ge=1, le=1000, description="Pixels that change.")
     population: int = Field(default=300, ge=4, le=10_000, description="Candidates per image and generation.")

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 GRID = 256
 FIRST_BLOCK = 32
@@ -31,12 +31,7 @@ class Parsimonious(Attack):
         norm="linf",
         distortion="psnr",
         strengths={"weak": {"epsilon": 0.018623}, "medium": {"epsilon": 0.033676}, "strong": {"epsilon": 0.0607}},
-        paper=Paper(
-            title="Parsimonious Black-Box Adversarial Attacks via Efficient Combinatorial Optimization",
-            authors="Moon, An & Song",
-            year=2019,
-            url="https://arxiv.org/abs/1905.06635",
-        ),
+        paper="moon2019",
     )
     epsilon: float = Field(default=0.05, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
     queries: int = Field(default=10_000, ge=2, le=1_000_000, description="Scores per image.")

@@ -9,7 +9,7 @@ import math
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.random_search import share
 
 PLACE_EVERY = 4
@@ -29,12 +29,7 @@ class PatchRs(Attack):
         norm="l0",
         distortion="psnr",
         strengths={"weak": {"area": 169}, "medium": {"area": 625}, "strong": {"area": 1936}},
-        paper=Paper(
-            title="Sparse-RS: a versatile framework for query-efficient sparse black-box adversarial attacks",
-            authors="Croce, Andriushchenko, Singh, Flammarion & Hein",
-            year=2022,
-            url="https://arxiv.org/abs/2006.12834",
-        ),
+        paper="croce2022",
     )
     area: int = Field(default=169, ge=1, le=1_000_000, description="Pixels of the patch, rounded up to a square.")
     queries: int = Field(default=10_000, ge=2, le=1_000_000, description="Scores per image.")

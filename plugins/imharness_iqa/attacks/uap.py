@@ -9,18 +9,7 @@ from collections.abc import Mapping
 import torch
 from pydantic import Field
 
-from imharness.images import (
-    AttackInfo,
-    Budget,
-    FittedAttack,
-    ImageRng,
-    Images,
-    Paper,
-    Perturb,
-    Progress,
-    Target,
-    hookimpl,
-)
+from imharness.images import AttackInfo, Budget, FittedAttack, ImageRng, Images, Perturb, Progress, Target, hookimpl
 from imharness_iqa.tiles import laid
 
 CLIP = 0.1
@@ -40,12 +29,7 @@ class Uap(FittedAttack):
             "medium": {"amplitude": 4 / 255 / CLIP},
             "strong": {"amplitude": 8 / 255 / CLIP},
         },
-        paper=Paper(
-            title="Towards adversarial robustness verification of no-reference image- and video-quality metrics",
-            authors="Shumitskaya, Antsiferova & Vatolin",
-            year=2024,
-            url="https://doi.org/10.1016/j.cviu.2024.103913",
-        ),
+        paper="shumitskaya2024",
     )
     fit_fields = ("tile", "epochs", "learning_rate", "batch")
     amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor on the trained tile.")

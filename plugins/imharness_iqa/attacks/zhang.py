@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from imharness.images import Asset, Attack, AttackInfo, Images, Paper, Perturb, Scores, Target, hookimpl
+from imharness.images import Asset, Attack, AttackInfo, Images, Perturb, Scores, Target, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 from imharness_vision.lpips import lpips_squeeze
 from imharness_vision.perceptual import DISTS_WEIGHTS, SQUEEZENET, VGG16, dists
@@ -21,17 +21,7 @@ Distance = Callable[[Images, Images], Scores]
 
 def _info(name: str) -> AttackInfo:
     return AttackInfo(
-        id=f"harness/zhang-{name}",
-        version="1",
-        access="white_box",
-        norm="linf",
-        strengths=STRENGTHS,
-        paper=Paper(
-            title="Perceptual Attacks of No-Reference Image Quality Models with Human-in-the-Loop",
-            authors="Zhang et al.",
-            year=2022,
-            url="https://arxiv.org/abs/2210.00933",
-        ),
+        id=f"harness/zhang-{name}", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="zhang2022"
     )
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Asset, Certification, DefenseInfo, hookimpl
 from imharness_iqa.certifications.drs import Drs
 from imharness_iqa.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
 from imharness_iqa.smoothing import Denoise, MedianSmoothing
@@ -12,17 +12,7 @@ class Dms(MedianSmoothing):
     """Median smoothing with DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/dms",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="Detection as Regression: Certified Object Detection with Median Smoothing",
-            authors="Chiang et al.",
-            year=2020,
-            url="https://arxiv.org/abs/2007.03730",
-        ),
+        id="harness/dms", version="1", group="certified", differentiable=False, random=True, paper="chiang2020"
     )
     backbone: Backbone = backbone_field()
 

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Asset, Certification, DefenseInfo, hookimpl
 from imharness_iqa.defenses.diffpure import WEIGHTS
 from imharness_iqa.denoisers import Backbone, assets_of, backbone_field, diffusion
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
@@ -13,17 +13,7 @@ class Dp(ClassSmoothing):
     """DensePure: several steps of a diffusion model, several times; the majority counts."""
 
     info = DefenseInfo(
-        id="harness/dp",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="DensePure: Understanding Diffusion Models for Adversarial Robustness",
-            authors="Xiao et al.",
-            year=2023,
-            url="https://arxiv.org/abs/2211.00322",
-        ),
+        id="harness/dp", version="1", group="certified", differentiable=False, random=True, paper="xiao2023"
     )
     backbone: Backbone = backbone_field()
     votes: int = Field(default=3, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")

@@ -6,7 +6,7 @@ Xu, Evans & Qi, "Feature Squeezing: Detecting Adversarial Examples in Deep Neura
 import torch
 from pydantic import Field
 
-from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class ColorQuantization(Purification):
@@ -18,12 +18,7 @@ class ColorQuantization(Purification):
         group="compression",
         grid={"npp": (2, 5, 16, 20, 25)},
         differentiable=False,
-        paper=Paper(
-            title="Feature Squeezing: Detecting Adversarial Examples in Deep Neural Networks",
-            authors="Xu, Evans & Qi",
-            year=2018,
-            url="https://arxiv.org/abs/1704.01155",
-        ),
+        paper="xu2018",
     )
     npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, 0 and 1 among them.")
 

@@ -7,7 +7,7 @@ chain.
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import padded
 from imharness_vision.diffusion import GuidedUNet, Schedule
@@ -40,12 +40,7 @@ class DiffPure(Purification):
         grid={"steps": (5, 10, 20, 30, 50)},
         differentiable=True,
         random=True,
-        paper=Paper(
-            title="Diffusion Models for Adversarial Purification",
-            authors="Nie, Guo, Huang, Xiao, Vahdat & Anandkumar",
-            year=2022,
-            url="https://arxiv.org/abs/2205.07460",
-        ),
+        paper="nie2022",
     )
     steps: int = Field(default=5, ge=1, le=1000, description="Steps of noise, of 1000 with variances 0.0001 to 0.02.")
     backbone: Backbone = Field(default="published", description="Diffusion model.")

@@ -6,7 +6,7 @@ Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (Ne
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import LocalImplicit
 
@@ -23,18 +23,7 @@ EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
 class Disco(Purification):
     """Local implicit function; the embedded backbone is a small one of the same kind."""
 
-    info = DefenseInfo(
-        id="harness/disco",
-        version="1",
-        group="restoration",
-        differentiable=True,
-        paper=Paper(
-            title="DISCO: Adversarial Defense with Local Implicit Functions",
-            authors="Ho & Vasconcelos",
-            year=2022,
-            url="https://arxiv.org/abs/2212.05630",
-        ),
-    )
+    info = DefenseInfo(id="harness/disco", version="1", group="restoration", differentiable=True, paper="ho2022")
     backbone: Backbone = Field(default="published", description="Size and weights.")
 
     def assets(self) -> tuple[Asset, ...]:

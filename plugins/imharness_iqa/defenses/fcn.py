@@ -7,7 +7,7 @@ Gushchin et al., "Adversarial purification for no-reference image-quality metric
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import ColourFilter
 
@@ -23,19 +23,7 @@ WEIGHTS = Asset(
 class Fcn(Purification):
     """Three convolutions trained on recoloured images; the embedded weights were trained for this package."""
 
-    info = DefenseInfo(
-        id="harness/fcn",
-        version="1",
-        group="restoration",
-        differentiable=True,
-        paper=Paper(
-            title="Adversarial purification for no-reference image-quality metrics: applicability study and new "
-            "methods",
-            authors="Gushchin et al.",
-            year=2024,
-            url="https://arxiv.org/abs/2404.06957",
-        ),
-    )
+    info = DefenseInfo(id="harness/fcn", version="1", group="restoration", differentiable=True, paper="gushchin2024")
     backbone: Backbone = Field(default="published", description="Weights.")
 
     def assets(self) -> tuple[Asset, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, luma, normalised, window
 
 OPENCV = "https://github.com/opencv/opencv_contrib"
@@ -43,12 +43,7 @@ class Brisque(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(-10.61309814453125, 95.60858154296875),
         unit="DMOS",
-        paper=Paper(
-            title="No-Reference Image Quality Assessment in the Spatial Domain",
-            authors="Mittal, Moorthy & Bovik",
-            year=2012,
-            url="https://doi.org/10.1109/TIP.2012.2214050",
-        ),
+        paper="mittal2012",
     )
 
     def assets(self) -> tuple[Asset, ...]:

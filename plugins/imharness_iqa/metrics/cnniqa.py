@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import luma
 from imharness_vision.weights import frozen, state_dict
 
@@ -50,12 +50,7 @@ class Cnniqa(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(8.835, 76.449),
         unit="DMOS",
-        paper=Paper(
-            title="Convolutional Neural Networks for No-Reference Image Quality Assessment",
-            authors="Kang, Ye, Li & Doermann",
-            year=2014,
-            url="https://doi.org/10.1109/CVPR.2014.224",
-        ),
+        paper="kang2014",
     )
 
     def assets(self) -> tuple[Asset, ...]:

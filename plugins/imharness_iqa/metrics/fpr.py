@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
@@ -70,12 +70,7 @@ class Fpr(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(47.22482681274414, 77.04672241210938),
         unit="MOS",
-        paper=Paper(
-            title="No-Reference Image Quality Assessment by Hallucinating Pristine Features",
-            authors="Chen, Zhu, Kong, Li & Wang",
-            year=2022,
-            url="https://arxiv.org/abs/2108.04165",
-        ),
+        paper="chen2022",
     )
 
     def assets(self) -> tuple[Asset, ...]:

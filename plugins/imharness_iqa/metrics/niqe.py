@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised
 
 PARAMETERS = Asset(
@@ -34,12 +34,7 @@ class Niqe(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(1.4140845773108388, 28.737131730780796),
         unit="1",
-        paper=Paper(
-            title="Making a 'Completely Blind' Image Quality Analyzer",
-            authors="Mittal, Soundararajan & Bovik",
-            year=2013,
-            url="https://doi.org/10.1109/LSP.2012.2227726",
-        ),
+        paper="mittal2013",
     )
 
     def assets(self) -> tuple[Asset, ...]:

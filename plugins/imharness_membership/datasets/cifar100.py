@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.data import Info, Paper, TableDataset, hookimpl
+from imharness.data import Info, TableDataset, hookimpl
 from imharness_membership.tabular import PublishedTable, first_of
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -13,16 +13,7 @@ SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 class Cifar100(PublishedTable):
     """60,000 images of 32x32 px in 100 classes."""
 
-    info = Info(
-        id="harness/cifar100",
-        version="1",
-        paper=Paper(
-            title="Learning Multiple Layers of Features from Tiny Images",
-            authors="Krizhevsky",
-            year=2009,
-            url="https://www.cs.toronto.edu/~kriz/cifar.html",
-        ),
-    )
+    info = Info(id="harness/cifar100", version="1", paper="krizhevsky2009")
 
     def files(self) -> tuple[Path, ...]:
         """Return the published files."""

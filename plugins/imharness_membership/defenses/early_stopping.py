@@ -18,14 +18,13 @@ from imharness.membership import (
     TrainPrivately,
     hookimpl,
 )
-from imharness_membership.study import STUDY
 from imharness_membership.training import accuracy, epochs
 
 
 class EarlyStopping(MembershipTraining):
     """Keeps the epoch with the least loss on reference rows, or the one whose accuracy there is as asked for."""
 
-    info = MembershipDefenseInfo(id="harness/early-stopping", version="1", paper=STUDY)
+    info = MembershipDefenseInfo(id="harness/early-stopping", version="1", paper="song2021")
     patience: int = Field(default=3, ge=1, le=1000, description="Epochs without a lower loss before stopping.")
     accuracy: float | None = Field(
         default=None, ge=0, le=1, description="Keep the epoch whose accuracy on reference rows is closest to this."

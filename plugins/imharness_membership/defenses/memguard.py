@@ -10,14 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from imharness.data import seeded_init
-from imharness.membership import (
-    DefenderOutputs,
-    MembershipDefenseInfo,
-    MembershipRelease,
-    Paper,
-    ReleaseOutputs,
-    hookimpl,
-)
+from imharness.membership import DefenderOutputs, MembershipDefenseInfo, MembershipRelease, ReleaseOutputs, hookimpl
 
 STEP, STEPS = 0.1, 300
 LABEL_WEIGHT = 10.0
@@ -28,16 +21,7 @@ BATCH, LEARNING_RATE = 64, 1e-3
 class MemGuard(MembershipRelease):
     """Adds the least noise that makes the defender's own attack classifier undecided, within a budget."""
 
-    info = MembershipDefenseInfo(
-        id="harness/memguard",
-        version="1",
-        paper=Paper(
-            title="MemGuard: Defending against Black-Box Membership Inference Attacks via Adversarial Examples",
-            authors="Jia, Salem, Backes, Zhang & Gong",
-            year=2019,
-            url="https://arxiv.org/abs/1909.10594",
-        ),
-    )
+    info = MembershipDefenseInfo(id="harness/memguard", version="1", paper="jia2019")
     budget: float = Field(default=1.0, ge=0, le=2, description="Expected L1 distance of released probabilities.")
     epochs: int = Field(default=400, ge=1, le=10_000, description="Of the defender's classifier.")
 

@@ -6,7 +6,6 @@ Song & Mittal (USENIX Security 2021), equations 8 and 9.
 import torch
 
 from imharness.membership import Info, MembershipEvaluator, hookimpl
-from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
 FLOOR = 1e-30
@@ -16,7 +15,7 @@ FLOOR = 1e-30
 class ModifiedEntropy(ThresholdEvaluator):
     """Predicts membership from an entropy that knows the true class."""
 
-    info = Info(id="harness/modified-entropy", version="1", paper=STUDY)
+    info = Info(id="harness/modified-entropy", version="1", paper="song2021")
 
     def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return minus Mentr, ``(n,)``, nats: (1 - p_y) log p_y + sum over the other classes of p_i log(1 - p_i)."""

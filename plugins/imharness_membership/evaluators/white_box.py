@@ -18,7 +18,6 @@ from imharness.membership import (
     Info,
     MembershipEvaluator,
     MembershipQuery,
-    Paper,
     Scores,
     hookimpl,
 )
@@ -49,16 +48,7 @@ class WhiteBoxNet(nn.Module):
 class WhiteBox(LearntEvaluator):
     """Predicts membership from last-layer gradients, outputs and labels, with a network trained on a shadow model."""
 
-    info = Info(
-        id="harness/white-box",
-        version="1",
-        paper=Paper(
-            title="Comprehensive Privacy Analysis of Deep Learning",
-            authors="Nasr, Shokri & Houmansadr",
-            year=2019,
-            url="https://arxiv.org/abs/1812.00910",
-        ),
-    )
+    info = Info(id="harness/white-box", version="1", paper="nasr2019")
     reads = frozenset[Evidence]({"gradients"})
     width: int = Field(default=256, ge=8, le=8192, description="Of the first layer of each branch.")
 

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
 VERDICT = {"2afc": "judge", "jnd": "same"}
@@ -38,16 +38,7 @@ class _Entry:
 class Bapps(ImageDataset):
     """Berkeley-Adobe perceptual patch similarity: forced choices, or just noticeable differences."""
 
-    info = Info(
-        id="harness/bapps",
-        version="1",
-        paper=Paper(
-            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
-            authors="Zhang, Isola, Efros, Shechtman & Wang",
-            year=2018,
-            url="https://arxiv.org/abs/1801.03924",
-        ),
-    )
+    info = Info(id="harness/bapps", version="1", paper="zhang2018")
     address = "path"
     path: str = Field(default="", description="The folder that holds 2afc/ and jnd/.")
     test: Literal["2afc", "jnd"] = Field(default="2afc", description="What people were asked.")

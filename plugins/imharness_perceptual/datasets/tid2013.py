@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
 SIZES = (0, 256, 128, 64)
@@ -24,16 +24,7 @@ SOURCE = "https://www.ponomarenko.info/tid2013.htm"
 class Tid2013(ImageDataset):
     """25 photographs in 24 distortions of five levels, with opinion scores."""
 
-    info = Info(
-        id="harness/tid2013",
-        version="1",
-        paper=Paper(
-            title="Image database TID2013: Peculiarities, results and perspectives",
-            authors="Ponomarenko et al.",
-            year=2015,
-            url="https://doi.org/10.1016/j.image.2014.10.009",
-        ),
-    )
+    info = Info(id="harness/tid2013", version="1", paper="ponomarenko2015")
     address = "path"
     path: str = Field(default="", description="The folder that holds mos_with_names.txt.")
     size: int = Field(

@@ -25,7 +25,6 @@ from imharness.images import (
     FullReferenceScore,
     Images,
     MetricInfo,
-    Paper,
     Scores,
     Unavailable,
     hookimpl,
@@ -40,18 +39,7 @@ SHIPPED = files("imharness_perceptual") / "weights" / "embedded-lpips.safetensor
 class Lpips(FullReferenceMetric):
     """Learned perceptual distance of deep features (LPIPS 0.1); 0 for identical images."""
 
-    info = MetricInfo(
-        id="harness/lpips",
-        version="1",
-        higher_means="worse_quality",
-        unit="1",
-        paper=Paper(
-            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
-            authors="Zhang, Isola, Efros, Shechtman & Wang",
-            year=2018,
-            url="https://arxiv.org/abs/1801.03924",
-        ),
-    )
+    info = MetricInfo(id="harness/lpips", version="1", higher_means="worse_quality", unit="1", paper="zhang2018")
     net: Net = Field(default="alex", description="Backbone.")
     variant: Variant = Field(default="lin", description="What was learnt of it.")
     weights: str = Field(

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import ImageSet, Info, Paper, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
+from imharness.data import ImageSet, Info, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
@@ -99,16 +99,7 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
 class LpipsRecipe(WeightTraining):
     """A perceptual distance learnt from forced choices; the card tells its agreement on held-out ones."""
 
-    info = Info(
-        id="harness/lpips",
-        version="1",
-        paper=Paper(
-            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
-            authors="Zhang, Isola, Efros, Shechtman & Wang",
-            year=2018,
-            url="https://arxiv.org/abs/1801.03924",
-        ),
-    )
+    info = Info(id="harness/lpips", version="1", paper="zhang2018")
     variant: Literal["lin", "tune", "scratch"] = Field(default="lin", description="What is learnt.")
     net: Net = Field(default="alex", description="Backbone.")
     train: str = Field(

@@ -12,17 +12,7 @@ layer is the first, step II has the images themselves. The gradients handed in a
 import torch
 from pydantic import Field
 
-from imharness.gradients import (
-    Gradients,
-    ImageRng,
-    Images,
-    Info,
-    Paper,
-    Progress,
-    Reconstruct,
-    ReconstructionAttack,
-    hookimpl,
-)
+from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import total_variation
 from imharness_reconstruction.per_image import image_gradients
 
@@ -33,16 +23,7 @@ ROUNDS = 2.0
 class Cafe(ReconstructionAttack):
     """Recovers many images from gradients of known batches, by way of the inputs of a linear layer."""
 
-    info = Info(
-        id="harness/cafe",
-        version="1",
-        paper=Paper(
-            title="CAFE: Catastrophic Data Leakage in Vertical Federated Learning",
-            authors="Jin, Chen, Hsu, Yu & Chen",
-            year=2021,
-            url="https://arxiv.org/abs/2110.15122",
-        ),
-    )
+    info = Info(id="harness/cafe", version="1", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
     steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps of the third step.")
     learning_rate: float = Field(default=0.01, gt=0, le=10, description="Of Adam, in units of the pixel range.")
@@ -53,11 +34,7 @@ class Cafe(ReconstructionAttack):
         """Return the attack."""
 
         def reconstruct(
-            gradients: Gradients,
-            model: torch.nn.Module,
-            shape: tuple[int, int, int],
-            rng: ImageRng,
-            progress: Progress,
+            gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
             count = len(rng)
             first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 ORIGINAL = "_ori"
@@ -36,17 +36,7 @@ class Judged:
 class Annotated(ImageDataset):
     """Originals and their reconstructions, each recognised or not."""
 
-    info = Info(
-        id="harness/annotated",
-        version="1",
-        paper=Paper(
-            title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
-            "Perception?",
-            authors="Sun, Gazagnadou, Sharma, Lyu, Li & Zheng",
-            year=2023,
-            url="https://arxiv.org/abs/2309.13038",
-        ),
-    )
+    info = Info(id="harness/annotated", version="1", paper="sun2023")
     address = "path"
     path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
     size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
