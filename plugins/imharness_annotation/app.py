@@ -50,7 +50,6 @@ class Pages:
         )
 
     def routes(self) -> list[Route]:
-        """Return all routes."""
         return [
             Route("/", self.welcome),
             Route("/enter", self.enter, methods=["POST"]),

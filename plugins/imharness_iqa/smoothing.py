@@ -79,8 +79,6 @@ class ClassSmoothing(GaussianPass):
         return type(self).model_validate({k: v for k, v in self.model_dump().items() if k != "classes"})
 
     def build(self, device: torch.device) -> Certify:
-        """Return the certification."""
-
         def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
             found = classes_of(scores, bounds, self.classes)
             found = found.mode(dim=2).values

@@ -102,12 +102,9 @@ class ApgdTraining(TrainingDefense):
     radius: int = Field(default=4, ge=1, le=255, description="L-infinity ball of the attack, in 1/255.")
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
-        """Return the distance."""
         return {"distance": ("metric", self.distance)}
 
     def build(self, device: torch.device) -> Tune:
-        """Return the training."""
-
         def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
             low, high = label_range(workshop.data["train"])
             recipe = workshop.components["distance"]

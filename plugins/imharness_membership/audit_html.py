@@ -17,7 +17,6 @@ SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "f
 
 
 def report(found: Audit, name: str) -> str:
-    """Return the page."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )

@@ -66,7 +66,6 @@ class StandardTraining(MembershipTraining):
         return {}
 
     def build(self, device: torch.device) -> TrainPrivately:
-        """Return the training."""
         return to_the_end(**self.terms())
 
     def build_together(self, network: torch.nn.Module, device: torch.device) -> TrainTogether | None:

@@ -29,8 +29,6 @@ class GradientInversion(ReconstructionAttack):
         return self.total_variation * total_variation(images)
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
             gradients: Gradients,
             model: torch.nn.Module,

@@ -26,8 +26,6 @@ class Apgd(Attack):
         return Budget(radius=self.radius, queries=self.steps + 1)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             return auto_pgd(target, images, self.radius, self.steps)
 

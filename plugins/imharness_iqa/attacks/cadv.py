@@ -48,7 +48,6 @@ class CAdv(Attack):
         return (SIGGRAPH,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
         width = EMBEDDED_WIDTH if self.backbone == "embedded" else PUBLISHED_WIDTH
         network = loaded(Colorizer(width), self.backbone, "embedded-colorizer", SIGGRAPH, device=device)
 

@@ -29,8 +29,6 @@ class Ifgsm(Attack):
         return Budget(radius=min(self.radius, self.alpha * self.iterations), queries=self.iterations)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             low, high = (images - self.radius).clamp(min=0), (images + self.radius).clamp(max=1)
             attacked = images

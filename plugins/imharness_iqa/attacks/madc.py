@@ -35,8 +35,6 @@ class Madc(Attack):
         return Budget(radius=min(1.0, self.learning_rate * self.iterations), queries=self.iterations)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             attacked = images
             for _ in range(self.iterations):

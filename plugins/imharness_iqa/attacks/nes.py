@@ -34,8 +34,6 @@ class Nes(Attack):
         return Budget(radius=self.eps, queries=2 * self.pairs * self.steps)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             low, high = (images - self.eps).clamp(min=0), (images + self.eps).clamp(max=1)
             attacked = images

@@ -37,8 +37,6 @@ class OnePixel(Attack):
         return Budget(radius=self.pixels, queries=self.population * (self.generations + 1))
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             people = rng.uniform(self.population, self.pixels, GENES)
             fitness = _scores(images, people, target)

@@ -49,8 +49,6 @@ class PatchRs(Attack):
         return max(1, int(share(self.p, query, self.queries) ** 0.5 * self.side))
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             side = min(self.side, *images.shape[2:])
             room = torch.tensor([images.shape[2] - side, images.shape[3] - side], device=images.device)

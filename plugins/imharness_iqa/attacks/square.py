@@ -35,8 +35,6 @@ class Square(Attack):
         return max(1, min(round((share(self.p, query, self.queries) * height * width) ** 0.5), height, width))
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
             stripes = self.eps * (2 * rng.integers(0, 2, 3, 1, width) - 1)

@@ -33,7 +33,6 @@ class _Zhang(AdamAttack):
         """Return the fidelity term: images, originals -> ``(N,)``."""
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
         distance = self.distance(device)
 
         def loss(images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
@@ -48,7 +47,6 @@ class ZhangSsim(_Zhang):
     info: ClassVar[AttackInfo] = _info("ssim")
 
     def distance(self, device: torch.device) -> Distance:
-        """Return 1 - SSIM."""
         from kornia.metrics import ssim
 
         return lambda x, y: 1 - ssim(x, y, WINDOW).mean(dim=(1, 2, 3))
@@ -60,11 +58,9 @@ class ZhangLpips(_Zhang):
     info: ClassVar[AttackInfo] = _info("lpips")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the backbone."""
         return (SQUEEZENET,)
 
     def distance(self, device: torch.device) -> Distance:
-        """Return LPIPS."""
         return lpips_squeeze(device)
 
 
@@ -78,7 +74,6 @@ class ZhangDists(_Zhang):
         return (VGG16, DISTS_WEIGHTS)
 
     def distance(self, device: torch.device) -> Distance:
-        """Return DISTS."""
         return dists(device)
 
 

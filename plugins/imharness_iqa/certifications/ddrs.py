@@ -21,7 +21,6 @@ class Ddrs(ClassSmoothing):
         return assets_of(self.backbone, WEIGHTS)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return diffusion(self.backbone, self.sigma, 1, device)
 
 

@@ -26,7 +26,6 @@ class Dms(MedianSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return convolutional(self.backbone, device)
 
 

@@ -24,7 +24,6 @@ class Dp(ClassSmoothing):
         return assets_of(self.backbone, WEIGHTS)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return diffusion(self.backbone, self.sigma, self.steps, device)
 
 

@@ -20,7 +20,6 @@ class Drs(ClassSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return convolutional(self.backbone, device)
 
 

@@ -18,7 +18,6 @@ class Nips2017(FolderDataset):
     info = Info(id="harness/nips2017", version="1", paper="kurakin2018")
 
     def listing(self) -> Listing:
-        """Return the images."""
         folder = data_folder("nips2017", SOURCE)
         if not (folder / "images").is_dir():
             raise Unavailable(f"{folder} lacks the folder images", f"get it from {SOURCE}")

@@ -23,8 +23,6 @@ class ColorQuantization(Purification):
     npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, 0 and 1 among them.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return (images * (self.npp - 1)).round() / (self.npp - 1)
 

@@ -20,8 +20,6 @@ class Crop(Purification):
     size: int = Field(default=128, ge=8, le=4096, description="Side, px; a shorter side of the image stays whole.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             tall, wide = (min(self.size, side) for side in images.shape[2:])
             top = rng.integers(0, images.shape[2] - tall + 1, 1, 1)

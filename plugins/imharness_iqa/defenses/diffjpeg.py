@@ -53,7 +53,6 @@ class DiffJpeg(Purification):
     quality: int = Field(default=50, ge=1, le=100, description="JPEG quality, as libjpeg counts it.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         cosines = cosine_matrix().to(device)
         luminance, chrominance = (table(t, self.quality).to(device) for t in (LUMINANCE, CHROMINANCE))
         forth, back = (torch.tensor(m, device=device) for m in (TO_YCBCR, TO_RGB))

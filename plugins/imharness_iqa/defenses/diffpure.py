@@ -50,7 +50,6 @@ class DiffPure(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         network = diffusion_model(self.backbone, device)
         schedule = Schedule.linear()
 

@@ -31,7 +31,6 @@ class Disco(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         sizes = EMBEDDED if self.backbone == "embedded" else {}
         network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
 

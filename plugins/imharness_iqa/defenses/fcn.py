@@ -31,7 +31,6 @@ class Fcn(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         network = loaded(ColourFilter(), self.backbone, "embedded-fcn", WEIGHTS, "model", device=device)
 
         def purify(images: Images, rng: ImageRng) -> Images:

@@ -11,8 +11,6 @@ class Flip(Purification):
     info = DefenseInfo(id="harness/flip", version="1", group="spatial", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return images.flip(3)
 

@@ -17,8 +17,6 @@ class MedianBlur(Purification):
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Side of the neighbourhood, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             if images.device.type == "cpu" and not images.requires_grad and _eight_bit(images):
                 return self._by_opencv(images)

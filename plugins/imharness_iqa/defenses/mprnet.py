@@ -42,7 +42,6 @@ class MprNet(Purification):
         super().require()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         if self.backbone == "embedded":
             network = trained(SmallDenoiser(), "embedded-denoiser", device)
         else:

@@ -11,8 +11,6 @@ class NoDefense(Purification):
     info = DefenseInfo(id="harness/none", version="1", group="none", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the identity."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return images
 

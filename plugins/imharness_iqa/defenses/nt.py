@@ -21,8 +21,6 @@ class Nt(TrainingDefense):
     difference: float = Field(default=0.01, gt=0, le=1, description="Step of the finite difference, pixel range units.")
 
     def build(self, device: torch.device) -> Tune:
-        """Return the training."""
-
         def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
             low, high = label_range(workshop.data["train"])
 

@@ -54,7 +54,6 @@ class RealEsrgan(Purification):
         super().require()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         if self.backbone == "embedded":
             network = trained(SmallUpscaler(), "embedded-upscaler", device)
         else:

@@ -27,8 +27,6 @@ class Resize(Purification):
     scale: float = Field(default=0.5, gt=0, le=1, description="New side over old side.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
             return F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False).clamp(0, 1)

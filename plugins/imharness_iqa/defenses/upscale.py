@@ -23,8 +23,6 @@ class Upscale(Purification):
     scale: float = Field(default=0.5, gt=0, le=1, description="Side of the small image over the old side.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
             small = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)

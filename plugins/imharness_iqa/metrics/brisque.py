@@ -51,7 +51,6 @@ class Brisque(NoReferenceMetric):
         return (MODEL, RANGE)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric."""
         vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=device) for x in _machine())
         storage = _storage(RANGE)
         low, high = torch.from_numpy(storage.getNode("range").mat()).double().to(device)

@@ -54,7 +54,6 @@ class Cnniqa(NoReferenceMetric):
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

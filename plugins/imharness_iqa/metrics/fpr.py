@@ -74,7 +74,6 @@ class Fpr(NoReferenceMetric):
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

@@ -159,11 +159,9 @@ class KonCept512(TrainableMetric):
     tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:
-        """Return the network."""
         network = KonCeptNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
         return frozen(network, device)

@@ -65,7 +65,6 @@ class Linearity(TrainableMetric):
     tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:

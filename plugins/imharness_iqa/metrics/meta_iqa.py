@@ -52,11 +52,9 @@ class MetaIqa(NoReferenceMetric):
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the network."""
         network = MetaIqaNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
         return frozen(folded(network), device)

@@ -38,7 +38,6 @@ class Niqe(NoReferenceMetric):
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the pristine model."""
         return (PARAMETERS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

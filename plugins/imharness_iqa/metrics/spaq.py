@@ -48,7 +48,6 @@ class Spaq(NoReferenceMetric):
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

@@ -16,7 +16,6 @@ class Cifar100(PublishedTable):
     info = Info(id="harness/cifar100", version="1", paper="krizhevsky2009")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("cifar100", SOURCE, ("train.bin", "test.bin"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,6 @@ class Location30(PublishedTable):
     info = Info(id="harness/location30", version="1", paper="shokri2017")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("location30", SOURCE, ("location30.npz",), ("bangkok",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,6 @@ class Mnist(PublishedTable):
     info = Info(id="harness/mnist", version="1", paper="lecun1998")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of(
             "mnist",
             SOURCE,

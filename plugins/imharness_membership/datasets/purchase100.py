@@ -14,7 +14,6 @@ class Purchase100(PublishedTable):
     info = Info(id="harness/purchase100", version="1", paper="shokri2017")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("purchase100", SOURCE, ("purchase100.npz",), ("dataset_purchase",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

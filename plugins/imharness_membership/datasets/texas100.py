@@ -14,7 +14,6 @@ class Texas100(PublishedTable):
     info = Info(id="harness/texas100", version="1", paper="shokri2017")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("texas100", SOURCE, ("texas100.npz",), ("feats", "labels"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,6 @@ class DistsMetric(FullReferenceMetric):
         return (VGG16, DISTS_WEIGHTS)
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         return dists(device)
 
 

@@ -15,7 +15,6 @@ class Fsim(FullReferenceMetric):
     info = MetricInfo(id="harness/fsim", version="1", higher_means="better_quality", unit="1", paper="zhang2011")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         from piq import fsim
 
         def score(images: Images, reference: Images) -> Scores:

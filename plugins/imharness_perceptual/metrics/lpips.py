@@ -80,7 +80,6 @@ class Lpips(FullReferenceMetric):
         return hashlib.sha256(self._file.read_bytes()).hexdigest() if self._file.is_file() else ""
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         network = frozen(self._network(), device)
 
         def score(images: Images, reference: Images) -> Scores:

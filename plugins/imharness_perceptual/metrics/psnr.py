@@ -15,7 +15,6 @@ class Psnr(FullReferenceMetric):
     info = MetricInfo(id="harness/psnr", version="1", higher_means="better_quality", unit="dB")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         floor = 10 ** (-IDENTICAL_DB / 10)
 
         def score(images: Images, reference: Images) -> Scores:

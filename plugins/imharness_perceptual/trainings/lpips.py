@@ -96,7 +96,7 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.concatenate(first), np.concatenate(second)
 
 
-class LpipsRecipe(WeightTraining):
+class LpipsTraining(WeightTraining):
     """A perceptual distance learnt from forced choices; the card tells its agreement on held-out ones."""
 
     info = Info(id="harness/lpips", version="1", paper="zhang2018")
@@ -116,12 +116,9 @@ class LpipsRecipe(WeightTraining):
     )
 
     def datasets(self) -> Mapping[str, str]:
-        """Return both data sets."""
         return {"train": self.train, "test": self.test}
 
     def build(self, device: torch.device) -> Train:
-        """Return the training."""
-
         def train(workshop: TrainingContext) -> Trained:
             rng = workshop.rng
             network = self._network().to(device)
@@ -181,4 +178,4 @@ class LpipsRecipe(WeightTraining):
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [LpipsRecipe()]
+    return [LpipsTraining()]

@@ -31,8 +31,6 @@ class Cafe(ReconstructionAttack):
     inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:

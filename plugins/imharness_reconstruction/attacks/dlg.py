@@ -16,8 +16,6 @@ class Dlg(GradientMatching):
     info = Info(id="harness/dlg", version="1", paper="zhu2019")
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:

@@ -17,8 +17,6 @@ class Idlg(GradientMatching):
     info = Info(id="harness/idlg", version="1", paper="zhao2020")
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:

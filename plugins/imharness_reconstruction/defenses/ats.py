@@ -24,7 +24,6 @@ class Ats(ImageProtection):
         return policy
 
     def build(self, device: torch.device) -> ProtectImages:
-        """Return the protection."""
         policies = parse_policy(self.policy)
 
         def protect(

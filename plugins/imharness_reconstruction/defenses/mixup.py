@@ -36,8 +36,6 @@ class MixUp(ImageProtection):
     count: int = Field(default=4, ge=2, le=16, description="Images in a sum.")
 
     def build(self, device: torch.device) -> ProtectImages:
-        """Return the protection."""
-
         def protect(
             images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
         ) -> tuple[Images, torch.Tensor]:

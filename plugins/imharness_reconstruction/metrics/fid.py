@@ -47,7 +47,6 @@ class Fid(DistributionMetric):
     weights: str = Field(default="", description="File of the weights, of a torchvision classifier only.")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the network's weights."""
         known = {"inception": INCEPTION, "squeezenet": SQUEEZENET}
         return (known[self.backbone],) if self.backbone in known else ()
 

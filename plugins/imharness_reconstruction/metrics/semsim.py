@@ -45,7 +45,6 @@ class SemSim(FullReferenceMetric):
             return ""
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         from safetensors.torch import load
 
         network = SemSimNet(self.backbone)

@@ -17,7 +17,6 @@ class Cifar10ResNet(Model):
     depth: Literal[20, 32, 56] = Field(default=20, description="Layers.")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the published weights."""
         return (WEIGHTS[f"resnet{self.depth}"],)
 
     def build(self, device: torch.device) -> NetworkFactory:

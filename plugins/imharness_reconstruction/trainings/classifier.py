@@ -12,7 +12,7 @@ from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, t
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
 
 
-class ClassifierRecipe(WeightTraining):
+class ClassifierWeightTraining(WeightTraining):
     """A target classifier by stochastic gradient descent (SemSim, appendix C); resumes after a kill."""
 
     info = Info(id="harness/classifier", version="1")
@@ -30,12 +30,9 @@ class ClassifierRecipe(WeightTraining):
         return {"train": train, "test": self.dataset}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
-        """Return the defense."""
         return {"defense": ("defense", self.defense)}
 
     def build(self, device: torch.device) -> Train:
-        """Return the training."""
-
         def train(workshop: TrainingContext) -> Trained:
             guard = workshop.components["defense"]
             if not isinstance(guard, GradientDefense | ImageProtection):
@@ -62,4 +59,4 @@ class ClassifierRecipe(WeightTraining):
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [ClassifierRecipe()]
+    return [ClassifierWeightTraining()]
