@@ -17,6 +17,7 @@ from PIL import Image
 from pydantic import Field
 
 from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 ORIGINAL = "_ori"
@@ -72,10 +73,13 @@ class Annotated(ImageDataset):
         } | _index(root, names)
 
         def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([_decoded(judged[p].file, self.size) for p in positions])
-            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+            return read_files((judged[p].file for p in positions), self._fit)
 
         return ImageSet(names, ((self.size, self.size),) * len(names), load, columns)
+
+    def _fit(self, image: Image.Image) -> Image.Image:
+        side = (self.size, self.size)
+        return image if image.size == side else image.resize(side, Image.Resampling.BICUBIC)
 
 
 def _judged(root: Path) -> list[Judged]:
@@ -99,17 +103,6 @@ def _index(root: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     with (root / INDEX).open(newline="") as file:
         lines = {line["file"]: line for line in csv.DictReader(file)}
     return {fact: np.array([lines.get(name, {}).get(fact, "") for name in names]) for fact in FACTS}
-
-
-def _decoded(file: Path, size: int) -> np.ndarray:
-    try:
-        with Image.open(file) as image:
-            whole = image.convert("RGB")
-            return np.asarray(
-                whole if whole.size == (size, size) else whole.resize((size, size), Image.Resampling.BICUBIC)
-            )
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise ContractError(f"{file} is no readable image: {error}") from error
 
 
 @hookimpl
