@@ -25,7 +25,7 @@ class PublishedTable(TableDataset):
         """Return features ``(n, ...)`` in [0, 1] and classes ``(n,)``."""
 
     def require(self) -> None:
-        """Ask for the files."""
+        """Raise `Unavailable` unless the files are here."""
         self.files()
 
     def content(self) -> str:

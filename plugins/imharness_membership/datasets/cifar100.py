@@ -1,4 +1,4 @@
-"""CIFAR-100 (Krizhevsky 2009), the binary version: no pickle."""
+"""CIFAR-100 (Krizhevsky 2009) in its binary version, which needs no pickle."""
 
 from pathlib import Path
 

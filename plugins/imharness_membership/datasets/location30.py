@@ -9,7 +9,7 @@ from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_c
 
 
 class Location30(PublishedTable):
-    """5,010 people, 446 places they were at or not, 30 kinds of people."""
+    """5,010 people, 446 places that each visited or not, 30 classes of people."""
 
     info = Info(id="harness/location30", version="1", paper="shokri2017")
 

@@ -11,7 +11,7 @@ SOURCE = "http://yann.lecun.com/exdb/mnist"
 
 
 class Mnist(PublishedTable):
-    """Handwritten digits of 28x28 px: the 60,000 of training, or the 10,000 of the test where only they are there."""
+    """Handwritten digits of 28x28 px: the 60,000 training images, or the 10,000 test images if only those are here."""
 
     info = Info(id="harness/mnist", version="1", paper="lecun1998")
 

@@ -30,7 +30,7 @@ class DpSgd(MembershipTraining):
     clip: float = Field(default=1.0, gt=0, description="Norm that the gradient of a row is clipped to.")
 
     def require(self) -> None:
-        """Raise `Unavailable` without Opacus."""
+        """Raise `Unavailable` when Opacus is not installed."""
         if importlib.util.find_spec("opacus") is None:
             raise Unavailable("the library opacus is not installed", "pip install 'image-privacy-harness[dp]'")
 

@@ -1,4 +1,4 @@
-"""Label-only: members lie further from the decision boundary, which noise measures without any probability.
+"""Label-only: members lie further from the decision boundary; noise estimates the distance without probabilities.
 
 Choquette-Choo, Tramer, Carlini & Papernot, "Label-Only Membership Inference Attacks" (ICML 2021), section 4.2: the
 share of noisy copies that keep their label estimates the distance to the boundary.

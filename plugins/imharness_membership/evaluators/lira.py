@@ -37,7 +37,7 @@ class Lira(ReferenceEvaluator):
         )
 
     def _gaussian(self, log_odds: torch.Tensor, chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and variance ``(m,)`` over the chosen references; a row that none has gets those of all rows."""
+        """Return mean and variance ``(m,)`` over the chosen references; a row without any gets those of all rows."""
         count = torch.zeros(log_odds.shape[1], dtype=torch.float64, device=log_odds.device)
         total, power = torch.zeros_like(count), torch.zeros_like(count)
         centre = log_odds.double().mean()

@@ -1,4 +1,4 @@
-"""Modified entropy: zero only for a certain prediction of the true class.
+"""Modified entropy: it is zero only when the model is certain of the true class.
 
 Song & Mittal (USENIX Security 2021), equations 8 and 9.
 """
@@ -13,7 +13,7 @@ FLOOR = 1e-30
 
 
 class ModifiedEntropy(ThresholdEvaluator):
-    """Predicts membership from an entropy that knows the true class."""
+    """Predicts membership from an entropy that takes the true class into account."""
 
     info = Info(id="harness/modified-entropy", version="1", paper="song2021")
 

@@ -38,7 +38,9 @@ class Neural(LearntEvaluator):
     """Predicts membership with a neural network trained on shadow outputs and labels."""
 
     info = Info(id="harness/neural", version="1", paper="nasr2018")
-    width: int = Field(default=1024, ge=8, le=8192, description="Of the first layer; the others follow.")
+    width: int = Field(
+        default=1024, ge=8, le=8192, description="Units of the first layer; the other layers scale with it."
+    )
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""

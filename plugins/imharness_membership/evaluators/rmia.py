@@ -1,4 +1,4 @@
-"""RMIA: is the row more likely under the target than most rows of a population are?
+"""RMIA: compares the row's likelihood ratio with those of a population of rows.
 
 Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4.
 """
@@ -21,7 +21,7 @@ class Rmia(ReferenceEvaluator):
     )  # fmt: skip
 
     def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
-        """Return the share of the population that the row beats; rows that beat equally many go by their ratio.
+        """Return the share of the population that the row exceeds; ties are broken by the row's ratio.
 
         A row that every reference was trained on is compared with all of them.
         """
