@@ -1,4 +1,8 @@
-"""APGD as an attack on a metric: gradient steps whose size halves by itself."""
+"""APGD as an attack on a metric: gradient steps whose size adapts to progress.
+
+Croce & Hein, "Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-free Attacks" (ICML
+2020), algorithm 1.
+"""
 
 import torch
 from pydantic import Field
@@ -8,7 +12,7 @@ from imharness_iqa.auto_pgd import auto_pgd
 
 
 class Apgd(Attack):
-    """Auto-PGD on the score: momentum, and a step that halves when it stops paying."""
+    """Auto-PGD on the score: gradient steps with momentum, whose size is halved when progress stops."""
 
     info = AttackInfo(
         id="harness/apgd",
@@ -22,7 +26,7 @@ class Apgd(Attack):
     steps: int = Field(default=10, ge=1, le=10_000, description="Gradient steps.")
 
     def budget(self) -> Budget:
-        """Return the ball, and one score per step and one for the start."""
+        """Return the ball and the number of scores: one per step and one for the start."""
         return Budget(radius=self.radius, queries=self.steps + 1)
 
     def build(self, device: torch.device) -> Perturb:

@@ -1,8 +1,8 @@
-"""cAdv: other colours, same lightness, through a network that colours images.
+"""cAdv: a colourisation network gives the image other colours and keeps its lightness.
 
 Bhattad, Chong, Liang, Li & Forsyth, "Unrestricted Adversarial Examples via Semantic Manipulation" (ICLR 2020), section
-3.1: Adam on colour hints and their mask; the hints come from those clusters of colour whose colours the network is
-surest of.
+3.1. Adam optimises the colour hints and their mask. The hints come from the clusters whose colours the network is most
+certain of.
 """
 
 import torch
@@ -20,7 +20,7 @@ EMBEDDED_WIDTH = 6
 
 
 class CAdv(Attack):
-    """Adam on the colour hints of a colourisation network; lightness stays."""
+    """Adam on the colour hints of a colourisation network; the lightness does not change."""
 
     info = AttackInfo(
         id="harness/cadv",
@@ -35,8 +35,8 @@ class CAdv(Attack):
         },
         paper="bhattad2020",
     )
-    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Of Adam, in scaled colour units.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
+    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Step size of Adam, in scaled colour units.")
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps of Adam.")
     backbone: Backbone = Field(default="published", description="Colourisation network.")
 
     def budget(self) -> Budget:

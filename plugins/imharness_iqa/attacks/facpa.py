@@ -1,7 +1,7 @@
-"""FACPA: a generator that sees the image and answers with its perturbation.
+"""FACPA: a generator maps each image to its perturbation.
 
 Shumitskaya, Antsiferova & Vatolin, "Fast Adversarial CNN-based Perturbation Attack on No-Reference Image Quality
-Metrics" (ICLR 2023 Tiny Papers), the U-Net trained against the metric with Adam. In Guardians of Image Quality: FACPA.
+Metrics" (ICLR 2023 Tiny Papers): a U-Net, trained against the metric with Adam.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,15 @@ class Facpa(FittedAttack):
         paper="shumitskaya2023",
     )
     fit_fields = ("width", "depth", "epochs", "learning_rate", "batch")
-    amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor on the perturbation of at most 10/255.")
+    amplitude: float = Field(
+        default=0.6, gt=0, le=10, description="Factor on the perturbation, which is at most 10/255."
+    )
     width: int = Field(
         default=64, ge=1, le=512, description="Channels of the first layer; up to 8 times as many below."
     )
-    depth: int = Field(default=8, ge=2, le=10, description="How often the U-Net halves the image.")
+    depth: int = Field(default=8, ge=2, le=10, description="Number of times that the U-Net halves the image.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Passes over the training images.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
     batch: int = Field(default=8, ge=1, le=1024, description="Images per training step.")
 
     def budget(self) -> Budget:

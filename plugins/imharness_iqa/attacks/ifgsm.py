@@ -25,7 +25,7 @@ class Ifgsm(Attack):
     iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
 
     def budget(self) -> Budget:
-        """Return the ball, and one score per step."""
+        """Return the ball and the number of scores: one per step."""
         return Budget(radius=min(self.radius, self.alpha * self.iterations), queries=self.iterations)
 
     def build(self, device: torch.device) -> Perturb:

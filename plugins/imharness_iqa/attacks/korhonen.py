@@ -1,7 +1,7 @@
-"""Korhonen & You: gradient steps where texture hides them.
+"""Korhonen & You: gradient steps in textured regions, where they are hard to see.
 
 Korhonen & You, "Adversarial attacks against blind image quality assessment models" (QoEVMA 2022). The published code
-takes the signed horizontal Sobel response of the first image of a batch; here every image has its own map, of the
+takes the signed horizontal Sobel response of the first image of a batch. Here every image has its own map, from the
 magnitude of the gradient.
 """
 

@@ -1,8 +1,8 @@
 """MADC: raise the score without raising the mean squared error further than allowed.
 
-Wang & Simoncelli, "Maximum differentiation (MAD) competition" (Journal of Vision 8, 2008). Projection and radius are
-those of each image; the published code sums the projection over the batch and walks back in steps of 0.0005, here the
-distance is put to its radius at once.
+Wang & Simoncelli, "Maximum differentiation (MAD) competition" (Journal of Vision 8, 2008). Each image has its own
+projection and radius. The published code sums the projection over the batch and walks back in steps of 0.0005; here the
+image is scaled back to the radius in one step.
 """
 
 import torch
@@ -31,7 +31,7 @@ class Madc(Attack):
     rmse: float = Field(default=10 / 255, gt=0, le=1, description="Largest root mean squared error.")
 
     def budget(self) -> Budget:
-        """Return the reach of the steps, and one score per step."""
+        """Return the largest change and the number of scores: one per step."""
         return Budget(radius=min(1.0, self.learning_rate * self.iterations), queries=self.iterations)
 
     def build(self, device: torch.device) -> Perturb:

@@ -30,7 +30,7 @@ class Nes(Attack):
     tile: int = Field(default=32, ge=1, le=1024, description="Side of the tile, px.")
 
     def budget(self) -> Budget:
-        """Return the distance, and two scores per pair and step."""
+        """Return the distance and the number of scores: two per pair and step."""
         return Budget(radius=self.eps, queries=2 * self.pairs * self.steps)
 
     def build(self, device: torch.device) -> Perturb:

@@ -1,7 +1,7 @@
 """Patch-RS: random search over one square patch, its place and its colours.
 
 Croce, Andriushchenko, Singh, Flammarion & Hein, "Sparse-RS: a versatile framework for query-efficient sparse black-box
-adversarial attacks" (AAAI 2022), section 5; every image has its own place, patch and proposals.
+adversarial attacks" (AAAI 2022), section 5. Every image has its own place, patch and proposals.
 """
 
 import math
@@ -84,7 +84,7 @@ def _square(rng: ImageRng, changed: int, side: int) -> torch.Tensor:
 
 
 def _recoloured(rng: ImageRng, patch: torch.Tensor, inside: torch.Tensor, one_channel: bool) -> torch.Tensor:
-    """Return patches whose square has another colour of 0 and 1: one channel turned over, or a colour that differs."""
+    """Return patches whose square has another colour of 0 and 1: one channel inverted, or a new colour."""
     if one_channel:
         turned = torch.nn.functional.one_hot(rng.integers(0, 3, 1)[:, 0], 3)[:, :, None, None]
         return torch.where(turned.bool(), 1 - patch, patch)

@@ -1,4 +1,4 @@
-"""SSAH: raise the score, keep the low frequencies.
+"""SSAH: raise the score and keep the low frequencies.
 
 Luo et al., "Frequency-driven Imperceptible Adversarial Attack on Semantic Similarity" (CVPR 2022), the low-frequency
 constraint of section 3.3; the score takes the place of the semantic similarity, as in Guardians of Image Quality.
@@ -27,8 +27,10 @@ class Ssah(AdamAttack):
     info = AttackInfo(
         id="harness/ssah", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="luo2022"
     )
-    learning_rate: float = Field(default=0.001, gt=0, le=1, description="Of Adam, in units of the pixel range.")
-    weight: float = Field(default=0.1, ge=0, description="Of the low-frequency distance, a sum over pixels.")
+    learning_rate: float = Field(
+        default=0.001, gt=0, le=1, description="Step size of Adam, in units of the pixel range."
+    )
+    weight: float = Field(default=0.1, ge=0, description="Weight of the low-frequency distance, a sum over pixels.")
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack: the weighted distance of the low frequencies minus the score over its range."""

@@ -60,7 +60,7 @@ class StAdv(Attack):
         return Budget(queries=self.iterations + 1)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack; of the flows it met, each image gets the one with the lowest loss."""
+        """Return the attack; each image gets the flow with the lowest loss that was seen."""
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             lowest = target.lower / (target.upper - target.lower)

@@ -32,10 +32,10 @@ class Uap(FittedAttack):
         paper="shumitskaya2024",
     )
     fit_fields = ("tile", "epochs", "learning_rate", "batch")
-    amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor on the trained tile.")
+    amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor that the trained tile is multiplied by.")
     tile: int = Field(default=256, ge=8, le=2048, description="Side of the tile, px.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Passes over the training images.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
     batch: int = Field(default=8, ge=1, le=1024, description="Images per training step.")
 
     def budget(self) -> Budget:

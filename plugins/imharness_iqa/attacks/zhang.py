@@ -1,4 +1,4 @@
-"""Zhang et al.: raise the score, keep a full-reference distance small.
+"""Zhang et al.: raise the score and keep a full-reference distance small.
 
 Zhang, Li, Min, Zhai, Guo, Yang & Ma, "Perceptual Attacks of No-Reference Image Quality Models with Human-in-the-Loop"
 (NeurIPS 2022), the Lagrangian form, with DISTS, LPIPS or SSIM as the fidelity term.

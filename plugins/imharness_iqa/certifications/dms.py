@@ -17,7 +17,7 @@ class Dms(MedianSmoothing):
     backbone: Backbone = backbone_field()
 
     def noisy(self) -> Certification:
-        """Return the noisy pass that denoised randomised smoothing makes, too."""
+        """Return the noisy pass, which denoised randomised smoothing shares."""
         shared = {name: getattr(self, name) for name in ("sigma", "selection", "samples", "votes", "backbone")}
         return Drs.model_validate(shared)
 

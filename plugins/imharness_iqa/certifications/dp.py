@@ -10,14 +10,14 @@ from imharness_iqa.smoothing import ClassSmoothing, Denoise
 
 
 class Dp(ClassSmoothing):
-    """DensePure: several steps of a diffusion model, several times; the majority counts."""
+    """DensePure: each copy is denoised several times by several diffusion steps, and the majority class counts."""
 
     info = DefenseInfo(
         id="harness/dp", version="1", group="certified", differentiable=False, random=True, paper="xiao2023"
     )
     backbone: Backbone = backbone_field()
     votes: int = Field(default=3, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")
-    steps: int = Field(default=3, ge=1, le=1000, description="Steps back.")
+    steps: int = Field(default=3, ge=1, le=1000, description="Denoising steps.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded network is asked for."""

@@ -13,7 +13,7 @@ class Ms(MedianSmoothing):
     )
 
     def noisy(self) -> Certification:
-        """Return the noisy pass that randomised smoothing makes, too."""
+        """Return the noisy pass, which randomised smoothing shares."""
         return Rs(sigma=self.sigma, selection=self.selection, samples=self.samples, votes=self.votes)
 
 

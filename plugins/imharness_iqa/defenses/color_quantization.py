@@ -20,7 +20,7 @@ class ColorQuantization(Purification):
         differentiable=False,
         paper="xu2018",
     )
-    npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, 0 and 1 among them.")
+    npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, including 0 and 1.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:

@@ -7,7 +7,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Crop(Purification):
-    """Cut a square from a random place of each image; the metric sees the square alone."""
+    """Cuts a square from a random place of each image; the metric sees only the square."""
 
     info = DefenseInfo(
         id="harness/crop",
@@ -17,7 +17,7 @@ class Crop(Purification):
         differentiable=True,
         random=True,
     )
-    size: int = Field(default=128, ge=8, le=4096, description="Side, px; a shorter side of the image stays whole.")
+    size: int = Field(default=128, ge=8, le=4096, description="Side, px; an image side that is shorter is kept whole.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:

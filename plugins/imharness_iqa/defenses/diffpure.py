@@ -1,4 +1,4 @@
-"""DiffPure: drown the perturbation in the noise of a diffusion model, and let the model take the noise away.
+"""DiffPure: add noise to the image and let a diffusion model remove it together with the perturbation.
 
 Nie, Guo, Huang, Xiao, Vahdat & Anandkumar, "Diffusion Models for Adversarial Purification" (ICML 2022), by the DDPM
 chain.
@@ -31,7 +31,7 @@ def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet:
 
 
 class DiffPure(Purification):
-    """Some steps of noise, and as many of a diffusion model back; the embedded backbone is a small model."""
+    """Adds some steps of noise and removes them with a diffusion model; the embedded backbone is a small model."""
 
     info = DefenseInfo(
         id="harness/diffpure",
@@ -42,7 +42,9 @@ class DiffPure(Purification):
         random=True,
         paper="nie2022",
     )
-    steps: int = Field(default=5, ge=1, le=1000, description="Steps of noise, of 1000 with variances 0.0001 to 0.02.")
+    steps: int = Field(
+        default=5, ge=1, le=1000, description="Noise steps, out of 1000 with variances from 0.0001 to 0.02."
+    )
     backbone: Backbone = Field(default="published", description="Diffusion model.")
 
     def assets(self) -> tuple[Asset, ...]:

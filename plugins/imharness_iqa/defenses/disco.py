@@ -1,4 +1,4 @@
-"""DISCO: every pixel is painted anew from its neighbourhood, by a network trained on attacked images.
+"""DISCO: a network trained on attacked images predicts every pixel from its neighbourhood.
 
 Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022).
 """
@@ -21,10 +21,12 @@ EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
 
 
 class Disco(Purification):
-    """Local implicit function; the embedded backbone is a small one of the same kind."""
+    """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
     info = DefenseInfo(id="harness/disco", version="1", group="restoration", differentiable=True, paper="ho2022")
-    backbone: Backbone = Field(default="published", description="Size and weights.")
+    backbone: Backbone = Field(
+        default="published", description="Network: the published weights, or the smaller embedded one."
+    )
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded network is asked for."""

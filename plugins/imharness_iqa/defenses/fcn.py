@@ -24,7 +24,7 @@ class Fcn(Purification):
     """Three convolutions trained on recoloured images; the embedded weights were trained for this package."""
 
     info = DefenseInfo(id="harness/fcn", version="1", group="restoration", differentiable=True, paper="gushchin2024")
-    backbone: Backbone = Field(default="published", description="Weights.")
+    backbone: Backbone = Field(default="published", description="Weights of the filter.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded ones are asked for."""

@@ -1,4 +1,4 @@
-"""Mirroring."""
+"""Mirroring, left and right."""
 
 import torch
 
@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Flip(Purification):
-    """Mirror left and right."""
+    """Mirrors each image left to right."""
 
     info = DefenseInfo(id="harness/flip", version="1", group="spatial", differentiable=True)
 

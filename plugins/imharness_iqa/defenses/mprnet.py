@@ -25,7 +25,7 @@ UNIT = 8
 
 
 class MprNet(Purification):
-    """Denoise with MPRNet; the embedded backbone is a small denoiser in its place."""
+    """Denoises with MPRNet; the embedded backbone is a small denoiser instead."""
 
     info = DefenseInfo(id="harness/mprnet", version="1", group="restoration", differentiable=True, paper="zamir2021")
     backbone: Backbone = Field(default="published", description="Restoration network.")
@@ -35,7 +35,7 @@ class MprNet(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def require(self) -> None:
-        """Ask for the package that has the network, too."""
+        """Raise `Unavailable` without the package that has the network, or without the weights."""
         if self.backbone == "published" and find_spec("spandrel_extra_arches") is None:
             remedy = "pip install 'image-privacy-harness[restorers]'"
             raise Unavailable("the package spandrel-extra-arches is not installed", remedy)

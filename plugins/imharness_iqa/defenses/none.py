@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class NoDefense(Purification):
-    """Hand the images on as they are."""
+    """Returns the images unchanged."""
 
     info = DefenseInfo(id="harness/none", version="1", group="none", differentiable=True)
 

@@ -17,8 +17,12 @@ class Nt(TrainingDefense):
     """Training with a penalty on the L1 norm of the gradient of the score."""
 
     info = DefenseInfo(id="harness/nt", version="1", group="training", differentiable=True, paper="liu2024")
-    weight: float = Field(default=5e-4, gt=0, description="Of the penalty; scores over the range of the labels.")
-    difference: float = Field(default=0.01, gt=0, le=1, description="Step of the finite difference, pixel range units.")
+    weight: float = Field(
+        default=5e-4, gt=0, description="Weight of the penalty, for scores divided by the range of the labels."
+    )
+    difference: float = Field(
+        default=0.01, gt=0, le=1, description="Step of the finite difference, in units of the pixel range."
+    )
 
     def build(self, device: torch.device) -> Tune:
         def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:

@@ -35,7 +35,7 @@ DENOISING = _asset("realesr-general-wdn-x4v3", "1641f8c4464b9f097c9fdda558927371
 
 
 class RealEsrgan(Purification):
-    """Enlarge four times with Real-ESRGAN and shrink back; the embedded backbone is a small upscaler in its place."""
+    """Enlarges four times with Real-ESRGAN and shrinks back; the embedded backbone is a small upscaler instead."""
 
     info = DefenseInfo(
         id="harness/real-esrgan", version="1", group="restoration", differentiable=True, paper="wang2021"

@@ -24,7 +24,7 @@ class Resize(Purification):
         differentiable=True,
         paper="guo2018",
     )
-    scale: float = Field(default=0.5, gt=0, le=1, description="New side over old side.")
+    scale: float = Field(default=0.5, gt=0, le=1, description="New side divided by the old side.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:

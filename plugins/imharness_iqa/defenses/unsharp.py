@@ -10,7 +10,7 @@ SIGMA, AMOUNT = 1.0, 1.0
 
 
 class Unsharp(Purification):
-    """Add what a Gaussian blur (standard deviation 1 px) takes away."""
+    """Adds the detail that a Gaussian blur (standard deviation 1 px) removes."""
 
     info = DefenseInfo(
         id="harness/unsharp", version="1", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True

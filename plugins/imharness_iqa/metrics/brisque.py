@@ -1,4 +1,4 @@
-"""BRISQUE: statistics of natural scenes, judged by a support vector machine.
+"""BRISQUE: a support vector machine on natural-scene statistics.
 
 Mittal, Moorthy & Bovik, "No-Reference Image Quality Assessment in the Spatial Domain" (IEEE TIP 2012), with the model
 trained on LIVE that OpenCV publishes. The score is not clipped to [0, 100], and shapes are interpolated on their grid.
@@ -35,7 +35,7 @@ RANGE = Asset(
 
 
 class Brisque(NoReferenceMetric):
-    """Natural-scene statistics through a support vector machine trained on LIVE; lower is better."""
+    """Support vector machine on natural-scene statistics, trained on LIVE; lower is better."""
 
     info = MetricInfo(
         id="harness/brisque",

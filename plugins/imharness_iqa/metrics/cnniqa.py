@@ -1,10 +1,10 @@
 """CNNIQA: a small network on grey patches, trained on LIVE.
 
 Kang, Ye, Li & Doermann, "Convolutional Neural Networks for No-Reference Image Quality Assessment" (CVPR 2014), with the
-weights and the preprocessing of github.com/lidq92/CNNIQA: patches of 32x32 px without the last row and column of them,
-each normalised locally by itself. Grey is not rounded, so that gradients pass. The bounds follow appendix A.2 of
-Guardians of Image Quality on the 24 Kodak photographs: the best score of a clean one, and the worst of JPEG at quality
-10 and noise.
+weights and the preprocessing of github.com/lidq92/CNNIQA: patches of 32x32 px without the last row and column of
+patches, each normalised locally. Grey values are not rounded, so that gradients pass. The bounds follow appendix A.2 of
+Guardians of Image Quality on the 24 Kodak photographs: the best score of a clean image, and the worst score of JPEG at
+quality 10 and of noise.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""FPR: a network that was taught, beside a full-reference one, to do without the reference.
+"""FPR: a no-reference network that was trained together with a full-reference one.
 
 Chen, Zhu, Kong, Li & Wang, "No-Reference Image Quality Assessment by Hallucinating Pristine Features" (IEEE TIP 2022).
-Of the published weights only the branch that scores is used: what rebuilds the pristine features serves training alone.
+Only the scoring branch of the published weights is used: the part that rebuilds the pristine features is for training.
 """
 
 import torch

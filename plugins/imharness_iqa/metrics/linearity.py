@@ -68,7 +68,7 @@ class Linearity(TrainableMetric):
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:
-        """Return the network; its answer times k plus b, both part of the published file."""
+        """Return the network; its output is scaled by k and shifted by b, which are part of the published file."""
         whole = torch.load(WEIGHTS.path(), map_location="cpu", weights_only=True)
         network = LinearityNet()
         scale = {"slope": torch.tensor(float(whole["k"][0])), "offset": torch.tensor(float(whole["b"][0]))}

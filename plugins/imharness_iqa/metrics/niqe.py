@@ -41,7 +41,7 @@ class Niqe(NoReferenceMetric):
         return (PARAMETERS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric; a side below 96 px makes one block of the image, one block counts without spread."""
+        """Return the metric; an image with a side below 96 px is one block, and a single block has no spread."""
         with np.load(PARAMETERS.path(), allow_pickle=False) as stored:
             mean, covariance, kernel = (
                 torch.from_numpy(stored[name]).float().to(device)

@@ -22,7 +22,7 @@ class _Pyiqa(NoReferenceMetric):
     weights: ClassVar[str]
 
     def require(self) -> None:
-        """Ask for the package and for the weights it keeps."""
+        """Raise `Unavailable` without the package or without the weights that it downloads."""
         if find_spec("pyiqa") is None:
             raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
         if not (Path(torch.hub.get_dir()) / "pyiqa" / self.weights).is_file():

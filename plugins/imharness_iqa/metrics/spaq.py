@@ -1,7 +1,7 @@
 """SPAQ's baseline: a ResNet-50 on windows of smartphone photographs.
 
-Fang, Zhu, Zeng, Ma & Wang, "Perceptual Quality Assessment of Smartphone Photography" (CVPR 2020): windows of 224 px,
-half overlapping, the last ones at the border; their mean.
+Fang, Zhu, Zeng, Ma & Wang, "Perceptual Quality Assessment of Smartphone Photography" (CVPR 2020). The score is
+the mean over windows of 224 px that overlap by half; the last ones lie at the border.
 """
 
 import torch
