@@ -5,8 +5,8 @@ import torch
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 IDENTICAL_DB = 160.0
-"""Stands for "no difference", where the ratio is infinite: beyond what 8-bit images that differ can reach (101 dB at
-512x512); average the MSE when identical images are expected."""
+"""The value for identical images, whose ratio is infinite. 8-bit images that differ stay below it (101 dB at 512x512).
+Average the MSE when identical images are expected."""
 
 
 class Psnr(FullReferenceMetric):
