@@ -59,7 +59,7 @@ def to_the_end(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Tr
 
 
 class StandardTraining(MembershipTraining):
-    """Trains with the cross-entropy for every epoch of the plan, for one or many networks; defenses choose the terms."""
+    """Trains with the cross-entropy for all epochs of the plan, for one or many networks; defenses choose the terms."""
 
     def terms(self) -> dict[str, float]:
         """Return `weight_decay` and `label_smoothing` where they are not 0."""

@@ -1,7 +1,7 @@
 """DLG: find image and soft label whose gradient is the shared one, by L-BFGS.
 
 Zhu, Liu & Han, "Deep Leakage from Gradients" (NeurIPS 2019), algorithm 1. All images are optimised at once; each
-has its own L-BFGS memory and step, so that none depends on the others of the batch.
+has its own L-BFGS memory and step, so that it does not depend on the others of the batch.
 """
 
 import torch

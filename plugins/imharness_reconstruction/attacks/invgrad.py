@@ -1,4 +1,7 @@
-"""Inverting gradients: align the gradient's direction, with a total-variation prior."""
+"""Inverting gradients: match the direction of the gradient, with a total-variation prior.
+
+Geiping, Bauermeister, Dröge & Moeller (NeurIPS 2020), equation 4; the method is `imharness_reconstruction.inversion`.
+"""
 
 from imharness.gradients import Info, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import GradientInversion

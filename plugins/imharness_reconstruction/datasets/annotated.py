@@ -58,7 +58,7 @@ class Annotated(ImageDataset):
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return originals and reconstructions; columns ``reference``, ``recognised`` and what the index tells."""
+        """Return originals and reconstructions; columns ``reference``, ``recognised`` and those of the index."""
         self.require()
         root = Path(self.path)
         judged = sorted(_judged(root), key=lambda j: (j.reference, -j.recognised, j.file.name))

@@ -1,8 +1,8 @@
 """Images in one folder per class: ``class-folder:PATH``.
 
 Takes PATH/train/CLASS/* with PATH/test/CLASS/* or PATH/val/CLASS/*, as CIFAR-10 as images, Imagenette and CelebA by
-identity come, and PATH/CLASS/* without parts, as Caltech-101, Stanford Dogs and the ORL faces come; of those the first
-images of each class, in the order of their names, are held out.
+identity come. Also takes PATH/CLASS/* without parts, as Caltech-101, Stanford Dogs and the ORL faces come; then the
+first images of each class, in the order of their names, are held out.
 """
 
 import hashlib
@@ -28,10 +28,10 @@ class ClassFolder(ImageDataset):
 
     info = Info(id="harness/class-folder", version="1")
     address = "path"
-    path: str = Field(default="", description="The folder.")
+    path: str = Field(default="", description="Folder of the classes.")
     split: Literal["test", "train"] = Field(default="test", description="Private images, or those to train on.")
     size: int = Field(
-        default=32, ge=8, le=512, description="Side, px; the middle is cut out of images that are no square."
+        default=32, ge=8, le=512, description="Side, px; images that are not square are cropped to the middle."
     )
     per_class: int = Field(default=0, ge=0, description="Images per class that are used; 0: all.")
     held_out: int = Field(default=2, ge=1, description="Held-out images per class, where the folder has no parts.")
@@ -91,7 +91,7 @@ class ClassFolder(ImageDataset):
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sort s2 before s10."""
+    """Return a key that sorts s2 before s10."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
 
 

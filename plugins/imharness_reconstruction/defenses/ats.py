@@ -12,10 +12,10 @@ from imharness_reconstruction.transformations import parse_policy, transformed
 
 
 class Ats(ImageProtection):
-    """Transforms each image by a policy that was searched to make gradients tell little."""
+    """Transforms each image by a policy that was searched so that gradients reveal little."""
 
     info = Info(id="harness/ats", version="1", paper="gao2021")
-    policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Numbers of transformations.")
+    policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Transformations, by number.")
 
     @field_validator("policy")
     @classmethod

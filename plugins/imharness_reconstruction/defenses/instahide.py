@@ -15,7 +15,7 @@ class InstaHide(ImageProtection):
     """Mixes each image with others of the participant and flips the sign of half of the pixels at random."""
 
     info = Info(id="harness/instahide", version="1", paper="huang2020")
-    count: int = Field(default=4, ge=2, le=16, description="Images in a sum.")
+    count: int = Field(default=4, ge=2, le=16, description="Images in each mixture.")
 
     def build(self, device: torch.device) -> ProtectImages:
         def protect(

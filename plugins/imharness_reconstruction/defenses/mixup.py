@@ -33,7 +33,7 @@ class MixUp(ImageProtection):
     """Replaces each image by a weighted sum of it and other images of the participant; labels likewise."""
 
     info = Info(id="harness/mixup", version="1", paper="zhang2018")
-    count: int = Field(default=4, ge=2, le=16, description="Images in a sum.")
+    count: int = Field(default=4, ge=2, le=16, description="Images in each mixture.")
 
     def build(self, device: torch.device) -> ProtectImages:
         def protect(

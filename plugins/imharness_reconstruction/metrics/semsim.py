@@ -1,6 +1,6 @@
 """SemSim as a metric: the distance of features of a network trained on what people recognised.
 
-The embedded weights were trained on other photographs than the embedded run shows, with a classifier's answers in
+The embedded weights were trained on other photographs than those of the embedded run, with a classifier's answers in
 place of people's: `harness run --track reconstruction --dataset 'thumbnails[per_photograph=6,shows=textures]' --attack
 invgrad`, `harness reconstruction export --out judged`, `harness train semsim --annotations judged --backbone lenet
 --epochs 30`.

@@ -21,7 +21,7 @@ class ClassifierWeightTraining(WeightTraining):
     defense: str = Field(default="harness/plain-gradient", description="Defense that the training is under.")
     epochs: int = Field(default=60, ge=1, le=10_000, description="Passes over the training images.")
     batch_size: int = Field(default=128, ge=1, le=8192, description="Images per step.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="At the start; falls to 0 along a cosine.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="First rate; it falls to 0 along a cosine.")
 
     def datasets(self) -> Mapping[str, str]:
         """Return both parts of the data set."""

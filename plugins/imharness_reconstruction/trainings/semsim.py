@@ -22,7 +22,7 @@ class SemSimWeightTraining(WeightTraining):
     margin: float = Field(default=1.0, gt=0, le=100, description="Margin of the loss.")
     epochs: int = Field(default=200, ge=1, le=10_000, description="Passes over the reconstructions.")
     batch_size: int = Field(default=128, ge=2, le=4096, description="Triplets per step.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of stochastic gradient descent.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Learning rate of SGD.")
 
     def datasets(self) -> Mapping[str, str]:
         if not self.annotations:
