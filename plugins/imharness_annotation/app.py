@@ -1,7 +1,7 @@
 """The page that annotators use: one question at a time, answered by a click or a key.
 
-Every change is a POST that carries the session's token; the session is a signed, HttpOnly, SameSite=Strict cookie;
-other host names than the one served are refused, so that no other page can speak to it.
+Every change is a POST that carries the session's token. The session is a signed, HttpOnly, SameSite=Strict cookie.
+Requests for other host names than the one served are refused, so that no other page can reach the application.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ class Pages:
         )
 
     def routes(self) -> list[Route]:
-        """Return all routes."""
         return [
             Route("/", self.welcome),
             Route("/enter", self.enter, methods=["POST"]),
@@ -63,11 +62,11 @@ class Pages:
         ]
 
     async def welcome(self, request: Request) -> Response:
-        """Ask for the annotator's name."""
+        """Show the page that asks for the annotator's name."""
         return self._page("welcome.html", request)
 
     async def enter(self, request: Request) -> Response:
-        """Take the name."""
+        """Start a session under the name that was given."""
         form = await self._checked(request)
         name = " ".join(str(form.get("name", "")).split())[:LONGEST_NAME]
         if not name:
@@ -76,7 +75,7 @@ class Pages:
         return self._redirect("/judge")
 
     async def leave(self, request: Request) -> Response:
-        """Forget the annotator; the votes stay."""
+        """End the session; the votes stay."""
         await self._checked(request)
         request.session.clear()
         return self._redirect("/")
@@ -110,7 +109,7 @@ class Pages:
         return self._redirect("/judge")
 
     async def image(self, request: Request) -> Response:
-        """Return one image of a question to whoever has a name."""
+        """Return one image of a question, if the visitor has given a name."""
         self._annotator(request)
         side = request.path_params["side"]
         found = self._book.image(request.path_params["item"], side) if side in ("left", "right") else None

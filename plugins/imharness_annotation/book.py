@@ -1,4 +1,4 @@
-"""The SQLite file behind a judgement: what is asked, who said what. Every vote is on disk before it is answered."""
+"""The SQLite file of a judgement: its questions and votes. Every vote is on disk before the request is answered."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Book:
             return int(db.execute("SELECT COUNT(*) FROM items").fetchone()[0])
 
     def following(self, annotator: str) -> Asked | None:
-        """Return what this annotator is to judge next, in an order of their own; None when nothing is left."""
+        """Return this annotator's next question, in an order of their own; None when nothing is left."""
         left = self._open_for(annotator)
         if not left:
             return None

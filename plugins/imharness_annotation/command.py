@@ -55,7 +55,7 @@ def annotate(
 ) -> None:
     """Serve a page on which people judge images of a run; without --kind, go on with what FILE asks.
 
-    class: what does a reconstruction show? pair: the same as the original? better: which of two defended images?
+    class: what does a reconstruction show? pair: does it show the original? better: which defended image is better?
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -140,7 +140,7 @@ def report(file: Path, as_json: bool) -> None:
 @click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
 def import_votes(file: Path, store: Path, site: Path) -> None:
-    """Put majorities about reconstructions into the results, where they replace the classifier that stood in."""
+    """Put majorities about reconstructions into the results, where they replace the classifier's answers."""
     from imharness.commands import add_external, build_site, console
     from imharness.images import UsageError
     from imharness_annotation.outcome import majorities

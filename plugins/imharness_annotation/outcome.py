@@ -1,4 +1,4 @@
-"""What votes say: majorities, Fleiss' kappa, decoys, and a Bradley-Terry ranking."""
+"""What follows from the votes: majorities, Fleiss' kappa, decoys, and a Bradley-Terry ranking."""
 
 from __future__ import annotations
 

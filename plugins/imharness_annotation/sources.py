@@ -1,4 +1,4 @@
-"""What people are asked: reconstructions of a run, or defended images of a run, as questions."""
+"""Questions for annotators about the reconstructions or the defended images of a run."""
 
 from __future__ import annotations
 

@@ -18,12 +18,14 @@ MILD, STRONG = (0.05, 0.25), (0.45, 1.0)
 class DistortedPairs(ImageDataset):
     """Forced choices between a crop distorted mildly in two ways and the same crop distorted strongly in two others.
 
-    The distortions are the traditional ones of Zhang et al. (CVPR 2018, table 2), one after the other in pairs, as they
-    compose them. That the milder one is nearer is a proxy: severities of different distortions are not comparable.
+    The distortions are the traditional ones of Zhang et al. (CVPR 2018, table 2), applied in pairs as in the paper.
+    That the milder one is nearer is a proxy: severities of different distortions are not comparable.
     """
 
     info = Info(id="harness/distorted-pairs", version="1")
-    split: Literal["test", "train"] = Field(default="test", description="Photographs; no photograph is in both.")
+    split: Literal["test", "train"] = Field(
+        default="test", description="Which photographs to use; no photograph is in both splits."
+    )
     size: int = Field(default=64, ge=16, le=256, description="Side of a crop, px; 64 in the paper.")
     per_photograph: int = Field(default=25, ge=1, le=1000, description="Forced choices per photograph.")
     folder: str = Field(default="", description="Take the photographs of this folder instead; then there is no split.")

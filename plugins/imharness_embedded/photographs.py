@@ -54,7 +54,7 @@ def sources_in(folder: str) -> tuple[str, ...]:
 
 
 def crops(name: str, size: int, count: int) -> list[Array]:
-    """Return `count` squares of `size` px, spread over the photograph shrunk so that they show its content."""
+    """Return `count` squares of `size` px, spread over the photograph; it is shrunk first so that they show content."""
     image = photograph(name)
     scale = 2.2 * size / min(image.shape[:2])
     if scale < 1:
@@ -104,10 +104,12 @@ class SeverityLadder(ImageDataset):
     """Crops of real photographs, clean and in five severities of four distortions; labels are a proxy."""
 
     info = Info(id="harness/severity-ladder", version="2")
-    split: Literal["test", "train"] = Field(default="test", description="Photographs; no photograph is in both.")
+    split: Literal["test", "train"] = Field(
+        default="test", description="Which photographs to use; no photograph is in both splits."
+    )
     size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
     per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
-    severities: tuple[int, ...] = Field(default=SEVERITIES, description="Which of the five severities.")
+    severities: tuple[int, ...] = Field(default=SEVERITIES, description="The severities to include, of 1 to 5.")
 
     def sources(self) -> tuple[str, ...]:
         """Return the photographs: names of those that ship, or full paths."""
@@ -135,16 +137,22 @@ class Thumbnails(ImageDataset):
     """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
 
     info = Info(id="harness/thumbnails", version="2")
-    split: Literal["test", "train"] = Field(default="test", description="Crops; a crop to train on may overlap others.")
-    shows: Literal["scenes", "textures"] = Field(default="scenes", description="Photographs; none is in both.")
-    size: int = Field(default=32, ge=8, le=72, description="Side, px.")
-    per_photograph: int = Field(default=2, ge=1, le=500, description="Crops per photograph; training has 20 times.")
+    split: Literal["test", "train"] = Field(
+        default="test", description="Which crops to use; training crops may overlap."
+    )
+    shows: Literal["scenes", "textures"] = Field(
+        default="scenes", description="Which photographs to use; none is in both splits."
+    )
+    size: int = Field(default=32, ge=8, le=72, description="Side of a thumbnail, px.")
+    per_photograph: int = Field(
+        default=2, ge=1, le=500, description="Crops per photograph; the training split has 20 times as many."
+    )
 
     def build(self, device: torch.device) -> ImageSet:
         """Return thumbnails with their label."""
         names, stack, labels, classes = [], [], [], []
         count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
-        side = 4 * self.size + (self.split == "train")  # another side, other places
+        side = 4 * self.size + (self.split == "train")  # crops of another size are cut at other places
         for label, source in enumerate((*TEST, *TRAIN) if self.shows == "scenes" else TEXTURES):
             for position, crop in enumerate(crops(source, side, count)):
                 names.append(f"{source}-{position}" if self.split == "test" else f"{source}-train-{position}")

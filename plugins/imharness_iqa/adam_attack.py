@@ -21,7 +21,9 @@ Loss = Callable[[Images, Target], Callable[[Images], torch.Tensor]]
 class AdamAttack(Attack):
     """Adam on the pixels of a batch, element by element, so that no image depends on another."""
 
-    learning_rate: float = Field(default=0.005, gt=0, le=1, description="Of Adam, in units of the pixel range.")
+    learning_rate: float = Field(
+        default=0.005, gt=0, le=1, description="Step size of Adam, in units of the pixel range."
+    )
     iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
 
     def budget(self) -> Budget:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from imharness.data import Images, Train, Trained, TrainingContext, seeded_init
+from imharness.data import Images, Train, Trained, TrainingContext, WeightTraining, seeded_init
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"
@@ -18,9 +18,12 @@ Loss = Callable[[nn.Module, Images, torch.Generator], torch.Tensor]
 Degrade = Callable[[Images, torch.Generator], Images]
 
 
-def datasets() -> Mapping[str, str]:
-    """Return clean crops of the ladder's two halves; they share no photograph."""
-    return {"train": TRAIN, "test": TEST}
+class CropTraining(WeightTraining):
+    """Training on clean crops of photographs, on the CPU."""
+
+    def datasets(self) -> Mapping[str, str]:
+        """Return clean crops of the ladder's two halves; they share no photograph."""
+        return {"train": TRAIN, "test": TEST}
 
 
 def training(make: Callable[[], nn.Module], loss: Loss, steps: int, card: Callable[..., dict[str, float]]) -> Train:

@@ -79,8 +79,6 @@ class ClassSmoothing(GaussianPass):
         return type(self).model_validate({k: v for k, v in self.model_dump().items() if k != "classes"})
 
     def build(self, device: torch.device) -> Certify:
-        """Return the certification."""
-
         def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
             found = classes_of(scores, bounds, self.classes)
             found = found.mode(dim=2).values
@@ -101,7 +99,7 @@ class MedianSmoothing(GaussianPass):
     """An interval that holds the median score of noisy copies, for every image within a radius."""
 
     epsilon: float = Field(default=0.05, gt=0, le=10, description="Euclidean radius, images in [0, 1].")
-    confidence: float = Field(default=0.999, gt=0.5, lt=1, description="Of each end of the interval.")
+    confidence: float = Field(default=0.999, gt=0.5, lt=1, description="Confidence of each end of the interval.")
 
     def build(self, device: torch.device) -> Certify:
         """Return the certification; raises `ValueError` when there are too few copies for the radius."""

@@ -14,7 +14,6 @@ from imharness.images import (
     FittedAttack,
     Info,
     NoReferenceMetric,
-    Paper,
     Purification,
     hookimpl,
 )
@@ -52,13 +51,7 @@ class IqaTrack(Track):
     info = Info(
         id="harness/iqa",
         version="1",
-        paper=Paper(
-            title="Guardians of Image Quality: Benchmarking Defenses Against Adversarial Attacks on Image Quality "
-            "Metrics",
-            authors="Gushchin et al.",
-            year=2025,
-            url="https://proceedings.mlr.press/v267/gushchin25a.html",
-        ),
+        paper="gushchin2025",
     )
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."

@@ -14,17 +14,11 @@ import torch.nn.functional as F
 from pydantic import Field
 
 from imharness.data import ImageSet, TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
-from imharness.images import FullReferenceMetric, Images, Paper, Scores
+from imharness.images import FullReferenceMetric, Images, Scores
 from imharness.stats import correlate
 from imharness_iqa.auto_pgd import auto_pgd
 
 RADII = (2, 4, 8)
-PAPER = Paper(
-    title="Increasing the Robustness of Image Quality Assessment Models Through Adversarial Training",
-    authors="Chistyakova et al.",
-    year=2024,
-    url="https://doi.org/10.3390/technologies12110220",
-)
 Loss = Callable[[torch.nn.Module, Images, torch.Tensor], torch.Tensor]
 """Network, images and labels -> loss, one number."""
 
@@ -108,12 +102,9 @@ class ApgdTraining(TrainingDefense):
     radius: int = Field(default=4, ge=1, le=255, description="L-infinity ball of the attack, in 1/255.")
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
-        """Return the distance."""
         return {"distance": ("metric", self.distance)}
 
     def build(self, device: torch.device) -> Tune:
-        """Return the training."""
-
         def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
             low, high = label_range(workshop.data["train"])
             recipe = workshop.components["distance"]

@@ -1,4 +1,4 @@
-"""What attacks by a neural network share: it learns from a shadow model's rows who was a member."""
+"""The shared part of attacks by a neural network: it learns from a shadow model's rows who was a member."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ from imharness.membership import MembershipEvaluator
 class LearntEvaluator(MembershipEvaluator):
     """Trains a network on shadow rows whose membership is known."""
 
-    epochs: int = Field(default=30, ge=1, le=10_000, description="Of training.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Of Adam.")
+    epochs: int = Field(default=30, ge=1, le=10_000, description="Training epochs.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
     batch_size: int = Field(default=128, ge=1, description="Rows per training step.")
-    seed: int = Field(default=0, ge=0, description="Of initialisation and order.")
+    seed: int = Field(default=0, ge=0, description="Seed of the initialisation and of the order of rows.")
 
     def learn(
         self, network: nn.Module, inputs: Sequence[torch.Tensor], member: torch.Tensor, rng: torch.Generator

@@ -1,4 +1,4 @@
-"""The audit of one model: what every evaluator finds out, how sure that is, and who is exposed.
+"""The audit of one model: what every evaluator finds out, with which confidence, and which rows are exposed.
 
 Song & Mittal (USENIX Security 2021), sections 3 and 4.
 """
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Risk:
-    """Privacy risk scores of the target's rows, and whether they keep what they say."""
+    """Privacy risk scores of the target's rows, and how well they are calibrated."""
 
     thresholds: tuple[float, ...]
     precision: list[float | None]
@@ -66,7 +66,7 @@ class Risk:
 
 @dataclass(frozen=True)
 class Audit:
-    """All that an audit found."""
+    """Everything that an audit found."""
 
     members: int
     nonmembers: int
@@ -86,7 +86,7 @@ class Audit:
 
 
 def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> Audit:
-    """Let evaluators guess the target's members; they see its rows in a secret order."""
+    """Let evaluators guess the target's members; they get its rows in a random order that they do not know."""
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
     query = MembershipQuery(

@@ -1,4 +1,4 @@
-"""The report of an audit: one HTML file with its pictures inside, no script and no request."""
+"""The report of an audit: one HTML file that contains its pictures, runs no script and makes no request."""
 
 import io
 from collections.abc import Callable
@@ -12,12 +12,11 @@ from matplotlib.figure import Figure
 from imharness_membership.audit import Audit
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
-"""After Okabe & Ito: told apart by the colour-blind, too."""
+"""Colours of Okabe & Ito, which colour-blind readers can tell apart."""
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif"}
 
 
 def report(found: Audit, name: str) -> str:
-    """Return the page."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -40,7 +39,7 @@ def report(found: Audit, name: str) -> str:
 
 
 def _brief(label: str) -> str:
-    """Return a label without the owner of what the harness itself brings."""
+    """Return a label; the owner is left out for components of the harness itself."""
     return label.removeprefix("harness/")
 
 

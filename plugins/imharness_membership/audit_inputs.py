@@ -1,4 +1,4 @@
-"""What an audit reads: outputs and labels of a model on members and non-members, and of a shadow model of it."""
+"""What an audit reads: outputs and labels of a model and of its shadow model, on members and non-members."""
 
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -96,7 +96,7 @@ def _from_table(path: Path) -> dict[str, tuple[Array, Array]]:
 
 
 def _leading(names: Sequence[str]) -> Iterator[str]:
-    """Yield p0, p1, ... as long as they are there."""
+    """Yield p0, p1, ... up to the first that is missing."""
     number = 0
     while f"p{number}" in names:
         yield f"p{number}"

@@ -1,4 +1,4 @@
-"""What attacks with reference models share: log odds, and a threshold learnt on one of the references.
+"""The shared part of attacks with reference models: log odds, and a threshold learnt on one of the references.
 
 A reference model whose members are known stands in for the target: its statistic, computed from the other references,
 gives the threshold that separates its members best.
@@ -22,11 +22,11 @@ from imharness_membership.thresholds import class_thresholds
 
 FLOOR = 1e-30
 SCALE = 1e30
-"""Scores are cut here: infinite ones are no numbers."""
+"""Scores are clipped here, so that none is infinite."""
 
 
 def log_odds(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return log p_y - log of the sum of the others, ``(n,)``: exact near p_y = 1, where 1 - p_y is not.
+    """Return log p_y - log of the sum of the others, ``(n,)``; this is exact near p_y = 1, where 1 - p_y is not.
 
     Carlini et al., "Membership Inference Attacks From First Principles" (IEEE S&P 2022), section V-B.
     """

@@ -1,4 +1,4 @@
-"""What the site draws of the track: ROC curves on log axes, and privacy against accuracy."""
+"""The pictures of the track on the site: ROC curves on log axes, and privacy against accuracy."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from imharness.tracks import Chart, Series
 Columns = Mapping[str, np.ndarray]
 UNDEFENDED = "harness/plain-training"
 POINTS = 200
-"""Of a curve, at most."""
+"""Largest number of points of a curve."""
 
 
 def where(rows: Columns, mask: np.ndarray) -> dict[str, np.ndarray]:

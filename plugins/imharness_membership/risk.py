@@ -52,7 +52,7 @@ def _bin(values: Array, labels: Array, low: Array, high: Array) -> Array:
 
 
 def _nearest(score: Array) -> Array:
-    """Fill NaN by the nearest bin of the same class that has a score, the lower one first."""
+    """Replace NaN by the score of the nearest bin of the same class that has one, the lower one first."""
     filled = score.copy()
     for distance in range(1, BINS):
         for shift in (distance, -distance):

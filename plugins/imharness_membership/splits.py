@@ -1,4 +1,4 @@
-"""Who trains on what: disjoint parts of a table for target, shadow and their defenders."""
+"""Disjoint parts of a table for target, shadow and their defenders."""
 
 import torch
 

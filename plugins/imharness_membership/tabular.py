@@ -8,15 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.data import HarnessError, Paper, TableDataset, TableSet, Unavailable, data_folder
+from imharness.data import HarnessError, TableDataset, TableSet, Unavailable, data_folder
 
-SHOKRI = Paper(
-    title="Membership Inference Attacks Against Machine Learning Models",
-    authors="Shokri, Stronati, Song & Shmatikov",
-    year=2017,
-    url="https://arxiv.org/abs/1610.05820",
-)
-"""Who prepared Location30, Purchase100 and Texas100."""
 SOURCE = "https://github.com/privacytrustlab/datasets"
 
 
@@ -32,7 +25,7 @@ class PublishedTable(TableDataset):
         """Return features ``(n, ...)`` in [0, 1] and classes ``(n,)``."""
 
     def require(self) -> None:
-        """Ask for the files."""
+        """Raise `Unavailable` unless the files are here."""
         self.files()
 
     def content(self) -> str:

@@ -23,7 +23,6 @@ from imharness.membership import (
 )
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
 from imharness_membership.steps import evaluate, references, sensitivity, train
-from imharness_membership.study import STUDY
 from imharness_membership.tables import report
 
 BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
@@ -32,7 +31,7 @@ BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
 class MembershipTrack(Track):
     """Membership inference: how much a model gives away about its training set."""
 
-    info = Info(id="harness/membership", version="2", paper=STUDY)
+    info = Info(id="harness/membership", version="2", paper="song2021")
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
     steps = (train, references, sensitivity, evaluate)

@@ -1,4 +1,4 @@
-"""The training loops that the defenses of this package share: the cross-entropy, in epochs."""
+"""The training loops that the defenses of this package share: the cross-entropy, epoch by epoch."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -59,14 +59,13 @@ def to_the_end(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Tr
 
 
 class StandardTraining(MembershipTraining):
-    """The cross-entropy for every epoch of the plan, alone or many networks at once; defenses choose the terms."""
+    """Trains with the cross-entropy for all epochs of the plan, for one or many networks; defenses choose the terms."""
 
     def terms(self) -> dict[str, float]:
         """Return `weight_decay` and `label_smoothing` where they are not 0."""
         return {}
 
     def build(self, device: torch.device) -> TrainPrivately:
-        """Return the training."""
         return to_the_end(**self.terms())
 
     def build_together(self, network: torch.nn.Module, device: torch.device) -> TrainTogether | None:
@@ -77,7 +76,7 @@ class StandardTraining(MembershipTraining):
 
 
 def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
-    """Return training of all networks in one pass: their weights are stacked, every step is one for all."""
+    """Return training of all networks in one pass: their weights are stacked, and every step updates all."""
 
     def train(
         networks: Sequence[torch.nn.Module],

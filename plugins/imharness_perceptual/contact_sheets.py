@@ -1,4 +1,4 @@
-"""A picture per distortion: photographs across, severities down."""
+"""One picture per distortion: a column per photograph, a row per severity."""
 
 from pathlib import Path
 

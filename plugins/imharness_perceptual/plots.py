@@ -1,4 +1,4 @@
-"""Pictures of the track: both tests against each other, where two metrics disagree, and what was learnt by layer."""
+"""Pictures of the track: one test against the other, where two metrics disagree, and the learnt weights by layer."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ def both_tests_scatter(scores: Mapping[str, tuple[float, float]], file: Path) ->
 
 
 def disagreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions of the images that the first metric ranks nearer than the second does, and the other way round.
+    """Return positions of the images that the first metric ranks nearer than the second, and the reverse.
 
     Ranks are among the images given; those that differ most come first. Raises `UsageError` for fewer than two images.
     """

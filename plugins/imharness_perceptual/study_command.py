@@ -1,4 +1,4 @@
-"""`harness perceptual`: see the distortions, where metrics disagree, and what was learnt."""
+"""`harness perceptual`: draw the distortions, the images on which metrics disagree, and the learnt weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STORE = click.option("--store", type=click.Path(path_type=Path), default="store"
 
 @click.group()
 def perceptual() -> None:
-    """See the distortions, where metrics disagree, and what was learnt."""
+    """Draw the distortions, the images on which metrics disagree, and the learnt weights."""
 
 
 @perceptual.command()
@@ -62,7 +62,7 @@ def tests(store: Path, out: Path) -> None:
 @click.option("--images", type=click.IntRange(1), default=8, show_default=True, help="Images of each kind.")
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
 def disagreements(first: str, second: str, store: Path, out: Path, images: int, assets: Path | None) -> None:
-    """Draw the images that metric FIRST calls near and SECOND far, and the other way round."""
+    """Draw the images that metric FIRST calls near and SECOND calls far, and the reverse."""
     import numpy as np
 
     from imharness.commands import add_assets, component, console, find, place, query

@@ -9,7 +9,7 @@ order is known, neighbouring severities are set against each other. Just noticea
 from pydantic import Field
 
 from imharness.data import ImageDataset
-from imharness.images import Attack, FullReferenceMetric, Info, Paper, hookimpl
+from imharness.images import Attack, FullReferenceMetric, Info, hookimpl
 from imharness.tracks import Planner, Query, Selection, Track, TrackReport
 from imharness_perceptual.steps import attack, distance
 from imharness_perceptual.tables import report
@@ -24,12 +24,7 @@ class PerceptualTrack(Track):
     info = Info(
         id="harness/perceptual",
         version="2",
-        paper=Paper(
-            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
-            authors="Zhang, Isola, Efros, Shechtman & Wang",
-            year=2018,
-            url="https://arxiv.org/abs/1801.03924",
-        ),
+        paper="zhang2018",
     )
     title = "Perceptual distances"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."

@@ -1,7 +1,7 @@
-"""Which metric ranks protected models as people do: SemSim, sections 4.2 and 5.1, tables 1 and 2, figure 3.
+"""Which metrics rank protected models as people do (SemSim, sections 4.2 and 5.1, tables 1 and 2, figure 3).
 
 Each of K models has a leakage by people (the share of reconstructions that were recognised) and a leakage by each
-metric; the two rankings are compared by |Spearman's rho| and |Kendall's tau|. Private images are what is resampled.
+metric; the two rankings are compared by |Spearman's rho| and |Kendall's tau|. Intervals resample private images.
 """
 
 from __future__ import annotations

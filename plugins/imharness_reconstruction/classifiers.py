@@ -1,4 +1,4 @@
-"""Training of target classifiers, under a defense where there is one, and of the judge that stands in for people.
+"""Training of target classifiers, with or without a defense, and of the judge that replaces people.
 
 SemSim, appendix C: stochastic gradient descent; here with momentum and a cosine decay of the learning rate. A gradient
 defense changes the gradient of every batch; an image protection changes the batch itself.
@@ -62,7 +62,7 @@ class ClassifierTraining:
         return self._per_epoch
 
     def step(self, number: int) -> None:
-        """Take one step; an epoch draws its order at its first."""
+        """Take one step; the first step of an epoch draws its order."""
         if number % self._per_epoch == 0:
             order = torch.randperm(len(self.pool.images), generator=self._rng)
             self._batches = iter(order.split(self.schedule.batch_size))
@@ -97,7 +97,7 @@ def _varied(defense: object, pool: ImagePool) -> Vary | None:
 def everyday(images: Images, targets: torch.Tensor, rng: ImageRng) -> tuple[Images, torch.Tensor]:
     """Mirror, shift and spoil images at random: noise, a loss of detail, a change of contrast.
 
-    What a person sees through; a judge trained so depends less on clean pixels.
+    People recognise such images; a judge that is trained on them depends less on clean pixels.
     """
     drawn = rng.uniform(6)
     images = torch.where((drawn[:, 0] < 0.5)[:, None, None, None], images.flip(3), images)

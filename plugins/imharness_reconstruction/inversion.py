@@ -1,4 +1,4 @@
-"""What InvGrad and GradAttack share: align the direction of the gradient by signed Adam, with priors on the image.
+"""The shared part of InvGrad and GradAttack: signed Adam matches the gradient's direction, with priors on the image.
 
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
 4: 1 - cosine + total variation; the step decays by 10 at 3/8, 5/8 and 7/8 of the steps. The label comes from the
@@ -16,10 +16,10 @@ DECAYS = (3, 5, 7)
 
 
 class GradientInversion(ReconstructionAttack):
-    """Signed Adam on images whose gradient is to point where the shared one does."""
+    """Signed Adam on images until their gradient has the direction of the shared one."""
 
     steps: int = Field(default=4800, ge=8, le=100_000, description="Adam steps.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of Adam, in units of the pixel range.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Step size of Adam, in pixel range units.")
     total_variation: float = Field(default=1e-4, ge=0, description="Weight of the total variation.")
     starts: int = Field(default=1, ge=1, le=100, description="Random starts; each image keeps its best end.")
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
@@ -29,8 +29,6 @@ class GradientInversion(ReconstructionAttack):
         return self.total_variation * total_variation(images)
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
             gradients: Gradients,
             model: torch.nn.Module,

@@ -1,4 +1,4 @@
-"""What DLG and iDLG share: L-BFGS on dummies whose gradient is to be the shared one, from several starts."""
+"""The shared part of DLG and iDLG: L-BFGS on dummies, from several starts, until their gradient is the shared one."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ Dummy = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
 PRUNED = 0.5
-"""Share of zeros in a whole gradient above which it is taken for pruned."""
+"""A gradient with a larger share of zeros counts as pruned."""
 
 
 def survivors(gradients: Gradients) -> Gradients | None:

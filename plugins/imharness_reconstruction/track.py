@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from imharness.data import ImageDataset
-from imharness.gradients import GradientDefense, ImageProtection, Info, Model, Paper, ReconstructionAttack, hookimpl
+from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
 from imharness_reconstruction.steps import distribution, gallery, judge, leakage, recognise, reconstruct, train
@@ -25,13 +25,7 @@ class ReconstructionTrack(Track):
     info = Info(
         id="harness/reconstruction",
         version="2",
-        paper=Paper(
-            title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
-            "Perception?",
-            authors="Sun, Gazagnadou, Sharma, Lyu, Li & Zheng",
-            year=2023,
-            url="https://arxiv.org/abs/2309.13038",
-        ),
+        paper="sun2023",
     )
     title = "Reconstruction privacy"
     measures = "How close reconstruction attacks come to private images through the gradients a model shares."

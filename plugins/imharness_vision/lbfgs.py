@@ -1,4 +1,4 @@
-"""L-BFGS for a batch of independent problems: memory, direction and step of each row are its own.
+"""L-BFGS for a batch of independent problems: each row has its own memory, direction and step.
 
 Nocedal & Wright, "Numerical Optimization" (2006), algorithm 7.4, with unit steps as torch.optim.LBFGS takes
 them without a line search.

@@ -2,8 +2,8 @@
 
 Zhang, Isola, Efros, Shechtman & Wang, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric" (CVPR
 2018), equation 1: feature maps of unit length along the channels, their squared difference weighted by w >= 0, averaged
-over positions, summed over layers. Backbones and published weights are those of the package lpips; features are kept
-apart from the comparison, so that those of one reference are computed once.
+over positions, summed over layers. Backbones and published weights are those of the package lpips. Features and their
+comparison are separate, so that the features of a reference are computed only once.
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""Published weights: opened as tensors only."""
+"""Published weights, opened as tensors only: no code in a file is run."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -43,6 +43,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one component: what it is, its parameters with bounds and defaults, its package."""
+    from imharness.components.papers import paper_of
     from imharness.components.registry import installed
 
     registry = installed()
@@ -57,7 +58,7 @@ def show(name: str, as_json: bool) -> None:
         raise UsageError(f"no component is called {name!r}.{did_you_mean(name, known)}")
     for component in found:
         origin = registry.provenance(component)
-        info = component.info.model_dump(mode="json")
+        info = component.info.model_copy(update={"paper": paper_of(component)}).model_dump(mode="json")
         properties = type(component).model_json_schema().get("properties", {})
         facts = {
             "kind": component.kind,

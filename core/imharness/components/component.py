@@ -40,7 +40,7 @@ class Info(BaseModel):
 
     id: str = Field(pattern=ID_PATTERN, description="owner/method")
     version: str = Field(min_length=1)
-    paper: Paper | None = None
+    paper: Paper | str | None = Field(default=None, description="or its key in the package's papers.toml")
 
 
 class Component(BaseModel):

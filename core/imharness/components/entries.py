@@ -10,6 +10,7 @@ from typing import Any
 
 from imharness.components.component import Component, Info
 from imharness.components.facts import component_facts
+from imharness.components.papers import paper_of
 from imharness.components.registry import Registry, installed
 from imharness.errors import HarnessError
 from imharness.results.identity import ComponentRef
@@ -90,7 +91,7 @@ def _entry(ref: ComponentRef, seconds: list[float], registry: Registry) -> Entry
         component = registry.revive(ref)
     except (HarnessError, ValueError):
         return Entry(**facts)
-    origin, paper = registry.provenance(component).provenance, component.info.paper
+    origin, paper = registry.provenance(component).provenance, paper_of(component)
     about = inspect.cleandoc(vars(type(component)).get("__doc__") or "")
     return Entry(
         **facts,

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from imharness.components.component import KINDS, Component
 from imharness.components.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
+from imharness.components.papers import paper_of
 from imharness.errors import PluginError, UsageError, did_you_mean
 from imharness.results.identity import ComponentRef
 
@@ -193,6 +194,10 @@ def checked_offer(item: object) -> tuple[Component | None, str]:
         return None, f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}"
     if not item.summary:
         return None, f"{type(item).__name__} has no docstring; its first line is shown to readers"
+    try:
+        paper_of(item)
+    except PluginError as error:
+        return None, str(error)
     return item, ""
 
 

@@ -1,15 +1,15 @@
-"""cAdv: other colours, same lightness, through a network that colours images.
+"""cAdv: a colourisation network gives the image other colours and keeps its lightness.
 
 Bhattad, Chong, Liang, Li & Forsyth, "Unrestricted Adversarial Examples via Semantic Manipulation" (ICLR 2020), section
-3.1: Adam on colour hints and their mask; the hints come from those clusters of colour whose colours the network is
-surest of.
+3.1. Adam optimises the colour hints and their mask. The hints come from the clusters whose colours the network is most
+certain of.
 """
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Asset, Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import relative
 from imharness_iqa.colorizer import PUBLISHED_WIDTH, SIGGRAPH, UNIT, Colorizer, to_lab, to_rgb
 from imharness_iqa.networks import Backbone, loaded
@@ -20,7 +20,7 @@ EMBEDDED_WIDTH = 6
 
 
 class CAdv(Attack):
-    """Adam on the colour hints of a colourisation network; lightness stays."""
+    """Adam on the colour hints of a colourisation network; the lightness does not change."""
 
     info = AttackInfo(
         id="harness/cadv",
@@ -33,15 +33,10 @@ class CAdv(Attack):
             "medium": {"learning_rate": 0.0011244},
             "strong": {"learning_rate": 0.0043568},
         },
-        paper=Paper(
-            title="Unrestricted Adversarial Examples via Semantic Manipulation",
-            authors="Bhattad, Chong, Liang, Li & Forsyth",
-            year=2020,
-            url="https://arxiv.org/abs/1904.06347",
-        ),
+        paper="bhattad2020",
     )
-    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Of Adam, in scaled colour units.")
-    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
+    learning_rate: float = Field(default=0.0005, gt=0, le=1, description="Step size of Adam, in scaled colour units.")
+    iterations: int = Field(default=10, ge=1, le=10_000, description="Steps of Adam.")
     backbone: Backbone = Field(default="published", description="Colourisation network.")
 
     def budget(self) -> Budget:
@@ -53,7 +48,6 @@ class CAdv(Attack):
         return (SIGGRAPH,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
         width = EMBEDDED_WIDTH if self.backbone == "embedded" else PUBLISHED_WIDTH
         network = loaded(Colorizer(width), self.backbone, "embedded-colorizer", SIGGRAPH, device=device)
 

@@ -1,7 +1,7 @@
-"""FACPA: a generator that sees the image and answers with its perturbation.
+"""FACPA: a generator maps each image to its perturbation.
 
 Shumitskaya, Antsiferova & Vatolin, "Fast Adversarial CNN-based Perturbation Attack on No-Reference Image Quality
-Metrics" (ICLR 2023 Tiny Papers), the U-Net trained against the metric with Adam. In Guardians of Image Quality: FACPA.
+Metrics" (ICLR 2023 Tiny Papers): a U-Net, trained against the metric with Adam.
 """
 
 from collections.abc import Mapping
@@ -10,18 +10,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import seeded_init
-from imharness.images import (
-    AttackInfo,
-    Budget,
-    FittedAttack,
-    ImageRng,
-    Images,
-    Paper,
-    Perturb,
-    Progress,
-    Target,
-    hookimpl,
-)
+from imharness.images import AttackInfo, Budget, FittedAttack, ImageRng, Images, Perturb, Progress, Target, hookimpl
 from imharness_iqa.unet import UNet
 
 REACH = 10 / 255
@@ -37,21 +26,18 @@ class Facpa(FittedAttack):
         access="white_box",
         norm="linf",
         strengths={"weak": {"amplitude": 0.2}, "medium": {"amplitude": 0.4}, "strong": {"amplitude": 0.8}},
-        paper=Paper(
-            title="Fast Adversarial CNN-based Perturbation Attack on No-Reference Image Quality Metrics",
-            authors="Shumitskaya, Antsiferova & Vatolin",
-            year=2023,
-            url="https://arxiv.org/abs/2305.15544",
-        ),
+        paper="shumitskaya2023",
     )
     fit_fields = ("width", "depth", "epochs", "learning_rate", "batch")
-    amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor on the perturbation of at most 10/255.")
+    amplitude: float = Field(
+        default=0.6, gt=0, le=10, description="Factor on the perturbation, which is at most 10/255."
+    )
     width: int = Field(
         default=64, ge=1, le=512, description="Channels of the first layer; up to 8 times as many below."
     )
-    depth: int = Field(default=8, ge=2, le=10, description="How often the U-Net halves the image.")
+    depth: int = Field(default=8, ge=2, le=10, description="Number of times that the U-Net halves the image.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Passes over the training images.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
     batch: int = Field(default=8, ge=1, le=1024, description="Images per training step.")
 
     def budget(self) -> Budget:

@@ -6,7 +6,7 @@ Kurakin, Goodfellow & Bengio, "Adversarial Examples in the Physical World" (ICLR
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Ifgsm(Attack):
@@ -17,29 +17,18 @@ class Ifgsm(Attack):
         version="1",
         access="white_box",
         norm="linf",
-        strengths={
-            "weak": {"alpha": 0.2 / 255},
-            "medium": {"alpha": 0.4 / 255},
-            "strong": {"alpha": 0.8 / 255},
-        },
-        paper=Paper(
-            title="Adversarial Examples in the Physical World",
-            authors="Kurakin, Goodfellow & Bengio",
-            year=2017,
-            url="https://arxiv.org/abs/1607.02533",
-        ),
+        strengths={"weak": {"alpha": 0.2 / 255}, "medium": {"alpha": 0.4 / 255}, "strong": {"alpha": 0.8 / 255}},
+        paper="kurakin2017",
     )
     alpha: float = Field(default=1 / 255, gt=0, le=1, description="Step, in units of the pixel range.")
     radius: float = Field(default=10 / 255, gt=0, le=1, description="L-infinity ball, in units of the pixel range.")
     iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
 
     def budget(self) -> Budget:
-        """Return the ball, and one score per step."""
+        """Return the ball and the number of scores: one per step."""
         return Budget(radius=min(self.radius, self.alpha * self.iterations), queries=self.iterations)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             low, high = (images - self.radius).clamp(min=0), (images + self.radius).clamp(max=1)
             attacked = images

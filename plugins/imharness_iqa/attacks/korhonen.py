@@ -1,14 +1,14 @@
-"""Korhonen & You: gradient steps where texture hides them.
+"""Korhonen & You: gradient steps in textured regions, where they are hard to see.
 
 Korhonen & You, "Adversarial attacks against blind image quality assessment models" (QoEVMA 2022). The published code
-takes the signed horizontal Sobel response of the first image of a batch; here every image has its own map, of the
+takes the signed horizontal Sobel response of the first image of a batch. Here every image has its own map, from the
 magnitude of the gradient.
 """
 
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Attack, AttackInfo, Images, Paper, Perturb, hookimpl
+from imharness.images import Attack, AttackInfo, Images, Perturb, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack
 
 LUMA = (0.299, 0.587, 0.114)
@@ -34,17 +34,7 @@ class Korhonen(AdamAttack):
     """Adam on the score, the gradient masked by a map of spatial activity."""
 
     info = AttackInfo(
-        id="harness/korhonen",
-        version="1",
-        access="white_box",
-        norm="linf",
-        strengths=STRENGTHS,
-        paper=Paper(
-            title="Adversarial attacks against blind image quality assessment models",
-            authors="Korhonen & You",
-            year=2022,
-            url="https://doi.org/10.1145/3552469.3555715",
-        ),
+        id="harness/korhonen", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="korhonen2022"
     )
 
     def build(self, device: torch.device) -> Perturb:

@@ -1,14 +1,14 @@
 """MADC: raise the score without raising the mean squared error further than allowed.
 
-Wang & Simoncelli, "Maximum differentiation (MAD) competition" (Journal of Vision 8, 2008). Projection and radius are
-those of each image; the published code sums the projection over the batch and walks back in steps of 0.0005, here the
-distance is put to its radius at once.
+Wang & Simoncelli, "Maximum differentiation (MAD) competition" (Journal of Vision 8, 2008). Each image has its own
+projection and radius. The published code sums the projection over the batch and walks back in steps of 0.0005; here the
+image is scaled back to the radius in one step.
 """
 
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Madc(Attack):
@@ -24,25 +24,17 @@ class Madc(Attack):
             "medium": {"learning_rate": 0.5 / 255},
             "strong": {"learning_rate": 1 / 255},
         },
-        paper=Paper(
-            title="Maximum differentiation (MAD) competition: a methodology for comparing computational models of "
-            "perceptual quantities",
-            authors="Wang & Simoncelli",
-            year=2008,
-            url="https://doi.org/10.1167/8.12.8",
-        ),
+        paper="wang2008",
     )
     learning_rate: float = Field(default=0.001, gt=0, le=1, description="Step, in units of the pixel range.")
     iterations: int = Field(default=8, ge=1, le=10_000, description="Steps.")
     rmse: float = Field(default=10 / 255, gt=0, le=1, description="Largest root mean squared error.")
 
     def budget(self) -> Budget:
-        """Return the reach of the steps, and one score per step."""
+        """Return the largest change and the number of scores: one per step."""
         return Budget(radius=min(1.0, self.learning_rate * self.iterations), queries=self.iterations)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             attacked = images
             for _ in range(self.iterations):

@@ -7,7 +7,7 @@ section 2.2; the search space is a small tile repeated over the image.
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.tiles import laid
 
 
@@ -20,12 +20,7 @@ class Nes(Attack):
         access="black_box",
         norm="linf",
         strengths={"weak": {"eps": 2 / 255}, "medium": {"eps": 4 / 255}, "strong": {"eps": 8 / 255}},
-        paper=Paper(
-            title="Black-box Adversarial Attacks with Limited Queries and Information",
-            authors="Ilyas, Engstrom, Athalye & Lin",
-            year=2018,
-            url="https://arxiv.org/abs/1804.08598",
-        ),
+        paper="ilyas2018",
     )
     eps: float = Field(default=0.1, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
     steps: int = Field(default=250, ge=1, le=100_000, description="Ascent steps.")
@@ -35,12 +30,10 @@ class Nes(Attack):
     tile: int = Field(default=32, ge=1, le=1024, description="Side of the tile, px.")
 
     def budget(self) -> Budget:
-        """Return the distance, and two scores per pair and step."""
+        """Return the distance and the number of scores: two per pair and step."""
         return Budget(radius=self.eps, queries=2 * self.pairs * self.steps)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             low, high = (images - self.eps).clamp(min=0), (images + self.eps).clamp(max=1)
             attacked = images

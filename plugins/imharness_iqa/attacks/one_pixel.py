@@ -2,13 +2,13 @@
 
 Su, Vargas & Sakurai, "One Pixel Attack for Fooling Deep Neural Networks" (IEEE TEVC 2019), section 3; the evolution is
 best/1 with a mutation factor drawn from [0.5, 1] per generation and full recombination, as scipy runs it for Guardians
-of Image Quality. Every image has a population of its own.
+of Image Quality. Every image has its own population.
 """
 
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 GENES = 5
 """Per pixel: row, column, red, green, blue, each in [0, 1)."""
@@ -17,7 +17,7 @@ LARGEST_CALL = 1 << 26
 
 
 class OnePixel(Attack):
-    """Differential evolution of a few pixels, each with place and colour."""
+    """Differential evolution of the places and colours of a few pixels."""
 
     info = AttackInfo(
         id="harness/one-pixel",
@@ -26,24 +26,17 @@ class OnePixel(Attack):
         norm="l0",
         distortion="psnr",
         strengths={"weak": {"pixels": 10}, "medium": {"pixels": 20}, "strong": {"pixels": 40}},
-        paper=Paper(
-            title="One Pixel Attack for Fooling Deep Neural Networks",
-            authors="Su, Vargas & Sakurai",
-            year=2019,
-            url="https://arxiv.org/abs/1710.08864",
-        ),
+        paper="su2019",
     )
     pixels: int = Field(default=3, ge=1, le=1000, description="Pixels that change.")
     population: int = Field(default=300, ge=4, le=10_000, description="Candidates per image and generation.")
-    generations: int = Field(default=10, ge=1, le=10_000, description="After the first.")
+    generations: int = Field(default=10, ge=1, le=10_000, description="Generations after the first.")
 
     def budget(self) -> Budget:
-        """Return the pixels, and a score per candidate."""
+        """Return the number of pixels and the number of scores: one per candidate."""
         return Budget(radius=self.pixels, queries=self.population * (self.generations + 1))
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             people = rng.uniform(self.population, self.pixels, GENES)
             fitness = _scores(images, people, target)
@@ -79,7 +72,7 @@ def _offspring(people: torch.Tensor, fitness: torch.Tensor, rng: ImageRng) -> to
 
 
 def _scores(images: Images, people: torch.Tensor, target: Target) -> torch.Tensor:
-    """Score ``(N, P)`` candidates, as many at once as fit."""
+    """Return the scores ``(N, P)`` of all candidates, computed in batches of a bounded size."""
     at_once = max(1, LARGEST_CALL // images.numel())
     parts = [target(_painted(images, part)).view(len(images), -1) for part in people.split(at_once, dim=1)]
     return torch.cat(parts, dim=1)
@@ -94,7 +87,7 @@ def _painted(images: Images, people: torch.Tensor) -> Images:
     canvas = images[:, None].expand(-1, size, -1, -1, -1).permute(0, 1, 3, 4, 2).clone()
     number = torch.arange(n, device=images.device)[:, None, None].expand(-1, size, pixels)
     candidate = torch.arange(size, device=images.device)[None, :, None].expand(n, -1, pixels)
-    for pixel in range(pixels):  # in order: a later pixel may lie on an earlier one
+    for pixel in range(pixels):  # in order, because a later pixel may overwrite an earlier one
         place = (number[..., pixel], candidate[..., pixel], rows[..., pixel], columns[..., pixel])
         canvas[place] = colours[..., pixel, :]
     return canvas.permute(0, 1, 4, 2, 3).flatten(0, 1).contiguous()

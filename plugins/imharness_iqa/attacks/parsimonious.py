@@ -1,8 +1,8 @@
 """Parsimonious attack: lazy greedy search over the signs of blocks, from coarse to fine.
 
 Moon, An & Song, "Parsimonious Black-Box Adversarial Attacks via Efficient Combinatorial Optimization" (ICML 2019),
-algorithms 1 to 3. The noise lives on a 256x256 grid that is laid over the image by the nearest pixel. Every image runs
-through its own search: in each step every image of the batch asks for one score.
+algorithms 1 to 3. The noise is defined on a 256x256 grid and resized to the image by nearest neighbours. Every image
+has its own search: in each step, every image of the batch asks for one score.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 GRID = 256
 FIRST_BLOCK = 32
@@ -31,12 +31,7 @@ class Parsimonious(Attack):
         norm="linf",
         distortion="psnr",
         strengths={"weak": {"epsilon": 0.018623}, "medium": {"epsilon": 0.033676}, "strong": {"epsilon": 0.0607}},
-        paper=Paper(
-            title="Parsimonious Black-Box Adversarial Attacks via Efficient Combinatorial Optimization",
-            authors="Moon, An & Song",
-            year=2019,
-            url="https://arxiv.org/abs/1905.06635",
-        ),
+        paper="moon2019",
     )
     epsilon: float = Field(default=0.05, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
     queries: int = Field(default=10_000, ge=2, le=1_000_000, description="Scores per image.")
@@ -91,7 +86,7 @@ def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
 
 @dataclass
 class _Search:
-    """Where the search of each image stands; all tensors have one row per image."""
+    """State of the search; all tensors have one row per image."""
 
     positive: torch.Tensor
     """bool ``(N, 3, GRID, GRID)``: where the noise is +epsilon."""
@@ -116,7 +111,7 @@ class _Search:
         return cls(canvas, integers, integers, integers.float(), flags, flags, flags, empty)
 
     def choice(self) -> torch.Tensor:
-        """Return the block each image asks for next; of no meaning in the base phase."""
+        """Return the block that each image asks for next; meaningless in the base phase."""
         first = self.todo.float().argmax(dim=1)
         return torch.where(self._lazy(), self._best(), first)
 

@@ -1,7 +1,7 @@
 """Patch-RS: random search over one square patch, its place and its colours.
 
 Croce, Andriushchenko, Singh, Flammarion & Hein, "Sparse-RS: a versatile framework for query-efficient sparse black-box
-adversarial attacks" (AAAI 2022), section 5; every image has its own place, patch and proposals.
+adversarial attacks" (AAAI 2022), section 5. Every image has its own place, patch and proposals.
 """
 
 import math
@@ -9,7 +9,7 @@ import math
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.random_search import share
 
 PLACE_EVERY = 4
@@ -29,12 +29,7 @@ class PatchRs(Attack):
         norm="l0",
         distortion="psnr",
         strengths={"weak": {"area": 169}, "medium": {"area": 625}, "strong": {"area": 1936}},
-        paper=Paper(
-            title="Sparse-RS: a versatile framework for query-efficient sparse black-box adversarial attacks",
-            authors="Croce, Andriushchenko, Singh, Flammarion & Hein",
-            year=2022,
-            url="https://arxiv.org/abs/2006.12834",
-        ),
+        paper="croce2022",
     )
     area: int = Field(default=169, ge=1, le=1_000_000, description="Pixels of the patch, rounded up to a square.")
     queries: int = Field(default=10_000, ge=2, le=1_000_000, description="Scores per image.")
@@ -54,8 +49,6 @@ class PatchRs(Attack):
         return max(1, int(share(self.p, query, self.queries) ** 0.5 * self.side))
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             side = min(self.side, *images.shape[2:])
             room = torch.tensor([images.shape[2] - side, images.shape[3] - side], device=images.device)
@@ -91,7 +84,7 @@ def _square(rng: ImageRng, changed: int, side: int) -> torch.Tensor:
 
 
 def _recoloured(rng: ImageRng, patch: torch.Tensor, inside: torch.Tensor, one_channel: bool) -> torch.Tensor:
-    """Return patches whose square has another colour of 0 and 1: one channel turned over, or a colour that differs."""
+    """Return patches whose square has another colour of 0 and 1: one channel inverted, or a new colour."""
     if one_channel:
         turned = torch.nn.functional.one_hot(rng.integers(0, 3, 1)[:, 0], 3)[:, :, None, None]
         return torch.where(turned.bool(), 1 - patch, patch)

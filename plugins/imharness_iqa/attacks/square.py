@@ -7,7 +7,7 @@ search" (ECCV 2020), algorithms 1 and 2 and the schedule of p in section 5.
 import torch
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.random_search import share
 
 
@@ -20,12 +20,7 @@ class Square(Attack):
         access="black_box",
         norm="linf",
         strengths={"weak": {"eps": 2 / 255}, "medium": {"eps": 4 / 255}, "strong": {"eps": 8 / 255}},
-        paper=Paper(
-            title="Square Attack: a query-efficient black-box adversarial attack via random search",
-            authors="Andriushchenko, Croce, Flammarion & Hein",
-            year=2020,
-            url="https://arxiv.org/abs/1912.00049",
-        ),
+        paper="andriushchenko2020",
     )
     eps: float = Field(default=0.1, gt=0, le=1, description="L-infinity distance, in units of the pixel range.")
     queries: int = Field(default=10_000, ge=2, le=1_000_000, description="Scores per image.")
@@ -40,8 +35,6 @@ class Square(Attack):
         return max(1, min(round((share(self.p, query, self.queries) * height * width) ** 0.5), height, width))
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
-
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
             stripes = self.eps * (2 * rng.integers(0, 2, 3, 1, width) - 1)

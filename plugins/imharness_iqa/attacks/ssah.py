@@ -1,4 +1,4 @@
-"""SSAH: raise the score, keep the low frequencies.
+"""SSAH: raise the score and keep the low frequencies.
 
 Luo et al., "Frequency-driven Imperceptible Adversarial Attack on Semantic Similarity" (CVPR 2022), the low-frequency
 constraint of section 3.3; the score takes the place of the semantic similarity, as in Guardians of Image Quality.
@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Images, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 
 
@@ -25,20 +25,12 @@ class Ssah(AdamAttack):
     """Adam on the score and on the distance of the low frequencies."""
 
     info = AttackInfo(
-        id="harness/ssah",
-        version="1",
-        access="white_box",
-        norm="linf",
-        strengths=STRENGTHS,
-        paper=Paper(
-            title="Frequency-driven Imperceptible Adversarial Attack on Semantic Similarity",
-            authors="Luo et al.",
-            year=2022,
-            url="https://arxiv.org/abs/2203.05151",
-        ),
+        id="harness/ssah", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="luo2022"
     )
-    learning_rate: float = Field(default=0.001, gt=0, le=1, description="Of Adam, in units of the pixel range.")
-    weight: float = Field(default=0.1, ge=0, description="Of the low-frequency distance, a sum over pixels.")
+    learning_rate: float = Field(
+        default=0.001, gt=0, le=1, description="Step size of Adam, in units of the pixel range."
+    )
+    weight: float = Field(default=0.1, ge=0, description="Weight of the low-frequency distance, a sum over pixels.")
 
     def build(self, device: torch.device) -> Perturb:
         """Return the attack: the weighted distance of the low frequencies minus the score over its range."""

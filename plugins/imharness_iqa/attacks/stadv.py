@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Paper, Perturb, Target, hookimpl
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 from imharness_iqa.adam_attack import relative
 from imharness_vision.lbfgs import minimise
 
@@ -50,12 +50,7 @@ class StAdv(Attack):
             "medium": {"learning_rate": 0.81444},
             "strong": {"learning_rate": 0.99803},
         },
-        paper=Paper(
-            title="Spatially Transformed Adversarial Examples",
-            authors="Xiao et al.",
-            year=2018,
-            url="https://arxiv.org/abs/1801.02612",
-        ),
+        paper="xiao2018",
     )
     learning_rate: float = Field(default=2.5, gt=0, le=100, description="Length of an L-BFGS step over the unit step.")
     iterations: int = Field(default=3, ge=1, le=10_000, description="Steps.")
@@ -65,7 +60,7 @@ class StAdv(Attack):
         return Budget(queries=self.iterations + 1)
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack; of the flows it met, each image gets the one with the lowest loss."""
+        """Return the attack; each image gets the flow with the lowest loss that was seen."""
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             lowest = target.lower / (target.upper - target.lower)

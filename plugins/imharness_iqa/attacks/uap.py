@@ -9,18 +9,7 @@ from collections.abc import Mapping
 import torch
 from pydantic import Field
 
-from imharness.images import (
-    AttackInfo,
-    Budget,
-    FittedAttack,
-    ImageRng,
-    Images,
-    Paper,
-    Perturb,
-    Progress,
-    Target,
-    hookimpl,
-)
+from imharness.images import AttackInfo, Budget, FittedAttack, ImageRng, Images, Perturb, Progress, Target, hookimpl
 from imharness_iqa.tiles import laid
 
 CLIP = 0.1
@@ -40,18 +29,13 @@ class Uap(FittedAttack):
             "medium": {"amplitude": 4 / 255 / CLIP},
             "strong": {"amplitude": 8 / 255 / CLIP},
         },
-        paper=Paper(
-            title="Towards adversarial robustness verification of no-reference image- and video-quality metrics",
-            authors="Shumitskaya, Antsiferova & Vatolin",
-            year=2024,
-            url="https://doi.org/10.1016/j.cviu.2024.103913",
-        ),
+        paper="shumitskaya2024",
     )
     fit_fields = ("tile", "epochs", "learning_rate", "batch")
-    amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor on the trained tile.")
+    amplitude: float = Field(default=0.6, gt=0, le=10, description="Factor that the trained tile is multiplied by.")
     tile: int = Field(default=256, ge=8, le=2048, description="Side of the tile, px.")
     epochs: int = Field(default=5, ge=1, le=1000, description="Passes over the training images.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Adam's.")
+    learning_rate: float = Field(default=1e-3, gt=0, le=1, description="Learning rate of Adam.")
     batch: int = Field(default=8, ge=1, le=1024, description="Images per training step.")
 
     def budget(self) -> Budget:

@@ -1,4 +1,4 @@
-"""Zhang et al.: raise the score, keep a full-reference distance small.
+"""Zhang et al.: raise the score and keep a full-reference distance small.
 
 Zhang, Li, Min, Zhai, Guo, Yang & Ma, "Perceptual Attacks of No-Reference Image Quality Models with Human-in-the-Loop"
 (NeurIPS 2022), the Lagrangian form, with DISTS, LPIPS or SSIM as the fidelity term.
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from imharness.images import Asset, Attack, AttackInfo, Images, Paper, Perturb, Scores, Target, hookimpl
+from imharness.images import Asset, Attack, AttackInfo, Images, Perturb, Scores, Target, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 from imharness_vision.lpips import lpips_squeeze
 from imharness_vision.perceptual import DISTS_WEIGHTS, SQUEEZENET, VGG16, dists
@@ -21,17 +21,7 @@ Distance = Callable[[Images, Images], Scores]
 
 def _info(name: str) -> AttackInfo:
     return AttackInfo(
-        id=f"harness/zhang-{name}",
-        version="1",
-        access="white_box",
-        norm="linf",
-        strengths=STRENGTHS,
-        paper=Paper(
-            title="Perceptual Attacks of No-Reference Image Quality Models with Human-in-the-Loop",
-            authors="Zhang et al.",
-            year=2022,
-            url="https://arxiv.org/abs/2210.00933",
-        ),
+        id=f"harness/zhang-{name}", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="zhang2022"
     )
 
 
@@ -43,7 +33,6 @@ class _Zhang(AdamAttack):
         """Return the fidelity term: images, originals -> ``(N,)``."""
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack."""
         distance = self.distance(device)
 
         def loss(images: Images, target: Target) -> Callable[[Images], torch.Tensor]:
@@ -58,7 +47,6 @@ class ZhangSsim(_Zhang):
     info: ClassVar[AttackInfo] = _info("ssim")
 
     def distance(self, device: torch.device) -> Distance:
-        """Return 1 - SSIM."""
         from kornia.metrics import ssim
 
         return lambda x, y: 1 - ssim(x, y, WINDOW).mean(dim=(1, 2, 3))
@@ -70,11 +58,9 @@ class ZhangLpips(_Zhang):
     info: ClassVar[AttackInfo] = _info("lpips")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the backbone."""
         return (SQUEEZENET,)
 
     def distance(self, device: torch.device) -> Distance:
-        """Return LPIPS."""
         return lpips_squeeze(device)
 
 
@@ -88,7 +74,6 @@ class ZhangDists(_Zhang):
         return (VGG16, DISTS_WEIGHTS)
 
     def distance(self, device: torch.device) -> Distance:
-        """Return DISTS."""
         return dists(device)
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Asset, Certification, DefenseInfo, hookimpl
 from imharness_iqa.defenses.diffpure import WEIGHTS
 from imharness_iqa.denoisers import Backbone, assets_of, backbone_field, diffusion
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
@@ -12,17 +12,7 @@ class Ddrs(ClassSmoothing):
     """Smoothing with one step of a diffusion model between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/ddrs",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="(Certified!!) Adversarial Robustness for Free!",
-            authors="Carlini et al.",
-            year=2023,
-            url="https://arxiv.org/abs/2206.10550",
-        ),
+        id="harness/ddrs", version="1", group="certified", differentiable=False, random=True, paper="carlini2023"
     )
     backbone: Backbone = backbone_field()
 
@@ -31,7 +21,6 @@ class Ddrs(ClassSmoothing):
         return assets_of(self.backbone, WEIGHTS)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return diffusion(self.backbone, self.sigma, 1, device)
 
 

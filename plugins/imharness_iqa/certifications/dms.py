@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Asset, Certification, DefenseInfo, hookimpl
 from imharness_iqa.certifications.drs import Drs
 from imharness_iqa.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
 from imharness_iqa.smoothing import Denoise, MedianSmoothing
@@ -12,22 +12,12 @@ class Dms(MedianSmoothing):
     """Median smoothing with DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/dms",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="Detection as Regression: Certified Object Detection with Median Smoothing",
-            authors="Chiang et al.",
-            year=2020,
-            url="https://arxiv.org/abs/2007.03730",
-        ),
+        id="harness/dms", version="1", group="certified", differentiable=False, random=True, paper="chiang2020"
     )
     backbone: Backbone = backbone_field()
 
     def noisy(self) -> Certification:
-        """Return the noisy pass that denoised randomised smoothing makes, too."""
+        """Return the noisy pass, which denoised randomised smoothing shares."""
         shared = {name: getattr(self, name) for name in ("sigma", "selection", "samples", "votes", "backbone")}
         return Drs.model_validate(shared)
 
@@ -36,7 +26,6 @@ class Dms(MedianSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return convolutional(self.backbone, device)
 
 

@@ -3,38 +3,27 @@
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Asset, Certification, DefenseInfo, hookimpl
 from imharness_iqa.defenses.diffpure import WEIGHTS
 from imharness_iqa.denoisers import Backbone, assets_of, backbone_field, diffusion
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
 
 
 class Dp(ClassSmoothing):
-    """DensePure: several steps of a diffusion model, several times; the majority counts."""
+    """DensePure: each copy is denoised several times by several diffusion steps, and the majority class counts."""
 
     info = DefenseInfo(
-        id="harness/dp",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="DensePure: Understanding Diffusion Models for Adversarial Robustness",
-            authors="Xiao et al.",
-            year=2023,
-            url="https://arxiv.org/abs/2211.00322",
-        ),
+        id="harness/dp", version="1", group="certified", differentiable=False, random=True, paper="xiao2023"
     )
     backbone: Backbone = backbone_field()
     votes: int = Field(default=3, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")
-    steps: int = Field(default=3, ge=1, le=1000, description="Steps back.")
+    steps: int = Field(default=3, ge=1, le=1000, description="Denoising steps.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded network is asked for."""
         return assets_of(self.backbone, WEIGHTS)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return diffusion(self.backbone, self.sigma, self.steps, device)
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.images import Asset, Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Asset, Certification, DefenseInfo, hookimpl
 from imharness_iqa.denoisers import DNCNN, Backbone, assets_of, backbone_field, convolutional
 from imharness_iqa.smoothing import ClassSmoothing, Denoise
 
@@ -11,17 +11,7 @@ class Drs(ClassSmoothing):
     """Denoised smoothing: DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/drs",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="Denoised Smoothing: A Provable Defense for Pretrained Classifiers",
-            authors="Salman et al.",
-            year=2020,
-            url="https://arxiv.org/abs/2003.01908",
-        ),
+        id="harness/drs", version="1", group="certified", differentiable=False, random=True, paper="salman2020"
     )
     backbone: Backbone = backbone_field()
 
@@ -30,7 +20,6 @@ class Drs(ClassSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        """Return the denoiser."""
         return convolutional(self.backbone, device)
 
 

@@ -1,6 +1,6 @@
 """MS: the median score of noisy copies, and how far it can move."""
 
-from imharness.images import Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Certification, DefenseInfo, hookimpl
 from imharness_iqa.certifications.rs import Rs
 from imharness_iqa.smoothing import MedianSmoothing
 
@@ -9,21 +9,11 @@ class Ms(MedianSmoothing):
     """Median smoothing: an interval that holds the score of every image within a radius."""
 
     info = DefenseInfo(
-        id="harness/ms",
-        version="1",
-        group="certified",
-        differentiable=False,
-        random=True,
-        paper=Paper(
-            title="Detection as Regression: Certified Object Detection with Median Smoothing",
-            authors="Chiang et al.",
-            year=2020,
-            url="https://arxiv.org/abs/2007.03730",
-        ),
+        id="harness/ms", version="1", group="certified", differentiable=False, random=True, paper="chiang2020"
     )
 
     def noisy(self) -> Certification:
-        """Return the noisy pass that randomised smoothing makes, too."""
+        """Return the noisy pass, which randomised smoothing shares."""
         return Rs(sigma=self.sigma, selection=self.selection, samples=self.samples, votes=self.votes)
 
 

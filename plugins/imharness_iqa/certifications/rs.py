@@ -1,6 +1,6 @@
 """RS: randomised smoothing of the score, cut into ordered classes."""
 
-from imharness.images import Certification, DefenseInfo, Paper, hookimpl
+from imharness.images import Certification, DefenseInfo, hookimpl
 from imharness_iqa.smoothing import ClassSmoothing
 
 
@@ -14,12 +14,7 @@ class Rs(ClassSmoothing):
         differentiable=False,
         random=True,
         grid={"classes": (3, 5, 10, 15, 20)},
-        paper=Paper(
-            title="Certified Adversarial Robustness via Randomized Smoothing",
-            authors="Cohen, Rosenfeld & Kolter",
-            year=2019,
-            url="https://arxiv.org/abs/1902.02918",
-        ),
+        paper="cohen2019",
     )
 
 

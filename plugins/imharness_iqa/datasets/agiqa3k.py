@@ -4,7 +4,7 @@ Li et al., "AGIQA-3K: An Open Database for AI-Generated Image Quality Assessment
 asset folder ``agiqa-3k``: ``data.csv`` and the images, beside it or in ``images``.
 """
 
-from imharness.data import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, data_folder, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://github.com/lcysyzxdxc/AGIQA-3k-Database"
@@ -13,16 +13,7 @@ SOURCE = "https://github.com/lcysyzxdxc/AGIQA-3k-Database"
 class Agiqa3k(FolderDataset):
     """2,982 images of six generators with opinion scores of their quality."""
 
-    info = Info(
-        id="harness/agiqa-3k",
-        version="1",
-        paper=Paper(
-            title="AGIQA-3K: An Open Database for AI-Generated Image Quality Assessment",
-            authors="Li et al.",
-            year=2024,
-            url="https://arxiv.org/abs/2306.04717",
-        ),
-    )
+    info = Info(id="harness/agiqa-3k", version="1", paper="li2024")
 
     def listing(self) -> Listing:
         """Return the images that the table names."""

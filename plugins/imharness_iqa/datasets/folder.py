@@ -16,7 +16,7 @@ class Folder(FolderDataset):
 
     info = Info(id="harness/folder", version="1")
     address = "path"
-    path: str = Field(default="", description="The folder.")
+    path: str = Field(default="", description="Folder of images.")
     mos: str = Field(default="", description="Table of scores, if it is not PATH/mos.csv; higher is better.")
 
     def listing(self) -> Listing:

@@ -9,7 +9,7 @@ import csv
 import numpy as np
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, derive_seed, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, derive_seed, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://database.mmsp-kn.de/kadid-10k-database.html"
@@ -18,16 +18,7 @@ SOURCE = "https://database.mmsp-kn.de/kadid-10k-database.html"
 class Kadid10k(FolderDataset):
     """10,125 artificially distorted photographs with opinion scores."""
 
-    info = Info(
-        id="harness/kadid10k",
-        version="1",
-        paper=Paper(
-            title="KADID-10k: A Large-scale Artificially Distorted IQA Database",
-            authors="Lin, Hosu & Saupe",
-            year=2019,
-            url="https://doi.org/10.1109/QoMEX.2019.8743252",
-        ),
-    )
+    info = Info(id="harness/kadid10k", version="1", paper="lin2019")
     references: int = Field(default=0, ge=0, le=81, description="Photographs drawn, with all distortions; 0: all.")
 
     def listing(self) -> Listing:

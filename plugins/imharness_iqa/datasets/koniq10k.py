@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Paper, Unavailable, data_folder, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, data_folder, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://database.mmsp-kn.de/koniq-10k-database.html"
@@ -20,16 +20,7 @@ IMAGES = "512x384"
 class KonIq10k(FolderDataset):
     """10,073 photographs of 512x384 px with mean opinion scores."""
 
-    info = Info(
-        id="harness/koniq10k",
-        version="1",
-        paper=Paper(
-            title="KonIQ-10k: An Ecologically Valid Database for Deep Learning of Blind Image Quality Assessment",
-            authors="Hosu, Lin, Sziranyi & Saupe",
-            year=2020,
-            url="https://arxiv.org/abs/1910.06180",
-        ),
-    )
+    info = Info(id="harness/koniq10k", version="1", paper="hosu2020")
 
     split: Literal["all", "training", "validation", "test"] = Field(default="all", description="Published part.")
 

@@ -6,7 +6,7 @@ images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table i
 
 import csv
 
-from imharness.data import ImageDataset, Info, Paper, Unavailable, UsageError, data_folder, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, hookimpl
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below
 
 SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
@@ -15,19 +15,9 @@ SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
 class Nips2017(FolderDataset):
     """1,000 photographs of 299x299 px; nobody judged their quality."""
 
-    info = Info(
-        id="harness/nips2017",
-        version="1",
-        paper=Paper(
-            title="Adversarial Attacks and Defences Competition",
-            authors="Kurakin et al.",
-            year=2018,
-            url="https://arxiv.org/abs/1804.00097",
-        ),
-    )
+    info = Info(id="harness/nips2017", version="1", paper="kurakin2018")
 
     def listing(self) -> Listing:
-        """Return the images."""
         folder = data_folder("nips2017", SOURCE)
         if not (folder / "images").is_dir():
             raise Unavailable(f"{folder} lacks the folder images", f"get it from {SOURCE}")

@@ -5,7 +5,7 @@ Guardians of Image Quality, appendix A.3.5; the method is `imharness_iqa.tuning.
 
 from imharness.data import TrainingDefense
 from imharness.images import DefenseInfo, hookimpl
-from imharness_iqa.tuning import PAPER, RADII, ApgdTraining
+from imharness_iqa.tuning import RADII, ApgdTraining
 
 
 class ApgdSsim(ApgdTraining):
@@ -17,7 +17,7 @@ class ApgdSsim(ApgdTraining):
         group="training",
         differentiable=True,
         grid={"radius": RADII},
-        paper=PAPER,
+        paper="chistyakova2024",
     )
     distance = "harness/ssim-uniform7"
 

@@ -6,7 +6,7 @@ Xu, Evans & Qi, "Feature Squeezing: Detecting Adversarial Examples in Deep Neura
 import torch
 from pydantic import Field
 
-from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
 class ColorQuantization(Purification):
@@ -18,18 +18,11 @@ class ColorQuantization(Purification):
         group="compression",
         grid={"npp": (2, 5, 16, 20, 25)},
         differentiable=False,
-        paper=Paper(
-            title="Feature Squeezing: Detecting Adversarial Examples in Deep Neural Networks",
-            authors="Xu, Evans & Qi",
-            year=2018,
-            url="https://arxiv.org/abs/1704.01155",
-        ),
+        paper="xu2018",
     )
-    npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, 0 and 1 among them.")
+    npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, including 0 and 1.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return (images * (self.npp - 1)).round() / (self.npp - 1)
 

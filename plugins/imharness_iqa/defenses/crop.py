@@ -7,7 +7,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Crop(Purification):
-    """Cut a square from a random place of each image; the metric sees the square alone."""
+    """Cuts a square from a random place of each image; the metric sees only the square."""
 
     info = DefenseInfo(
         id="harness/crop",
@@ -17,11 +17,9 @@ class Crop(Purification):
         differentiable=True,
         random=True,
     )
-    size: int = Field(default=128, ge=8, le=4096, description="Side, px; a shorter side of the image stays whole.")
+    size: int = Field(default=128, ge=8, le=4096, description="Side, px; an image side that is shorter is kept whole.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             tall, wide = (min(self.size, side) for side in images.shape[2:])
             top = rng.integers(0, images.shape[2] - tall + 1, 1, 1)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 BLOCK, UNIT = 8, 16
 LUMINANCE = (
@@ -48,17 +48,11 @@ class DiffJpeg(Purification):
         group="compression",
         grid={"quality": (10, 30, 50, 70, 90)},
         differentiable=True,
-        paper=Paper(
-            title="Differentiable JPEG: The Devil is in the Details",
-            authors="Reich, Debnath, Patel & Chakradhar",
-            year=2024,
-            url="https://arxiv.org/abs/2309.06978",
-        ),
+        paper="reich2024",
     )
     quality: int = Field(default=50, ge=1, le=100, description="JPEG quality, as libjpeg counts it.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         cosines = cosine_matrix().to(device)
         luminance, chrominance = (table(t, self.quality).to(device) for t in (LUMINANCE, CHROMINANCE))
         forth, back = (torch.tensor(m, device=device) for m in (TO_YCBCR, TO_RGB))

@@ -1,4 +1,4 @@
-"""DiffPure: drown the perturbation in the noise of a diffusion model, and let the model take the noise away.
+"""DiffPure: add noise to the image and let a diffusion model remove it together with the perturbation.
 
 Nie, Guo, Huang, Xiao, Vahdat & Anandkumar, "Diffusion Models for Adversarial Purification" (ICML 2022), by the DDPM
 chain.
@@ -7,7 +7,7 @@ chain.
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import padded
 from imharness_vision.diffusion import GuidedUNet, Schedule
@@ -31,7 +31,7 @@ def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet:
 
 
 class DiffPure(Purification):
-    """Some steps of noise, and as many of a diffusion model back; the embedded backbone is a small model."""
+    """Adds some steps of noise and removes them with a diffusion model; the embedded backbone is a small model."""
 
     info = DefenseInfo(
         id="harness/diffpure",
@@ -40,14 +40,11 @@ class DiffPure(Purification):
         grid={"steps": (5, 10, 20, 30, 50)},
         differentiable=True,
         random=True,
-        paper=Paper(
-            title="Diffusion Models for Adversarial Purification",
-            authors="Nie, Guo, Huang, Xiao, Vahdat & Anandkumar",
-            year=2022,
-            url="https://arxiv.org/abs/2205.07460",
-        ),
+        paper="nie2022",
     )
-    steps: int = Field(default=5, ge=1, le=1000, description="Steps of noise, of 1000 with variances 0.0001 to 0.02.")
+    steps: int = Field(
+        default=5, ge=1, le=1000, description="Noise steps, out of 1000 with variances from 0.0001 to 0.02."
+    )
     backbone: Backbone = Field(default="published", description="Diffusion model.")
 
     def assets(self) -> tuple[Asset, ...]:
@@ -55,7 +52,6 @@ class DiffPure(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         network = diffusion_model(self.backbone, device)
         schedule = Schedule.linear()
 

@@ -1,4 +1,4 @@
-"""DISCO: every pixel is painted anew from its neighbourhood, by a network trained on attacked images.
+"""DISCO: a network trained on attacked images predicts every pixel from its neighbourhood.
 
 Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022).
 """
@@ -6,7 +6,7 @@ Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (Ne
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import LocalImplicit
 
@@ -21,28 +21,18 @@ EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
 
 
 class Disco(Purification):
-    """Local implicit function; the embedded backbone is a small one of the same kind."""
+    """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
-    info = DefenseInfo(
-        id="harness/disco",
-        version="1",
-        group="restoration",
-        differentiable=True,
-        paper=Paper(
-            title="DISCO: Adversarial Defense with Local Implicit Functions",
-            authors="Ho & Vasconcelos",
-            year=2022,
-            url="https://arxiv.org/abs/2212.05630",
-        ),
+    info = DefenseInfo(id="harness/disco", version="1", group="restoration", differentiable=True, paper="ho2022")
+    backbone: Backbone = Field(
+        default="published", description="Network: the published weights, or the smaller embedded one."
     )
-    backbone: Backbone = Field(default="published", description="Size and weights.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded network is asked for."""
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         sizes = EMBEDDED if self.backbone == "embedded" else {}
         network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
 

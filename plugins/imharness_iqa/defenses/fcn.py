@@ -7,7 +7,7 @@ Gushchin et al., "Adversarial purification for no-reference image-quality metric
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import ColourFilter
 
@@ -23,27 +23,14 @@ WEIGHTS = Asset(
 class Fcn(Purification):
     """Three convolutions trained on recoloured images; the embedded weights were trained for this package."""
 
-    info = DefenseInfo(
-        id="harness/fcn",
-        version="1",
-        group="restoration",
-        differentiable=True,
-        paper=Paper(
-            title="Adversarial purification for no-reference image-quality metrics: applicability study and new "
-            "methods",
-            authors="Gushchin et al.",
-            year=2024,
-            url="https://arxiv.org/abs/2404.06957",
-        ),
-    )
-    backbone: Backbone = Field(default="published", description="Weights.")
+    info = DefenseInfo(id="harness/fcn", version="1", group="restoration", differentiable=True, paper="gushchin2024")
+    backbone: Backbone = Field(default="published", description="Weights of the filter.")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the published weights, unless the embedded ones are asked for."""
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         network = loaded(ColourFilter(), self.backbone, "embedded-fcn", WEIGHTS, "model", device=device)
 
         def purify(images: Images, rng: ImageRng) -> Images:

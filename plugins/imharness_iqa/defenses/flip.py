@@ -1,4 +1,4 @@
-"""Mirroring."""
+"""Mirroring, left and right."""
 
 import torch
 
@@ -6,13 +6,11 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Flip(Purification):
-    """Mirror left and right."""
+    """Mirrors each image left to right."""
 
     info = DefenseInfo(id="harness/flip", version="1", group="spatial", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return images.flip(3)
 

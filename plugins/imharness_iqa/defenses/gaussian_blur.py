@@ -16,7 +16,6 @@ class GaussianBlur(Purification):
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         from torchvision.transforms.functional import gaussian_blur
 
         def purify(images: Images, rng: ImageRng) -> Images:

@@ -17,8 +17,6 @@ class MedianBlur(Purification):
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Side of the neighbourhood, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             if images.device.type == "cpu" and not images.requires_grad and _eight_bit(images):
                 return self._by_opencv(images)
@@ -29,7 +27,7 @@ class MedianBlur(Purification):
         return purify
 
     def _by_opencv(self, images: Images) -> Images:
-        """Return the medians of a batch in one call: the images stand below each other, their borders between them."""
+        """Return the medians of a batch in one call: the padded images are stacked below each other."""
         n, _, height, width = images.shape
         margin = self.kernel // 2
         padded = torch.nn.functional.pad(images, [margin] * 4, mode="replicate").mul(255).round().byte()
@@ -40,7 +38,7 @@ class MedianBlur(Purification):
 
 
 def _eight_bit(images: Images) -> bool:
-    """Say whether all values are whole grey levels: OpenCV has large medians of those only."""
+    """Say whether all values are whole grey levels, the only ones that OpenCV's large medians accept."""
     levels = images * 255
     return bool((levels - levels.round()).abs().max() < 1e-3)
 

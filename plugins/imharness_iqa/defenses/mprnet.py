@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, Unavailable, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, Unavailable, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallDenoiser, padded
 from imharness_vision.weights import frozen, state_dict
@@ -25,20 +25,9 @@ UNIT = 8
 
 
 class MprNet(Purification):
-    """Denoise with MPRNet; the embedded backbone is a small denoiser in its place."""
+    """Denoises with MPRNet; the embedded backbone is a small denoiser instead."""
 
-    info = DefenseInfo(
-        id="harness/mprnet",
-        version="1",
-        group="restoration",
-        differentiable=True,
-        paper=Paper(
-            title="Multi-Stage Progressive Image Restoration",
-            authors="Zamir et al.",
-            year=2021,
-            url="https://arxiv.org/abs/2102.02808",
-        ),
-    )
+    info = DefenseInfo(id="harness/mprnet", version="1", group="restoration", differentiable=True, paper="zamir2021")
     backbone: Backbone = Field(default="published", description="Restoration network.")
 
     def assets(self) -> tuple[Asset, ...]:
@@ -46,14 +35,13 @@ class MprNet(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def require(self) -> None:
-        """Ask for the package that has the network, too."""
+        """Raise `Unavailable` without the package that has the network, or without the weights."""
         if self.backbone == "published" and find_spec("spandrel_extra_arches") is None:
             remedy = "pip install 'image-privacy-harness[restorers]'"
             raise Unavailable("the package spandrel-extra-arches is not installed", remedy)
         super().require()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         if self.backbone == "embedded":
             network = trained(SmallDenoiser(), "embedded-denoiser", device)
         else:

@@ -6,13 +6,11 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class NoDefense(Purification):
-    """Hand the images on as they are."""
+    """Returns the images unchanged."""
 
     info = DefenseInfo(id="harness/none", version="1", group="none", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the identity."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return images
 

@@ -9,32 +9,22 @@ import torch
 from pydantic import Field
 
 from imharness.data import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
-from imharness.images import DefenseInfo, Images, Paper, hookimpl
+from imharness.images import DefenseInfo, Images, hookimpl
 from imharness_iqa.tuning import error_of, label_range, tuned
 
 
 class Nt(TrainingDefense):
     """Training with a penalty on the L1 norm of the gradient of the score."""
 
-    info = DefenseInfo(
-        id="harness/nt",
-        version="1",
-        group="training",
-        differentiable=True,
-        paper=Paper(
-            title="Defense Against Adversarial Attacks on No-Reference Image Quality Models with Gradient Norm "
-            "Regularization",
-            authors="Liu, Yang, Li, Ding & Jiang",
-            year=2024,
-            url="https://arxiv.org/abs/2403.11397",
-        ),
+    info = DefenseInfo(id="harness/nt", version="1", group="training", differentiable=True, paper="liu2024")
+    weight: float = Field(
+        default=5e-4, gt=0, description="Weight of the penalty, for scores divided by the range of the labels."
     )
-    weight: float = Field(default=5e-4, gt=0, description="Of the penalty; scores over the range of the labels.")
-    difference: float = Field(default=0.01, gt=0, le=1, description="Step of the finite difference, pixel range units.")
+    difference: float = Field(
+        default=0.01, gt=0, le=1, description="Step of the finite difference, in units of the pixel range."
+    )
 
     def build(self, device: torch.device) -> Tune:
-        """Return the training."""
-
         def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
             low, high = label_range(workshop.data["train"])
 

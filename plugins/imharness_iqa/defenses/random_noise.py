@@ -20,8 +20,6 @@ class RandomNoise(Purification):
     sigma: float = Field(default=0.01, gt=0, le=1, description="Standard deviation, in units of the pixel range.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             return (images + self.sigma * rng.normal(*images.shape[1:])).clamp(0, 1)
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, Unavailable, hookimpl
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, Unavailable, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallUpscaler
 from imharness_vision.weights import frozen, state_dict
@@ -35,19 +35,10 @@ DENOISING = _asset("realesr-general-wdn-x4v3", "1641f8c4464b9f097c9fdda558927371
 
 
 class RealEsrgan(Purification):
-    """Enlarge four times with Real-ESRGAN and shrink back; the embedded backbone is a small upscaler in its place."""
+    """Enlarges four times with Real-ESRGAN and shrinks back; the embedded backbone is a small upscaler instead."""
 
     info = DefenseInfo(
-        id="harness/real-esrgan",
-        version="1",
-        group="restoration",
-        differentiable=True,
-        paper=Paper(
-            title="Real-ESRGAN: Training Real-World Blind Super-Resolution with Pure Synthetic Data",
-            authors="Wang, Xie, Dong & Shan",
-            year=2021,
-            url="https://arxiv.org/abs/2107.10833",
-        ),
+        id="harness/real-esrgan", version="1", group="restoration", differentiable=True, paper="wang2021"
     )
     backbone: Backbone = Field(default="published", description="Upscaling network.")
     denoising: float = Field(default=0.2, ge=0, le=1, description="Weight of the general network in the blend.")
@@ -63,7 +54,6 @@ class RealEsrgan(Purification):
         super().require()
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         if self.backbone == "embedded":
             network = trained(SmallUpscaler(), "embedded-upscaler", device)
         else:

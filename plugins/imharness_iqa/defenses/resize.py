@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import DefenseInfo, ImageRng, Images, Paper, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 SMALLEST = 8
 """No side gets shorter than this, px."""
@@ -22,18 +22,11 @@ class Resize(Purification):
         group="spatial",
         grid={"scale": (0.1, 0.25, 0.5, 0.75, 0.9)},
         differentiable=True,
-        paper=Paper(
-            title="Countering Adversarial Images using Input Transformations",
-            authors="Guo, Rana, Cisse & van der Maaten",
-            year=2018,
-            url="https://arxiv.org/abs/1711.00117",
-        ),
+        paper="guo2018",
     )
-    scale: float = Field(default=0.5, gt=0, le=1, description="New side over old side.")
+    scale: float = Field(default=0.5, gt=0, le=1, description="New side divided by the old side.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
             return F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False).clamp(0, 1)

@@ -20,7 +20,6 @@ class Rotate(Purification):
     limit: float = Field(default=15, gt=0, le=180, description="Largest angle, degrees.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         from kornia.geometry.transform import rotate
 
         def purify(images: Images, rng: ImageRng) -> Images:

@@ -10,7 +10,7 @@ SIGMA, AMOUNT = 1.0, 1.0
 
 
 class Unsharp(Purification):
-    """Add what a Gaussian blur (standard deviation 1 px) takes away."""
+    """Adds the detail that a Gaussian blur (standard deviation 1 px) removes."""
 
     info = DefenseInfo(
         id="harness/unsharp", version="1", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
@@ -18,7 +18,6 @@ class Unsharp(Purification):
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Kernel size, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
         from torchvision.transforms.functional import gaussian_blur
 
         def purify(images: Images, rng: ImageRng) -> Images:

@@ -1,4 +1,4 @@
-"""Shrinking, and enlarging again."""
+"""Shrinking and enlarging again."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ SMALLEST = 8
 
 
 class Upscale(Purification):
-    """Shrink and enlarge again to the old size, both bilinear."""
+    """Shrinks each image and enlarges it to the old size, both with a bilinear filter."""
 
     info = DefenseInfo(
         id="harness/upscale",
@@ -20,11 +20,9 @@ class Upscale(Purification):
         grid={"scale": (0.1, 0.25, 0.5, 0.75, 0.9)},
         differentiable=True,
     )
-    scale: float = Field(default=0.5, gt=0, le=1, description="Side of the small image over the old side.")
+    scale: float = Field(default=0.5, gt=0, le=1, description="Side of the small image divided by the old side.")
 
     def build(self, device: torch.device) -> Purifier:
-        """Return the defense."""
-
         def purify(images: Images, rng: ImageRng) -> Images:
             size = [max(SMALLEST, int(self.scale * side)) for side in images.shape[2:]]
             small = F.interpolate(images, size, mode="bilinear", antialias=True, align_corners=False)

@@ -1,4 +1,4 @@
-"""BRISQUE: statistics of natural scenes, judged by a support vector machine.
+"""BRISQUE: a support vector machine on natural-scene statistics.
 
 Mittal, Moorthy & Bovik, "No-Reference Image Quality Assessment in the Spatial Domain" (IEEE TIP 2012), with the model
 trained on LIVE that OpenCV publishes. The score is not clipped to [0, 100], and shapes are interpolated on their grid.
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, luma, normalised, window
 
 OPENCV = "https://github.com/opencv/opencv_contrib"
@@ -35,7 +35,7 @@ RANGE = Asset(
 
 
 class Brisque(NoReferenceMetric):
-    """Natural-scene statistics through a support vector machine trained on LIVE; lower is better."""
+    """Support vector machine on natural-scene statistics, trained on LIVE; lower is better."""
 
     info = MetricInfo(
         id="harness/brisque",
@@ -43,12 +43,7 @@ class Brisque(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(-10.61309814453125, 95.60858154296875),
         unit="DMOS",
-        paper=Paper(
-            title="No-Reference Image Quality Assessment in the Spatial Domain",
-            authors="Mittal, Moorthy & Bovik",
-            year=2012,
-            url="https://doi.org/10.1109/TIP.2012.2214050",
-        ),
+        paper="mittal2012",
     )
 
     def assets(self) -> tuple[Asset, ...]:
@@ -56,7 +51,6 @@ class Brisque(NoReferenceMetric):
         return (MODEL, RANGE)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric."""
         vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=device) for x in machine())
         storage = opened(RANGE)
         low, high = torch.from_numpy(storage.getNode("range").mat()).double().to(device)

@@ -1,17 +1,17 @@
 """CNNIQA: a small network on grey patches, trained on LIVE.
 
 Kang, Ye, Li & Doermann, "Convolutional Neural Networks for No-Reference Image Quality Assessment" (CVPR 2014), with the
-weights and the preprocessing of github.com/lidq92/CNNIQA: patches of 32x32 px without the last row and column of them,
-each normalised locally by itself. Grey is not rounded, so that gradients pass. The bounds follow appendix A.2 of
-Guardians of Image Quality on the 24 Kodak photographs: the best score of a clean one, and the worst of JPEG at quality
-10 and noise.
+weights and the preprocessing of github.com/lidq92/CNNIQA: patches of 32x32 px without the last row and column of
+patches, each normalised locally. Grey values are not rounded, so that gradients pass. The bounds follow appendix A.2 of
+Guardians of Image Quality on the 24 Kodak photographs: the best score of a clean image, and the worst score of JPEG at
+quality 10 and of noise.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import luma
 from imharness_vision.weights import frozen, state_dict
 
@@ -50,16 +50,10 @@ class Cnniqa(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(8.835, 76.449),
         unit="DMOS",
-        paper=Paper(
-            title="Convolutional Neural Networks for No-Reference Image Quality Assessment",
-            authors="Kang, Ye, Li & Doermann",
-            year=2014,
-            url="https://doi.org/10.1109/CVPR.2014.224",
-        ),
+        paper="kang2014",
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

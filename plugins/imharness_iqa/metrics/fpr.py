@@ -1,14 +1,14 @@
-"""FPR: a network that was taught, beside a full-reference one, to do without the reference.
+"""FPR: a no-reference network that was trained together with a full-reference one.
 
 Chen, Zhu, Kong, Li & Wang, "No-Reference Image Quality Assessment by Hallucinating Pristine Features" (IEEE TIP 2022).
-Of the published weights only the branch that scores is used: what rebuilds the pristine features serves training alone.
+Only the scoring branch of the published weights is used: the part that rebuilds the pristine features is for training.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
@@ -70,16 +70,10 @@ class Fpr(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(47.22482681274414, 77.04672241210938),
         unit="MOS",
-        paper=Paper(
-            title="No-Reference Image Quality Assessment by Hallucinating Pristine Features",
-            authors="Chen, Zhu, Kong, Li & Wang",
-            year=2022,
-            url="https://arxiv.org/abs/2108.04165",
-        ),
+        paper="chen2022",
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.data import TrainableMetric, TuningPlan
-from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Scores, hookimpl
 from imharness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
@@ -153,22 +153,15 @@ class KonCept512(TrainableMetric):
         higher_means="better_quality",
         bounds=(26.40314292907715, 66.86933898925781),
         unit="MOS",
-        paper=Paper(
-            title="KonIQ-10k: An Ecologically Valid Database for Deep Learning of Blind Image Quality Assessment",
-            authors="Hosu, Lin, Sziranyi & Saupe",
-            year=2020,
-            url="https://arxiv.org/abs/1910.06180",
-        ),
+        paper="hosu2020",
     )
 
     tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:
-        """Return the network."""
         network = KonCeptNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
         return frozen(network, device)

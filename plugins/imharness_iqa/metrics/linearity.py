@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from imharness.data import TrainableMetric, TuningPlan
-from imharness.images import Asset, Images, MetricInfo, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, Scores, hookimpl
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import frozen, state_dict
 
@@ -59,22 +59,16 @@ class Linearity(TrainableMetric):
         higher_means="better_quality",
         bounds=(25.780681610107422, 83.22696685791016),
         unit="MOS",
-        paper=Paper(
-            title="Norm-in-Norm Loss with Faster Convergence and Better Performance for Image Quality Assessment",
-            authors="Li, Jiang & Jiang",
-            year=2020,
-            url="https://arxiv.org/abs/2008.03889",
-        ),
+        paper="li2020",
     )
 
     tuning = TuningPlan(train="koniq10k[split=training]", test="koniq10k[split=test]", batch=8)
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:
-        """Return the network; its answer times k plus b, both part of the published file."""
+        """Return the network; its output is scaled by k and shifted by b, which are part of the published file."""
         whole = torch.load(WEIGHTS.path(), map_location="cpu", weights_only=True)
         network = LinearityNet()
         scale = {"slope": torch.tensor(float(whole["k"][0])), "offset": torch.tensor(float(whole["b"][0]))}

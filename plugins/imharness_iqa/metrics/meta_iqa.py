@@ -6,7 +6,7 @@ Zhu, Li, Wu, Dong & Shi, "MetaIQA: Deep Meta-learning for No-Reference Image Qua
 import torch
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import folded, frozen, state_dict
 
@@ -48,25 +48,13 @@ class MetaIqa(NoReferenceMetric):
     """ResNet-18 with meta-learnt knowledge of distortions."""
 
     info = MetricInfo(
-        id="harness/meta-iqa",
-        version="1",
-        higher_means="better_quality",
-        bounds=(0.0, 1.0),
-        unit="1",
-        paper=Paper(
-            title="MetaIQA: Deep Meta-learning for No-Reference Image Quality Assessment",
-            authors="Zhu, Li, Wu, Dong & Shi",
-            year=2020,
-            url="https://arxiv.org/abs/2004.05508",
-        ),
+        id="harness/meta-iqa", version="1", higher_means="better_quality", bounds=(0.0, 1.0), unit="1", paper="zhu2020"
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the network."""
         network = MetaIqaNet()
         network.load_state_dict(state_dict(WEIGHTS), strict=True)
         return frozen(folded(network), device)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised
 
 PARAMETERS = Asset(
@@ -34,20 +34,14 @@ class Niqe(NoReferenceMetric):
         higher_means="worse_quality",
         bounds=(1.4140845773108388, 28.737131730780796),
         unit="1",
-        paper=Paper(
-            title="Making a 'Completely Blind' Image Quality Analyzer",
-            authors="Mittal, Soundararajan & Bovik",
-            year=2013,
-            url="https://doi.org/10.1109/LSP.2012.2227726",
-        ),
+        paper="mittal2013",
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the pristine model."""
         return (PARAMETERS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        """Return the metric; a side below 96 px makes one block of the image, one block counts without spread."""
+        """Return the metric; an image with a side below 96 px is one block, and a single block has no spread."""
         with np.load(PARAMETERS.path(), allow_pickle=False) as stored:
             mean, covariance, kernel = (
                 torch.from_numpy(stored[name]).float().to(device)

@@ -1,7 +1,7 @@
 """MANIQA, CLIP-IQA+, TOPIQ and PAQ2PIQ as the package pyiqa computes them (extra `pyiqa`).
 
-pyiqa's licence (PolyForm Noncommercial, NTU S-Lab) forbids commercial use. It fetches its weights into torch's hub
-folder when a metric is made for the first time; here that is done by hand, building a metric never does it.
+pyiqa's licence (PolyForm Noncommercial, NTU S-Lab) forbids commercial use. pyiqa downloads its weights into torch's hub
+folder when a metric is made for the first time. Building a metric here never downloads them: fetch them by hand.
 """
 
 from importlib.util import find_spec
@@ -10,16 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from imharness.images import (
-    Images,
-    MetricInfo,
-    NoReferenceMetric,
-    NoReferenceScore,
-    Paper,
-    Scores,
-    Unavailable,
-    hookimpl,
-)
+from imharness.images import Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, Unavailable, hookimpl
 
 LABEL = "pyiqa, non-commercial licence"
 
@@ -31,7 +22,7 @@ class _Pyiqa(NoReferenceMetric):
     weights: ClassVar[str]
 
     def require(self) -> None:
-        """Ask for the package and for the weights it keeps."""
+        """Raise `Unavailable` without the package or without the weights that it downloads."""
         if find_spec("pyiqa") is None:
             raise Unavailable("the package pyiqa is not installed", "pip install 'image-privacy-harness[pyiqa]'")
         if not (Path(torch.hub.get_dir()) / "pyiqa" / self.weights).is_file():
@@ -50,8 +41,7 @@ class _Pyiqa(NoReferenceMetric):
         return score
 
 
-def _info(id: str, bounds: tuple[float, float], title: str, authors: str, year: int, url: str) -> MetricInfo:
-    paper = Paper(title=title, authors=authors, year=year, url=url)
+def _info(id: str, bounds: tuple[float, float], paper: str) -> MetricInfo:
     return MetricInfo(
         id=id, version="1", higher_means="better_quality", bounds=bounds, unit="1", labelled=LABEL, paper=paper
     )
@@ -61,56 +51,28 @@ class Maniqa(_Pyiqa):
     """Transformer with attention over channels and space, trained on KonIQ-10k (pyiqa, non-commercial)."""
 
     name, weights = "maniqa", "ckpt_koniq10k.pt"
-    info = _info(
-        "harness/maniqa",
-        (0.0, 1.0),
-        "MANIQA: Multi-dimension Attention Network for No-Reference Image Quality Assessment",
-        "Yang et al.",
-        2022,
-        "https://arxiv.org/abs/2204.08958",
-    )
+    info = _info("harness/maniqa", (0.0, 1.0), "yang2022")
 
 
 class ClipIqaPlus(_Pyiqa):
     """CLIP with learnt prompts (pyiqa, non-commercial); bounds are the range of a softmax."""
 
     name, weights = "clipiqa+", "CLIP-IQA+_learned_prompts-603f3273.pth"
-    info = _info(
-        "harness/clip-iqa-plus",
-        (0.0, 1.0),
-        "Exploring CLIP for Assessing the Look and Feel of Images",
-        "Wang, Chan & Loy",
-        2023,
-        "https://arxiv.org/abs/2207.12396",
-    )
+    info = _info("harness/clip-iqa-plus", (0.0, 1.0), "wang2023")
 
 
 class Topiq(_Pyiqa):
     """ResNet-50 with attention from semantics to distortions (pyiqa, non-commercial); bounds as pyiqa states them."""
 
     name, weights = "topiq_nr", "cfanet_nr_koniq_res50-9a73138b.pth"
-    info = _info(
-        "harness/topiq",
-        (0.0, 1.0),
-        "TOPIQ: A Top-down Approach from Semantics to Distortions for Image Quality Assessment",
-        "Chen et al.",
-        2024,
-        "https://arxiv.org/abs/2308.03060",
-    )
+    info = _info("harness/topiq", (0.0, 1.0), "chen2024")
 
 
 class Paq2Piq(_Pyiqa):
     """ResNet-18 with region pooling, trained on patches and pictures (pyiqa, non-commercial)."""
 
     name, weights = "paq2piq", "P2P_RoIPoolModel-fit.10.bs.120-ca69882e.pth"
-    info = _info(
-        "harness/paq2piq",
-        (58.3803939819336, 84.1711196899414),
-        "From Patches to Pictures (PaQ-2-PiQ): Mapping the Perceptual Space of Picture Quality",
-        "Ying et al.",
-        2020,
-        "https://arxiv.org/abs/1912.10088",
-    )
+    info = _info("harness/paq2piq", (58.3803939819336, 84.1711196899414), "ying2020")
 
 
 @hookimpl

@@ -1,14 +1,14 @@
 """SPAQ's baseline: a ResNet-50 on windows of smartphone photographs.
 
-Fang, Zhu, Zeng, Ma & Wang, "Perceptual Quality Assessment of Smartphone Photography" (CVPR 2020): windows of 224 px,
-half overlapping, the last ones at the border; their mean.
+Fang, Zhu, Zeng, Ma & Wang, "Perceptual Quality Assessment of Smartphone Photography" (CVPR 2020). The score is
+the mean over windows of 224 px that overlap by half; the last ones lie at the border.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Paper, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(
@@ -44,16 +44,10 @@ class Spaq(NoReferenceMetric):
         higher_means="better_quality",
         bounds=(21.749107360839844, 77.75585174560547),
         unit="MOS",
-        paper=Paper(
-            title="Perceptual Quality Assessment of Smartphone Photography",
-            authors="Fang, Zhu, Zeng, Ma & Wang",
-            year=2020,
-            url="https://doi.org/10.1109/CVPR42600.2020.00373",
-        ),
+        paper="fang2020",
     )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the weights."""
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:

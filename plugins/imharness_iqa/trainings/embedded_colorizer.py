@@ -1,29 +1,22 @@
 """How the weights of harness/embedded-colorizer were trained."""
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 
 from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab
-from imharness_iqa.restoration_training import datasets, training
+from imharness_iqa.restoration_training import CropTraining, training
 
 CLASS_WEIGHT = 0.02
 
 
-class EmbeddedColorizerRecipe(WeightTraining):
+class EmbeddedColorizerTraining(CropTraining):
     """The small colourisation network, trained with random hints."""
 
     info = Info(id="harness/embedded-colorizer", version="1")
 
-    def datasets(self) -> Mapping[str, str]:
-        """Return clean crops."""
-        return datasets()
-
     def build(self, device: torch.device) -> Train:
-        """Return the training, on the CPU."""
         return training(lambda: Colorizer(EMBEDDED_WIDTH), colour_loss, 800, colour_card)
 
 
@@ -55,4 +48,4 @@ def colour_card(network: torch.nn.Module, crops: Images) -> dict[str, float]:
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [EmbeddedColorizerRecipe()]
+    return [EmbeddedColorizerTraining()]

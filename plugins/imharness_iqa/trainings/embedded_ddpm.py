@@ -1,29 +1,22 @@
 """How the weights of harness/embedded-ddpm were trained."""
 
-from collections.abc import Mapping
-
 import torch
 
 from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.defenses.diffpure import EMBEDDED
-from imharness_iqa.restoration_training import datasets, training
+from imharness_iqa.restoration_training import CropTraining, training
 from imharness_vision.diffusion import GuidedUNet, Schedule
 
 SHALLOW = 100
 """The model learns the first steps only: purification goes no deeper."""
 
 
-class EmbeddedDdpmRecipe(WeightTraining):
+class EmbeddedDdpmTraining(CropTraining):
     """The small diffusion model, trained on the first 100 of 1000 steps."""
 
     info = Info(id="harness/embedded-ddpm", version="1")
 
-    def datasets(self) -> Mapping[str, str]:
-        """Return clean crops."""
-        return datasets()
-
     def build(self, device: torch.device) -> Train:
-        """Return the training, on the CPU."""
         return training(lambda: GuidedUNet(**EMBEDDED), noise_loss, 700, noise_card)
 
 
@@ -43,4 +36,4 @@ def noise_card(network: torch.nn.Module, crops: Images) -> dict[str, float]:
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [EmbeddedDdpmRecipe()]
+    return [EmbeddedDdpmTraining()]

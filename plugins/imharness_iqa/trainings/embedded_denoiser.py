@@ -1,25 +1,18 @@
 """How the weights of harness/embedded-denoiser were trained."""
 
-from collections.abc import Mapping
-
 import torch
 
 from imharness.data import Images, Info, Train, WeightTraining, hookimpl
-from imharness_iqa.restoration_training import datasets, restoring
+from imharness_iqa.restoration_training import CropTraining, restoring
 from imharness_iqa.restorers import SmallDenoiser
 
 
-class EmbeddedDenoiserRecipe(WeightTraining):
+class EmbeddedDenoiserTraining(CropTraining):
     """The small denoiser, trained on noise of up to 30 grey levels."""
 
     info = Info(id="harness/embedded-denoiser", version="1")
 
-    def datasets(self) -> Mapping[str, str]:
-        """Return clean crops."""
-        return datasets()
-
     def build(self, device: torch.device) -> Train:
-        """Return the training, on the CPU."""
         return restoring(SmallDenoiser, noisy, steps=800)
 
 
@@ -31,4 +24,4 @@ def noisy(clean: Images, rng: torch.Generator) -> Images:
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [EmbeddedDenoiserRecipe()]
+    return [EmbeddedDenoiserTraining()]

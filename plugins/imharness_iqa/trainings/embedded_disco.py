@@ -1,27 +1,20 @@
 """How the weights of harness/embedded-disco were trained."""
 
-from collections.abc import Mapping
-
 import torch
 
 from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.defenses.disco import EMBEDDED
 from imharness_iqa.networks import ConvQuality, trained
-from imharness_iqa.restoration_training import datasets, restoring
+from imharness_iqa.restoration_training import CropTraining, restoring
 from imharness_iqa.restorers import LocalImplicit
 
 
-class EmbeddedDiscoRecipe(WeightTraining):
+class EmbeddedDiscoTraining(CropTraining):
     """The small local implicit function, trained on attacked images."""
 
     info = Info(id="harness/embedded-disco", version="1")
 
-    def datasets(self) -> Mapping[str, str]:
-        """Return clean crops."""
-        return datasets()
-
     def build(self, device: torch.device) -> Train:
-        """Return the training, on the CPU."""
         return restoring(lambda: LocalImplicit(**EMBEDDED), attacked_by(device), steps=600)
 
 
@@ -43,4 +36,4 @@ def attacked_by(device: torch.device):
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [EmbeddedDiscoRecipe()]
+    return [EmbeddedDiscoTraining()]

@@ -1,28 +1,21 @@
 """How the weights of harness/embedded-fcn were trained."""
 
-from collections.abc import Mapping
-
 import torch
 
 from imharness.data import Images, Info, Train, WeightTraining, hookimpl
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import Colorizer, to_lab, to_rgb
 from imharness_iqa.networks import trained
-from imharness_iqa.restoration_training import datasets, restoring
+from imharness_iqa.restoration_training import CropTraining, restoring
 from imharness_iqa.restorers import ColourFilter
 
 
-class EmbeddedFcnRecipe(WeightTraining):
+class EmbeddedFcnTraining(CropTraining):
     """The colour filter, trained on images recoloured through the embedded colourisation network."""
 
     info = Info(id="harness/embedded-fcn", version="1")
 
-    def datasets(self) -> Mapping[str, str]:
-        """Return clean crops."""
-        return datasets()
-
     def build(self, device: torch.device) -> Train:
-        """Return the training, on the CPU."""
         return restoring(ColourFilter, recolouring(), steps=800)
 
 
@@ -41,4 +34,4 @@ def recolouring():
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [EmbeddedFcnRecipe()]
+    return [EmbeddedFcnTraining()]

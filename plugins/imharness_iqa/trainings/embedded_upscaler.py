@@ -1,26 +1,19 @@
 """How the weights of harness/embedded-upscaler were trained."""
 
-from collections.abc import Mapping
-
 import torch
 import torch.nn.functional as F
 
 from imharness.data import Images, Info, Train, WeightTraining, hookimpl
-from imharness_iqa.restoration_training import datasets, restoring
+from imharness_iqa.restoration_training import CropTraining, restoring
 from imharness_iqa.restorers import SmallUpscaler
 
 
-class EmbeddedUpscalerRecipe(WeightTraining):
+class EmbeddedUpscalerTraining(CropTraining):
     """The small upscaler, trained on shrunk and noisy images."""
 
     info = Info(id="harness/embedded-upscaler", version="1")
 
-    def datasets(self) -> Mapping[str, str]:
-        """Return clean crops."""
-        return datasets()
-
     def build(self, device: torch.device) -> Train:
-        """Return the training, on the CPU."""
         return restoring(SmallUpscaler, shrunk, steps=800)
 
 
@@ -32,4 +25,4 @@ def shrunk(clean: Images, rng: torch.Generator) -> Images:
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [EmbeddedUpscalerRecipe()]
+    return [EmbeddedUpscalerTraining()]

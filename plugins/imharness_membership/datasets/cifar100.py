@@ -1,10 +1,10 @@
-"""CIFAR-100 (Krizhevsky 2009), the binary version: no pickle."""
+"""CIFAR-100 (Krizhevsky 2009) in its binary version, which needs no pickle."""
 
 from pathlib import Path
 
 import numpy as np
 
-from imharness.data import Info, Paper, TableDataset, hookimpl
+from imharness.data import Info, TableDataset, hookimpl
 from imharness_membership.tabular import PublishedTable, first_of
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -13,19 +13,9 @@ SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 class Cifar100(PublishedTable):
     """60,000 images of 32x32 px in 100 classes."""
 
-    info = Info(
-        id="harness/cifar100",
-        version="1",
-        paper=Paper(
-            title="Learning Multiple Layers of Features from Tiny Images",
-            authors="Krizhevsky",
-            year=2009,
-            url="https://www.cs.toronto.edu/~kriz/cifar.html",
-        ),
-    )
+    info = Info(id="harness/cifar100", version="1", paper="krizhevsky2009")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("cifar100", SOURCE, ("train.bin", "test.bin"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

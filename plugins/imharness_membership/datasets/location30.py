@@ -5,20 +5,15 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_column_is_class, first_of
+from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_column_is_class, first_of
 
 
 class Location30(PublishedTable):
-    """5,010 people, 446 places they were at or not, 30 kinds of people."""
+    """5,010 people, 446 places that each visited or not, 30 classes of people."""
 
-    info = Info(
-        id="harness/location30",
-        version="1",
-        paper=SHOKRI,
-    )
+    info = Info(id="harness/location30", version="1", paper="shokri2017")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("location30", SOURCE, ("location30.npz",), ("bangkok",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -4,28 +4,18 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.data import Info, Paper, TableDataset, hookimpl
+from imharness.data import Info, TableDataset, hookimpl
 from imharness_membership.tabular import PublishedTable, first_of, idx
 
 SOURCE = "http://yann.lecun.com/exdb/mnist"
 
 
 class Mnist(PublishedTable):
-    """Handwritten digits of 28x28 px: the 60,000 of training, or the 10,000 of the test where only they are there."""
+    """Handwritten digits of 28x28 px: the 60,000 training images, or the 10,000 test images if only those are here."""
 
-    info = Info(
-        id="harness/mnist",
-        version="1",
-        paper=Paper(
-            title="Gradient-Based Learning Applied to Document Recognition",
-            authors="LeCun, Bottou, Bengio & Haffner",
-            year=1998,
-            url="https://doi.org/10.1109/5.726791",
-        ),
-    )
+    info = Info(id="harness/mnist", version="1", paper="lecun1998")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of(
             "mnist",
             SOURCE,

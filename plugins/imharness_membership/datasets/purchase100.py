@@ -5,20 +5,15 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_column_is_class, first_of
+from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_column_is_class, first_of
 
 
 class Purchase100(PublishedTable):
     """197,324 people, 600 products bought or not, 100 kinds of buyer."""
 
-    info = Info(
-        id="harness/purchase100",
-        version="1",
-        paper=SHOKRI,
-    )
+    info = Info(id="harness/purchase100", version="1", paper="shokri2017")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("purchase100", SOURCE, ("purchase100.npz",), ("dataset_purchase",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

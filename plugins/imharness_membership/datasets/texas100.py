@@ -5,20 +5,15 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SHOKRI, SOURCE, PublishedTable, arrays, first_of
+from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_of
 
 
 class Texas100(PublishedTable):
     """67,330 stays, 6,169 facts about each, the 100 most frequent procedures."""
 
-    info = Info(
-        id="harness/texas100",
-        version="1",
-        paper=SHOKRI,
-    )
+    info = Info(id="harness/texas100", version="1", paper="shokri2017")
 
     def files(self) -> tuple[Path, ...]:
-        """Return the published files."""
         return first_of("texas100", SOURCE, ("texas100.npz",), ("feats", "labels"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,6 @@ from imharness.data import seeded_init
 from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
-    Paper,
     Progress,
     TrainingData,
     TrainingPlan,
@@ -26,18 +25,9 @@ from imharness_membership.training import optimiser_of
 class AdvReg(MembershipTraining):
     """Adversarial regularisation: a penalty for what an attacker network finds out from the outputs."""
 
-    info = MembershipDefenseInfo(
-        id="harness/advreg",
-        version="1",
-        paper=Paper(
-            title="Machine Learning with Membership Privacy using Adversarial Regularization",
-            authors="Nasr, Shokri & Houmansadr",
-            year=2018,
-            url="https://arxiv.org/abs/1807.05852",
-        ),
-    )
-    weight: float = Field(default=3.0, gt=0, le=1000, description="Lambda, of the attacker's gain.")
-    width: int = Field(default=1024, ge=8, le=8192, description="Of the attacker's first layer.")
+    info = MembershipDefenseInfo(id="harness/advreg", version="1", paper="nasr2018")
+    weight: float = Field(default=3.0, gt=0, le=1000, description="Weight lambda of the attacker's gain.")
+    width: int = Field(default=1024, ge=8, le=8192, description="Units of the attacker's first layer.")
     warm_up: int = Field(default=3, ge=0, description="Epochs without the penalty.")
 
     def build(self, device: torch.device) -> TrainPrivately:

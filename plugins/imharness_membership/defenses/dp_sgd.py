@@ -12,7 +12,6 @@ from pydantic import Field
 from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
-    Paper,
     Progress,
     TrainingData,
     TrainingPlan,
@@ -26,21 +25,12 @@ from imharness_membership.training import optimiser_of
 class DpSgd(MembershipTraining):
     """Differentially private training: every row's gradient is clipped, and noise is added to their sum."""
 
-    info = MembershipDefenseInfo(
-        id="harness/dp-sgd",
-        version="1",
-        paper=Paper(
-            title="Deep Learning with Differential Privacy",
-            authors="Abadi et al.",
-            year=2016,
-            url="https://arxiv.org/abs/1607.00133",
-        ),
-    )
+    info = MembershipDefenseInfo(id="harness/dp-sgd", version="1", paper="abadi2016")
     noise: float = Field(default=1.0, gt=0, le=100, description="Standard deviation over the clipping norm.")
     clip: float = Field(default=1.0, gt=0, description="Norm that the gradient of a row is clipped to.")
 
     def require(self) -> None:
-        """Raise `Unavailable` without Opacus."""
+        """Raise `Unavailable` when Opacus is not installed."""
         if importlib.util.find_spec("opacus") is None:
             raise Unavailable("the library opacus is not installed", "pip install 'image-privacy-harness[dp]'")
 

@@ -19,7 +19,7 @@ class Dropout(MembershipTraining):
     """Switches off units behind every fully connected layer but the last, at random, during training."""
 
     info = MembershipDefenseInfo(id="harness/dropout", version="1")
-    share: float = Field(default=0.5, gt=0, lt=1, description="Of the units that are switched off.")
+    share: float = Field(default=0.5, gt=0, lt=1, description="Share of the units that are switched off.")
 
     def build(self, device: torch.device) -> TrainPrivately:
         """Return training with dropout; a network with a single linear layer is trained with it on its input."""

@@ -18,14 +18,13 @@ from imharness.membership import (
     TrainPrivately,
     hookimpl,
 )
-from imharness_membership.study import STUDY
 from imharness_membership.training import accuracy, epochs
 
 
 class EarlyStopping(MembershipTraining):
-    """Keeps the epoch with the least loss on reference rows, or the one whose accuracy there is as asked for."""
+    """Keeps the epoch with the lowest loss on reference rows, or the one closest to a given accuracy there."""
 
-    info = MembershipDefenseInfo(id="harness/early-stopping", version="1", paper=STUDY)
+    info = MembershipDefenseInfo(id="harness/early-stopping", version="1", paper="song2021")
     patience: int = Field(default=3, ge=1, le=1000, description="Epochs without a lower loss before stopping.")
     accuracy: float | None = Field(
         default=None, ge=0, le=1, description="Keep the epoch whose accuracy on reference rows is closest to this."
@@ -52,7 +51,7 @@ class EarlyStopping(MembershipTraining):
         return train
 
     def _cost(self, network: torch.nn.Module, data: TrainingData) -> float:
-        """Return what the kept epoch has least of: distance to the accuracy asked for, or loss."""
+        """Return what the kept epoch minimises: the distance to the wanted accuracy, or the loss."""
         if self.accuracy is not None:
             return abs(accuracy(network, data.reference_features, data.reference_labels) - self.accuracy)
         with torch.no_grad():

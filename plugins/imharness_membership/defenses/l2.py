@@ -1,4 +1,4 @@
-"""L2 regularisation, a standard means against overfitting (Shokri et al., IEEE S&P 2017, section VIII)."""
+"""L2 regularisation, a standard remedy for overfitting (Shokri et al., IEEE S&P 2017, section VIII)."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Label smoothing (Szegedy et al., CVPR 2016): the true class is asked for less than certainty."""
+"""Label smoothing (Szegedy et al., CVPR 2016): the target of the true class is less than 1."""
 
 from pydantic import Field
 
@@ -7,10 +7,10 @@ from imharness_membership.training import StandardTraining
 
 
 class LabelSmoothing(StandardTraining):
-    """Trains towards labels of which a share is spread over all classes."""
+    """Trains with labels of which a share is spread over all classes."""
 
     info = MembershipDefenseInfo(id="harness/label-smoothing", version="1")
-    share: float = Field(default=0.2, gt=0, lt=1, description="Of the label that is spread.")
+    share: float = Field(default=0.2, gt=0, lt=1, description="Share of the label that is spread over all classes.")
 
     def terms(self) -> dict[str, float]:
         """Return the term that differs from plain training."""

@@ -1,4 +1,4 @@
-"""Confidence masking: say less about the outputs (Shokri et al., IEEE S&P 2017, section VIII)."""
+"""Confidence masking: release less of the outputs (Shokri et al., IEEE S&P 2017, section VIII)."""
 
 import torch
 from pydantic import Field, model_validator
@@ -7,12 +7,12 @@ from imharness.membership import DefenderOutputs, MembershipDefenseInfo, Members
 
 
 class Masking(MembershipRelease):
-    """Releases only the largest probabilities, rounded ones, or those at a higher temperature."""
+    """Releases only the largest probabilities, rounds them, or raises the temperature."""
 
     info = MembershipDefenseInfo(id="harness/masking", version="1")
     top_k: int = Field(default=0, ge=0, description="Probabilities that are kept; the rest is spread evenly. 0: all.")
-    decimals: int = Field(default=-1, ge=-1, le=10, description="Digits after the point; -1: not rounded.")
-    temperature: float = Field(default=1.0, gt=0, le=1000, description="Of the softmax; 1: as it is.")
+    decimals: int = Field(default=-1, ge=-1, le=10, description="Digits after the decimal point; -1: not rounded.")
+    temperature: float = Field(default=1.0, gt=0, le=1000, description="Temperature of the softmax; 1: unchanged.")
 
     @model_validator(mode="after")
     def _masks(self) -> "Masking":

@@ -1,4 +1,4 @@
-"""MemGuard: noise on the outputs that turns a membership classifier into a coin, and keeps the label.
+"""MemGuard: noise on the outputs that makes a membership classifier guess at random and keeps the label.
 
 Jia, Salem, Backes, Zhang & Gong, "MemGuard: Defending against Black-Box Membership Inference Attacks via Adversarial
 Examples" (CCS 2019), algorithm 1 (the noise) and equations 6 to 9 (how often it is added).
@@ -10,14 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from imharness.data import seeded_init
-from imharness.membership import (
-    DefenderOutputs,
-    MembershipDefenseInfo,
-    MembershipRelease,
-    Paper,
-    ReleaseOutputs,
-    hookimpl,
-)
+from imharness.membership import DefenderOutputs, MembershipDefenseInfo, MembershipRelease, ReleaseOutputs, hookimpl
 
 STEP, STEPS = 0.1, 300
 LABEL_WEIGHT = 10.0
@@ -28,21 +21,12 @@ BATCH, LEARNING_RATE = 64, 1e-3
 class MemGuard(MembershipRelease):
     """Adds the least noise that makes the defender's own attack classifier undecided, within a budget."""
 
-    info = MembershipDefenseInfo(
-        id="harness/memguard",
-        version="1",
-        paper=Paper(
-            title="MemGuard: Defending against Black-Box Membership Inference Attacks via Adversarial Examples",
-            authors="Jia, Salem, Backes, Zhang & Gong",
-            year=2019,
-            url="https://arxiv.org/abs/1909.10594",
-        ),
-    )
+    info = MembershipDefenseInfo(id="harness/memguard", version="1", paper="jia2019")
     budget: float = Field(default=1.0, ge=0, le=2, description="Expected L1 distance of released probabilities.")
-    epochs: int = Field(default=400, ge=1, le=10_000, description="Of the defender's classifier.")
+    epochs: int = Field(default=400, ge=1, le=10_000, description="Epochs of training the defender's classifier.")
 
     def build(self, device: torch.device) -> ReleaseOutputs:
-        """Return the defense; labels stay, rows stay probabilities."""
+        """Return the defense; labels do not change, and rows remain probabilities."""
 
         def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
             with torch.enable_grad():
@@ -84,8 +68,8 @@ def member_classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) 
 def _noisy(classifier: nn.Module, outputs: torch.Tensor) -> torch.Tensor:
     """Return the closest probabilities found with the same label for which the classifier changes sides.
 
-    Algorithm 1 for all rows at once: gradient steps of fixed length on the logits; the weight of the distortion grows
-    tenfold as long as a row still gets there, and the last success is kept. Rows without success stay as they are.
+    Algorithm 1 for all rows at once: gradient steps of fixed length on the logits. The weight of the distortion grows
+    tenfold as long as a row still changes sides, and the last success is kept. Rows without success stay unchanged.
     """
     logits = outputs.clamp(min=1e-30).log()
     label = outputs.argmax(dim=1, keepdim=True)
@@ -110,7 +94,7 @@ def _search(
     side: torch.Tensor,
     weight: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first probabilities on the other side, and which rows got there; those leave the batch."""
+    """Return the first probabilities on the other side, and which rows reached it; those rows leave the batch."""
     noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
     found, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
     for _ in range(STEPS):

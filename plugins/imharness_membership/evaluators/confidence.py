@@ -6,14 +6,13 @@ Song & Mittal (USENIX Security 2021), equation 6.
 import torch
 
 from imharness.membership import Info, MembershipEvaluator, hookimpl
-from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
 
 class Confidence(ThresholdEvaluator):
     """Predicts membership from the probability of the true class."""
 
-    info = Info(id="harness/confidence", version="1", paper=STUDY)
+    info = Info(id="harness/confidence", version="1", paper="song2021")
 
     def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the probability of the true class, ``(n,)`` in [0, 1]."""

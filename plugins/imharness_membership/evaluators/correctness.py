@@ -7,17 +7,12 @@ Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Model
 import torch
 
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
-from imharness_membership.study import STUDY
 
 
 class Correctness(MembershipEvaluator):
     """Predicts membership from whether the prediction is right; needs no shadow model."""
 
-    info = Info(
-        id="harness/correctness",
-        version="1",
-        paper=STUDY,
-    )
+    info = Info(id="harness/correctness", version="1", paper="song2021")
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: +1/2 for a right prediction, -1/2 for a wrong one."""

@@ -6,7 +6,6 @@ Song & Mittal (USENIX Security 2021), equation 7.
 import torch
 
 from imharness.membership import Info, MembershipEvaluator, hookimpl
-from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
 FLOOR = 1e-30
@@ -16,7 +15,7 @@ FLOOR = 1e-30
 class Entropy(ThresholdEvaluator):
     """Predicts membership from the entropy of the prediction."""
 
-    info = Info(id="harness/entropy", version="1", paper=STUDY)
+    info = Info(id="harness/entropy", version="1", paper="song2021")
 
     def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return minus the entropy, ``(n,)``, nats."""

@@ -1,4 +1,4 @@
-"""Label-only: members lie further from the decision boundary, which noise measures without any probability.
+"""Label-only: members lie further from the decision boundary; noise estimates the distance without probabilities.
 
 Choquette-Choo, Tramer, Carlini & Papernot, "Label-Only Membership Inference Attacks" (ICML 2021), section 4.2: the
 share of noisy copies that keep their label estimates the distance to the boundary.
@@ -14,7 +14,6 @@ from imharness.membership import (
     Info,
     MembershipEvaluator,
     MembershipQuery,
-    Paper,
     Scores,
     hookimpl,
 )
@@ -24,16 +23,7 @@ from imharness_membership.thresholds import margins
 class LabelOnly(MembershipEvaluator):
     """Predicts membership from how often noisy copies of a row are classified right."""
 
-    info = Info(
-        id="harness/label-only",
-        version="1",
-        paper=Paper(
-            title="Label-Only Membership Inference Attacks",
-            authors="Choquette-Choo, Tramer, Carlini & Papernot",
-            year=2021,
-            url="https://arxiv.org/abs/2007.14321",
-        ),
-    )
+    info = Info(id="harness/label-only", version="1", paper="choquette-choo2021")
     reads = frozenset[Evidence]({"robustness"})
     per_class: bool = Field(default=False, description="One threshold per class; otherwise one for all.")
 

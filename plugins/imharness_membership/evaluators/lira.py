@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.membership import Info, MembershipEvaluator, Paper, References, hookimpl
+from imharness.membership import Info, MembershipEvaluator, References, hookimpl
 from imharness_membership.likelihood import ReferenceEvaluator
 
 MIN_VARIANCE = 1e-6
@@ -18,16 +18,7 @@ MIN_VARIANCE = 1e-6
 class Lira(ReferenceEvaluator):
     """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
 
-    info = Info(
-        id="harness/lira",
-        version="1",
-        paper=Paper(
-            title="Membership Inference Attacks From First Principles",
-            authors="Carlini et al.",
-            year=2022,
-            url="https://arxiv.org/abs/2112.03570",
-        ),
-    )
+    info = Info(id="harness/lira", version="1", paper="carlini2022")
     mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
         default="online",
         description="online: references with and without the row; offline: without it, by its tail or its density.",
@@ -46,7 +37,7 @@ class Lira(ReferenceEvaluator):
         )
 
     def _gaussian(self, log_odds: torch.Tensor, chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and variance ``(m,)`` over the chosen references; a row that none has gets those of all rows."""
+        """Return mean and variance ``(m,)`` over the chosen references; a row without any gets those of all rows."""
         count = torch.zeros(log_odds.shape[1], dtype=torch.float64, device=log_odds.device)
         total, power = torch.zeros_like(count), torch.zeros_like(count)
         centre = log_odds.double().mean()
@@ -71,9 +62,4 @@ def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) ->
 
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [
-        Lira(),
-        Lira(global_variance=True),
-        Lira(mode="offline-cdf"),
-        Lira(mode="offline-logpdf"),
-    ]
+    return [Lira(), Lira(global_variance=True), Lira(mode="offline-cdf"), Lira(mode="offline-logpdf")]

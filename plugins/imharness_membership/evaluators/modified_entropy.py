@@ -1,4 +1,4 @@
-"""Modified entropy: zero only for a certain prediction of the true class.
+"""Modified entropy: it is zero only when the model is certain of the true class.
 
 Song & Mittal (USENIX Security 2021), equations 8 and 9.
 """
@@ -6,7 +6,6 @@ Song & Mittal (USENIX Security 2021), equations 8 and 9.
 import torch
 
 from imharness.membership import Info, MembershipEvaluator, hookimpl
-from imharness_membership.study import STUDY
 from imharness_membership.thresholds import ThresholdEvaluator
 
 FLOOR = 1e-30
@@ -14,9 +13,9 @@ FLOOR = 1e-30
 
 
 class ModifiedEntropy(ThresholdEvaluator):
-    """Predicts membership from an entropy that knows the true class."""
+    """Predicts membership from an entropy that takes the true class into account."""
 
-    info = Info(id="harness/modified-entropy", version="1", paper=STUDY)
+    info = Info(id="harness/modified-entropy", version="1", paper="song2021")
 
     def value(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return minus Mentr, ``(n,)``, nats: (1 - p_y) log p_y + sum over the other classes of p_i log(1 - p_i)."""

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import nn
 
 from imharness.data import generator, seeded_init
-from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Paper, Scores, hookimpl
+from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
 
 
@@ -37,17 +37,10 @@ def _layers(*widths: int) -> nn.Sequential:
 class Neural(LearntEvaluator):
     """Predicts membership with a neural network trained on shadow outputs and labels."""
 
-    info = Info(
-        id="harness/neural",
-        version="1",
-        paper=Paper(
-            title="Machine Learning with Membership Privacy using Adversarial Regularization",
-            authors="Nasr, Shokri & Houmansadr",
-            year=2018,
-            url="https://arxiv.org/abs/1807.05852",
-        ),
+    info = Info(id="harness/neural", version="1", paper="nasr2018")
+    width: int = Field(
+        default=1024, ge=8, le=8192, description="Units of the first layer; the other layers scale with it."
     )
-    width: int = Field(default=1024, ge=8, le=8192, description="Of the first layer; the others follow.")
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""

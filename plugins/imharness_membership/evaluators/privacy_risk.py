@@ -9,13 +9,12 @@ from pydantic import Field
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import risk_scores
-from imharness_membership.study import STUDY
 
 
 class PrivacyRisk(MembershipEvaluator):
     """Predicts membership from the privacy risk score of a row."""
 
-    info = Info(id="harness/privacy-risk", version="1", paper=STUDY)
+    info = Info(id="harness/privacy-risk", version="1", paper="song2021")
     prior: float = Field(default=0.5, gt=0, lt=1, description="Probability of membership before anything is seen.")
 
     def build(self, device: torch.device) -> InferMembership:

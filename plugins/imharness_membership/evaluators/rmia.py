@@ -1,4 +1,4 @@
-"""RMIA: is the row more likely under the target than most rows of a population are?
+"""RMIA: compares the row's likelihood ratio with those of a population of rows.
 
 Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (ICML 2024), equations 2 to 4.
 """
@@ -6,23 +6,14 @@ Zarifzadeh, Liu & Shokri, "Low-Cost High-Power Membership Inference Attacks" (IC
 import torch
 from pydantic import Field
 
-from imharness.membership import Info, MembershipEvaluator, Paper, References, hookimpl
+from imharness.membership import Info, MembershipEvaluator, References, hookimpl
 from imharness_membership.likelihood import ReferenceEvaluator
 
 
 class Rmia(ReferenceEvaluator):
     """Share of population rows whose likelihood ratio a row exceeds by a factor."""
 
-    info = Info(
-        id="harness/rmia",
-        version="1",
-        paper=Paper(
-            title="Low-Cost High-Power Membership Inference Attacks",
-            authors="Zarifzadeh, Liu & Shokri",
-            year=2024,
-            url="https://arxiv.org/abs/2312.03262",
-        ),
-    )
+    info = Info(id="harness/rmia", version="1", paper="zarifzadeh2024")
     gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio has to be larger.")
     offline: float = Field(
         default=0.3, ge=0, le=1,
@@ -30,7 +21,7 @@ class Rmia(ReferenceEvaluator):
     )  # fmt: skip
 
     def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
-        """Return the share of the population that the row beats; rows that beat equally many go by their ratio.
+        """Return the share of the population that the row exceeds; ties are broken by the row's ratio.
 
         A row that every reference was trained on is compared with all of them.
         """

@@ -1,8 +1,8 @@
 """The white-box attack: a network learns on gradients, outputs and labels of a shadow model who is a member.
 
 Nasr, Shokri & Houmansadr, "Comprehensive Privacy Analysis of Deep Learning" (IEEE S&P 2019), section III: gradients of
-the last layer, which tell most, go through a convolution that spans the layer's inputs; outputs, loss and label have
-branches of their own. Convolutions over earlier layers are left out.
+the last layer, which are the most informative, go through a convolution that spans the layer's inputs; outputs, loss
+and label have branches of their own. Convolutions over earlier layers are left out.
 """
 
 import torch
@@ -18,7 +18,6 @@ from imharness.membership import (
     Info,
     MembershipEvaluator,
     MembershipQuery,
-    Paper,
     Scores,
     hookimpl,
 )
@@ -49,18 +48,9 @@ class WhiteBoxNet(nn.Module):
 class WhiteBox(LearntEvaluator):
     """Predicts membership from last-layer gradients, outputs and labels, with a network trained on a shadow model."""
 
-    info = Info(
-        id="harness/white-box",
-        version="1",
-        paper=Paper(
-            title="Comprehensive Privacy Analysis of Deep Learning",
-            authors="Nasr, Shokri & Houmansadr",
-            year=2019,
-            url="https://arxiv.org/abs/1812.00910",
-        ),
-    )
+    info = Info(id="harness/white-box", version="1", paper="nasr2019")
     reads = frozenset[Evidence]({"gradients"})
-    width: int = Field(default=256, ge=8, le=8192, description="Of the first layer of each branch.")
+    width: int = Field(default=256, ge=8, le=8192, description="Units of the first layer of each branch.")
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""

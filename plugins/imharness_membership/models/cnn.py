@@ -12,7 +12,9 @@ class Cnn(Model):
     """Two convolutions with max pooling and two fully connected layers; rows are images (C, H, W)."""
 
     info = Info(id="harness/cnn", version="1")
-    width: int = Field(default=32, ge=1, le=1024, description="Maps of the first convolution; the second has twice.")
+    width: int = Field(
+        default=32, ge=1, le=1024, description="Maps of the first convolution; the second has twice as many."
+    )
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""

@@ -17,7 +17,7 @@ class Mlp(Model):
 
     info = Info(id="harness/mlp", version="2")
     hidden: tuple[int, ...] = Field(default=(1024, 512, 256, 128), description="Units per hidden layer.")
-    activation: Literal["relu", "tanh"] = Field(default="relu", description="Between layers.")
+    activation: Literal["relu", "tanh"] = Field(default="relu", description="Activation between layers.")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""

@@ -4,22 +4,13 @@ import torch
 from torch import nn
 
 from imharness.data import seeded_init
-from imharness.membership import Info, Model, NetworkFactory, Paper, hookimpl
+from imharness.membership import Info, Model, NetworkFactory, hookimpl
 
 
 class ResNet18(Model):
     """Residual network with 18 layers; a 3x3 stem without pooling, as is usual for 32x32 px."""
 
-    info = Info(
-        id="harness/resnet18",
-        version="1",
-        paper=Paper(
-            title="Deep Residual Learning for Image Recognition",
-            authors="He, Zhang, Ren & Sun",
-            year=2016,
-            url="https://arxiv.org/abs/1512.03385",
-        ),
-    )
+    info = Info(id="harness/resnet18", version="1", paper="he2016")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""
@@ -39,16 +30,7 @@ class ResNet18(Model):
 class DenseNet121(Model):
     """Densely connected network with 121 layers; a 3x3 stem without pooling, as is usual for 32x32 px."""
 
-    info = Info(
-        id="harness/densenet121",
-        version="1",
-        paper=Paper(
-            title="Densely Connected Convolutional Networks",
-            authors="Huang, Liu, van der Maaten & Weinberger",
-            year=2017,
-            url="https://arxiv.org/abs/1608.06993",
-        ),
-    )
+    info = Info(id="harness/densenet121", version="1", paper="huang2017")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""

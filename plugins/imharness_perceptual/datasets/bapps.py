@@ -16,7 +16,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness_vision.image_files import read_files
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
 VERDICT = {"2afc": "judge", "jnd": "same"}
@@ -38,16 +39,7 @@ class _Entry:
 class Bapps(ImageDataset):
     """Berkeley-Adobe perceptual patch similarity: forced choices, or just noticeable differences."""
 
-    info = Info(
-        id="harness/bapps",
-        version="1",
-        paper=Paper(
-            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
-            authors="Zhang, Isola, Efros, Shechtman & Wang",
-            year=2018,
-            url="https://arxiv.org/abs/1801.03924",
-        ),
-    )
+    info = Info(id="harness/bapps", version="1", paper="zhang2018")
     address = "path"
     path: str = Field(default="", description="The folder that holds 2afc/ and jnd/.")
     test: Literal["2afc", "jnd"] = Field(default="2afc", description="What people were asked.")
@@ -79,8 +71,7 @@ class Bapps(ImageDataset):
             raise ContractError(f"{self._root} holds no judged patches; expected FAMILY/ with the folders {wanted}")
 
         def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([self._decoded(entries[p].file) for p in positions])
-            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+            return read_files((entries[p].file for p in positions), self._fit)
 
         columns = {
             "reference": np.array([e.reference for e in entries]),
@@ -104,13 +95,9 @@ class Bapps(ImageDataset):
                     file = family / other / reference.name
                     yield _Entry(file, f"{group}/{other}", origin, family.name, group, choice, verdict)
 
-    def _decoded(self, file: Path) -> np.ndarray:
-        try:
-            with Image.open(file) as image:
-                whole, side = image.convert("RGB"), (self.size, self.size)
-                return np.asarray(whole if whole.size == side else whole.resize(side, Image.Resampling.BILINEAR))
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
-            raise ContractError(f"{file} is no readable image: {error}") from error
+    def _fit(self, image: Image.Image) -> Image.Image:
+        side = (self.size, self.size)
+        return image if image.size == side else image.resize(side, Image.Resampling.BILINEAR)
 
 
 def _verdict(file: Path) -> float:

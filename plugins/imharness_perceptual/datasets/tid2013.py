@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
 SIZES = (0, 256, 128, 64)
@@ -24,16 +25,7 @@ SOURCE = "https://www.ponomarenko.info/tid2013.htm"
 class Tid2013(ImageDataset):
     """25 photographs in 24 distortions of five levels, with opinion scores."""
 
-    info = Info(
-        id="harness/tid2013",
-        version="1",
-        paper=Paper(
-            title="Image database TID2013: Peculiarities, results and perspectives",
-            authors="Ponomarenko et al.",
-            year=2015,
-            url="https://doi.org/10.1016/j.image.2014.10.009",
-        ),
-    )
+    info = Info(id="harness/tid2013", version="1", paper="ponomarenko2015")
     address = "path"
     path: str = Field(default="", description="The folder that holds mos_with_names.txt.")
     size: int = Field(
@@ -78,8 +70,7 @@ class Tid2013(ImageDataset):
         names, references, families, levels, scores = zip(*rows, strict=True)
 
         def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([_decoded(files[p], self.size) for p in positions])
-            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+            return read_files((files[p] for p in positions), self._fit)
 
         columns = {
             "reference": np.array(references),
@@ -88,6 +79,9 @@ class Tid2013(ImageDataset):
             "mos": np.array(scores),
         }
         return ImageSet(tuple(names), tuple(_shape(file, self.size) for file in files), load, columns)
+
+    def _fit(self, image: Image.Image) -> Image.Image:
+        return image.resize(_scaled(image.size, self.size), Image.Resampling.BOX) if self.size else image
 
 
 def _shape(file: Path, size: int) -> tuple[int, int]:
@@ -99,15 +93,6 @@ def _shape(file: Path, size: int) -> tuple[int, int]:
 def _scaled(shape: tuple[int, int], size: int) -> tuple[int, int]:
     factor = size / min(shape) if size else 1.0
     return round(shape[0] * factor), round(shape[1] * factor)
-
-
-def _decoded(file: Path, size: int) -> np.ndarray:
-    try:
-        with Image.open(file) as image:
-            whole = image.convert("RGB")
-            return np.asarray(whole.resize(_scaled(whole.size, size), Image.Resampling.BOX) if size else whole)
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise ContractError(f"{file} is no readable image: {error}") from error
 
 
 @hookimpl

@@ -5,32 +5,20 @@ Ding, Ma, Wang & Simoncelli, "Image Quality Assessment: Unifying Structure and T
 
 import torch
 
-from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, MetricInfo, Paper, hookimpl
+from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, MetricInfo, hookimpl
 from imharness_vision.perceptual import DISTS_WEIGHTS, VGG16, dists
 
 
 class DistsMetric(FullReferenceMetric):
     """Deep structure and texture similarity (VGG-16), as a distance; 0 for identical images."""
 
-    info = MetricInfo(
-        id="harness/dists",
-        version="1",
-        higher_means="worse_quality",
-        unit="1",
-        paper=Paper(
-            title="Image Quality Assessment: Unifying Structure and Texture Similarity",
-            authors="Ding, Ma, Wang & Simoncelli",
-            year=2020,
-            url="https://arxiv.org/abs/2004.07728",
-        ),
-    )
+    info = MetricInfo(id="harness/dists", version="1", higher_means="worse_quality", unit="1", paper="ding2020")
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the backbone and the weights of the two terms."""
         return (VGG16, DISTS_WEIGHTS)
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         return dists(device)
 
 

@@ -6,27 +6,15 @@ chromatic part (FSIMc).
 
 import torch
 
-from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Paper, Scores, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 
 class Fsim(FullReferenceMetric):
     """Feature similarity of phase congruency and gradient, with colour (FSIMc); 1 for identical images."""
 
-    info = MetricInfo(
-        id="harness/fsim",
-        version="1",
-        higher_means="better_quality",
-        unit="1",
-        paper=Paper(
-            title="FSIM: A Feature Similarity Index for Image Quality Assessment",
-            authors="Zhang, Zhang, Mou & Zhang",
-            year=2011,
-            url="https://doi.org/10.1109/TIP.2011.2109730",
-        ),
-    )
+    info = MetricInfo(id="harness/fsim", version="1", higher_means="better_quality", unit="1", paper="zhang2011")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         from piq import fsim
 
         def score(images: Images, reference: Images) -> Scores:

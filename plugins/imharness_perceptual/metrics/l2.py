@@ -11,8 +11,6 @@ class Euclidean(FullReferenceMetric):
     info = MetricInfo(id="harness/l2", version="1", higher_means="worse_quality", unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
-
         def score(images: Images, reference: Images) -> Scores:
             return (images - reference).flatten(1).norm(dim=1)
 

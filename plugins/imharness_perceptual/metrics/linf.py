@@ -11,8 +11,6 @@ class LargestDifference(FullReferenceMetric):
     info = MetricInfo(id="harness/linf", version="1", higher_means="worse_quality", unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
-
         def score(images: Images, reference: Images) -> Scores:
             return (images - reference).abs().flatten(1).amax(dim=1)
 

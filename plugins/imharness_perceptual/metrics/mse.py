@@ -11,8 +11,6 @@ class MeanSquaredError(FullReferenceMetric):
     info = MetricInfo(id="harness/mse", version="1", higher_means="worse_quality", unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
-
         def score(images: Images, reference: Images) -> Scores:
             difference = (images - reference).flatten(1)
             return torch.linalg.vector_norm(difference, dim=1).square() / difference.shape[1]

@@ -5,8 +5,8 @@ import torch
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 IDENTICAL_DB = 160.0
-"""Stands for "no difference", where the ratio is infinite: beyond what 8-bit images that differ can reach (101 dB at
-512x512); average the MSE when identical images are expected."""
+"""The value for identical images, whose ratio is infinite. 8-bit images that differ stay below it (101 dB at 512x512).
+Average the MSE when identical images are expected."""
 
 
 class Psnr(FullReferenceMetric):
@@ -15,7 +15,6 @@ class Psnr(FullReferenceMetric):
     info = MetricInfo(id="harness/psnr", version="1", higher_means="better_quality", unit="dB")
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         floor = 10 ** (-IDENTICAL_DB / 10)
 
         def score(images: Images, reference: Images) -> Scores:

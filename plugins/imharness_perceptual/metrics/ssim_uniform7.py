@@ -54,9 +54,9 @@ def _in_place(mean_xy: torch.Tensor, product: torch.Tensor, power: torch.Tensor,
 
 
 def _means(planes: torch.Tensor) -> torch.Tensor:
-    """Return the mean over the window around each place of ``(P, H, W)``, of no meaning near the border.
+    """Return the mean over the window around each place of ``(P, H, W)``; it is meaningless near the border.
 
-    On the CPU by OpenCV, which is several times faster.
+    On the CPU, OpenCV computes it several times faster.
     """
     if planes.device.type != "cpu" or planes.requires_grad:
         columns = F.avg_pool2d(planes[:, None], (WINDOW, 1), 1, (MARGIN, 0))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import ImageSet, Info, Paper, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
+from imharness.data import ImageSet, Info, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
@@ -42,8 +42,8 @@ class RankingNet(nn.Module):
 class Choices:
     """The forced choices of an image set: positions of reference and alternatives, and how people chose.
 
-    On a ladder, whose images nobody chose between, they are drawn: two severities of any distortions of one reference,
-    of which the smaller is taken to be nearer.
+    Nobody chose between the images of a ladder, so choices are drawn: two severities of any distortions of one
+    reference, of which the smaller is taken to be nearer.
     """
 
     def __init__(self, images: ImageSet) -> None:
@@ -96,41 +96,33 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.concatenate(first), np.concatenate(second)
 
 
-class LpipsRecipe(WeightTraining):
-    """A perceptual distance learnt from forced choices; the card tells its agreement on held-out ones."""
+class LpipsTraining(WeightTraining):
+    """A perceptual distance learnt from forced choices; the card gives its agreement on held-out choices."""
 
-    info = Info(
-        id="harness/lpips",
-        version="1",
-        paper=Paper(
-            title="The Unreasonable Effectiveness of Deep Features as a Perceptual Metric",
-            authors="Zhang, Isola, Efros, Shechtman & Wang",
-            year=2018,
-            url="https://arxiv.org/abs/1801.03924",
-        ),
+    info = Info(id="harness/lpips", version="1", paper="zhang2018")
+    variant: Literal["lin", "tune", "scratch"] = Field(
+        default="lin", description="What is trained: channel weights, the backbone too, or all from nothing."
     )
-    variant: Literal["lin", "tune", "scratch"] = Field(default="lin", description="What is learnt.")
     net: Net = Field(default="alex", description="Backbone.")
     train: str = Field(
         default="harness/distorted-pairs[per_photograph=60,split=train]", description="Data set of forced choices."
     )
     test: str = Field(default="harness/distorted-pairs", description="Held-out forced choices.")
     start: str = Field(default="", description="File of weights to start from; empty: ImageNet, or none for scratch.")
-    epochs: int = Field(default=5, ge=1, le=1000, description="At the full learning rate.")
-    decay_epochs: int = Field(default=5, ge=0, le=1000, description="Falling to 0.")
+    epochs: int = Field(default=5, ge=1, le=1000, description="Epochs at the full learning rate.")
+    decay_epochs: int = Field(
+        default=5, ge=0, le=1000, description="Further epochs, in which the learning rate falls to 0."
+    )
     batch_size: int = Field(default=50, ge=1, le=4096, description="Choices per step.")
-    learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Of Adam.")
+    learning_rate: float = Field(default=1e-4, gt=0, le=1, description="Learning rate of Adam.")
     weight_rate: float = Field(
-        default=1.0, ge=1, le=1000, description="Learning rate of the channels' weights, times that of the rest."
+        default=1.0, ge=1, le=1000, description="Learning rate of the channel weights, as a multiple of the rest's."
     )
 
     def datasets(self) -> Mapping[str, str]:
-        """Return both data sets."""
         return {"train": self.train, "test": self.test}
 
     def build(self, device: torch.device) -> Train:
-        """Return the training."""
-
         def train(workshop: TrainingContext) -> Trained:
             rng = workshop.rng
             network = self._network().to(device)
@@ -190,4 +182,4 @@ class LpipsRecipe(WeightTraining):
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [LpipsRecipe()]
+    return [LpipsTraining()]

@@ -5,24 +5,14 @@ draws the rows of every batch, so it knows which image took part in which shared
 linear layer's bias, over batches, give the gradient of the loss with respect to that layer's output for every image.
 Step II: with them, the gradients of its weights give every image's input to the layer. Both are linear, so least
 squares solves them where the paper descends; the ranks are full once there are as many batches as images. Step III:
-images are optimised until they give the shared gradients and the inputs found, with total variation. Where the linear
-layer is the first, step II has the images themselves. The gradients handed in are used in sums over batches only.
+images are optimised until they give the shared gradients and the inputs found, with total variation. If the linear
+layer is the first layer, step II gives the images themselves. The given gradients are used only as sums over batches.
 """
 
 import torch
 from pydantic import Field
 
-from imharness.gradients import (
-    Gradients,
-    ImageRng,
-    Images,
-    Info,
-    Paper,
-    Progress,
-    Reconstruct,
-    ReconstructionAttack,
-    hookimpl,
-)
+from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import total_variation
 from imharness_reconstruction.per_image import image_gradients
 
@@ -31,33 +21,18 @@ ROUNDS = 2.0
 
 
 class Cafe(ReconstructionAttack):
-    """Recovers many images from gradients of known batches, by way of the inputs of a linear layer."""
+    """Recovers many images from gradients of known batches, through the inputs of a linear layer."""
 
-    info = Info(
-        id="harness/cafe",
-        version="1",
-        paper=Paper(
-            title="CAFE: Catastrophic Data Leakage in Vertical Federated Learning",
-            authors="Jin, Chen, Hsu, Yu & Chen",
-            year=2021,
-            url="https://arxiv.org/abs/2110.15122",
-        ),
-    )
+    info = Info(id="harness/cafe", version="1", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
-    steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps of the third step.")
-    learning_rate: float = Field(default=0.01, gt=0, le=10, description="Of Adam, in units of the pixel range.")
+    steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps in step III.")
+    learning_rate: float = Field(default=0.01, gt=0, le=10, description="Step size of Adam, in pixel range units.")
     total_variation: float = Field(default=1e-3, ge=0, description="Weight of the total variation.")
     inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
-            gradients: Gradients,
-            model: torch.nn.Module,
-            shape: tuple[int, int, int],
-            rng: ImageRng,
-            progress: Progress,
+            gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
             count = len(rng)
             first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)

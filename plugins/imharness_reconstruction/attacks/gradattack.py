@@ -8,23 +8,14 @@ shared model. The weights of the priors are those of the library's realistic CIF
 import torch
 from pydantic import Field
 
-from imharness.gradients import Images, Info, Paper, ReconstructionAttack, hookimpl
+from imharness.gradients import Images, Info, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import GradientInversion
 
 
 class GradAttack(GradientInversion):
     """Gradient inversion whose images must also fit the shared model's batch norm statistics."""
 
-    info = Info(
-        id="harness/gradattack",
-        version="1",
-        paper=Paper(
-            title="Evaluating Gradient Inversion Attacks and Defenses in Federated Learning",
-            authors="Huang, Gupta, Song, Li & Arora",
-            year=2021,
-            url="https://arxiv.org/abs/2112.00059",
-        ),
-    )
+    info = Info(id="harness/gradattack", version="1", paper="huang2021")
     total_variation: float = Field(default=0.05, ge=0, description="Weight of the total variation.")
     batch_norm: float = Field(default=1e-3, ge=0, description="Weight of the batch norm statistics.")
 

@@ -6,17 +6,7 @@ bias is negative at the true class only.
 
 import torch
 
-from imharness.gradients import (
-    Gradients,
-    ImageRng,
-    Images,
-    Info,
-    Paper,
-    Progress,
-    Reconstruct,
-    ReconstructionAttack,
-    hookimpl,
-)
+from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
 from imharness_reconstruction.matching import GradientMatching
 from imharness_reconstruction.per_image import labels_from_gradients
 
@@ -24,26 +14,11 @@ from imharness_reconstruction.per_image import labels_from_gradients
 class Idlg(GradientMatching):
     """Improved deep leakage from gradients: L-BFGS on the image, the label from the sign of the gradient."""
 
-    info = Info(
-        id="harness/idlg",
-        version="1",
-        paper=Paper(
-            title="iDLG: Improved Deep Leakage from Gradients",
-            authors="Zhao, Mopuri & Bilen",
-            year=2020,
-            url="https://arxiv.org/abs/2001.02610",
-        ),
-    )
+    info = Info(id="harness/idlg", version="1", paper="zhao2020")
 
     def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack."""
-
         def reconstruct(
-            gradients: Gradients,
-            model: torch.nn.Module,
-            shape: tuple[int, int, int],
-            rng: ImageRng,
-            progress: Progress,
+            gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
             labels = labels_from_gradients(gradients).repeat(self.starts)
             size = shape[0] * shape[1] * shape[2]

@@ -1,22 +1,16 @@
-"""Inverting gradients: align the gradient's direction, with a total-variation prior."""
+"""Inverting gradients: match the direction of the gradient, with a total-variation prior.
 
-from imharness.gradients import Info, Paper, ReconstructionAttack, hookimpl
+Geiping, Bauermeister, Dröge & Moeller (NeurIPS 2020), equation 4; the method is `imharness_reconstruction.inversion`.
+"""
+
+from imharness.gradients import Info, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import GradientInversion
 
 
 class InvGrad(GradientInversion):
     """Inverting gradients: cosine distance of gradients and total variation, signed Adam."""
 
-    info = Info(
-        id="harness/invgrad",
-        version="2",
-        paper=Paper(
-            title="Inverting Gradients - How easy is it to break privacy in federated learning?",
-            authors="Geiping, Bauermeister, Dröge & Moeller",
-            year=2020,
-            url="https://arxiv.org/abs/2003.14053",
-        ),
-    )
+    info = Info(id="harness/invgrad", version="2", paper="geiping2020")
 
 
 @hookimpl

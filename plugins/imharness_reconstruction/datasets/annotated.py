@@ -16,7 +16,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Paper, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 ORIGINAL = "_ori"
@@ -36,17 +37,7 @@ class Judged:
 class Annotated(ImageDataset):
     """Originals and their reconstructions, each recognised or not."""
 
-    info = Info(
-        id="harness/annotated",
-        version="1",
-        paper=Paper(
-            title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
-            "Perception?",
-            authors="Sun, Gazagnadou, Sharma, Lyu, Li & Zheng",
-            year=2023,
-            url="https://arxiv.org/abs/2309.13038",
-        ),
-    )
+    info = Info(id="harness/annotated", version="1", paper="sun2023")
     address = "path"
     path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
     size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
@@ -67,7 +58,7 @@ class Annotated(ImageDataset):
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return originals and reconstructions; columns ``reference``, ``recognised`` and what the index tells."""
+        """Return originals and reconstructions; columns ``reference``, ``recognised`` and those of the index."""
         self.require()
         root = Path(self.path)
         judged = sorted(_judged(root), key=lambda j: (j.reference, -j.recognised, j.file.name))
@@ -82,10 +73,13 @@ class Annotated(ImageDataset):
         } | _index(root, names)
 
         def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([_decoded(judged[p].file, self.size) for p in positions])
-            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+            return read_files((judged[p].file for p in positions), self._fit)
 
         return ImageSet(names, ((self.size, self.size),) * len(names), load, columns)
+
+    def _fit(self, image: Image.Image) -> Image.Image:
+        side = (self.size, self.size)
+        return image if image.size == side else image.resize(side, Image.Resampling.BICUBIC)
 
 
 def _judged(root: Path) -> list[Judged]:
@@ -109,17 +103,6 @@ def _index(root: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     with (root / INDEX).open(newline="") as file:
         lines = {line["file"]: line for line in csv.DictReader(file)}
     return {fact: np.array([lines.get(name, {}).get(fact, "") for name in names]) for fact in FACTS}
-
-
-def _decoded(file: Path, size: int) -> np.ndarray:
-    try:
-        with Image.open(file) as image:
-            whole = image.convert("RGB")
-            return np.asarray(
-                whole if whole.size == (size, size) else whole.resize((size, size), Image.Resampling.BICUBIC)
-            )
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise ContractError(f"{file} is no readable image: {error}") from error
 
 
 @hookimpl

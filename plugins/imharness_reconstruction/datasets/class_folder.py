@@ -1,8 +1,8 @@
 """Images in one folder per class: ``class-folder:PATH``.
 
 Takes PATH/train/CLASS/* with PATH/test/CLASS/* or PATH/val/CLASS/*, as CIFAR-10 as images, Imagenette and CelebA by
-identity come, and PATH/CLASS/* without parts, as Caltech-101, Stanford Dogs and the ORL faces come; of those the first
-images of each class, in the order of their names, are held out.
+identity come. Also takes PATH/CLASS/* without parts, as Caltech-101, Stanford Dogs and the ORL faces come; then the
+first images of each class, in the order of their names, are held out.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from PIL import Image
 from pydantic import Field
 
 from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
 PARTS = {"train": ("train",), "test": ("test", "val")}
@@ -27,10 +28,10 @@ class ClassFolder(ImageDataset):
 
     info = Info(id="harness/class-folder", version="1")
     address = "path"
-    path: str = Field(default="", description="The folder.")
+    path: str = Field(default="", description="Folder of the classes.")
     split: Literal["test", "train"] = Field(default="test", description="Private images, or those to train on.")
     size: int = Field(
-        default=32, ge=8, le=512, description="Side, px; the middle is cut out of images that are no square."
+        default=32, ge=8, le=512, description="Side, px; images that are not square are cropped to the middle."
     )
     per_class: int = Field(default=0, ge=0, description="Images per class that are used; 0: all.")
     held_out: int = Field(default=2, ge=1, description="Held-out images per class, where the folder has no parts.")
@@ -62,8 +63,7 @@ class ClassFolder(ImageDataset):
         names, labels, files = list(classes), [label for _, label, _ in turns], [file for _, _, file in turns]
 
         def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([_squared(files[p], self.size) for p in positions])
-            return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+            return read_files((files[p] for p in positions), self._fit)
 
         columns = {"label": np.array(labels), "class": np.array([names[label] for label in labels])}
         shown = tuple(str(file.relative_to(self.path)) for file in files)
@@ -82,22 +82,17 @@ class ClassFolder(ImageDataset):
             found[folder.name] = files[: self.per_class or None]
         return found
 
+    def _fit(self, image: Image.Image) -> Image.Image:
+        """Return the middle square at the wanted size."""
+        side = min(image.size)
+        left, top = (image.width - side) // 2, (image.height - side) // 2
+        square = image.crop((left, top, left + side, top + side))
+        return square if side == self.size else square.resize((self.size, self.size), Image.Resampling.BOX)
+
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Sort s2 before s10."""
+    """Return a key that sorts s2 before s10."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
-
-
-def _squared(file: Path, size: int) -> np.ndarray:
-    try:
-        with Image.open(file) as image:
-            whole = image.convert("RGB")
-            side = min(whole.size)
-            left, top = (whole.width - side) // 2, (whole.height - side) // 2
-            square = whole.crop((left, top, left + side, top + side))
-            return np.asarray(square if side == size else square.resize((size, size), Image.Resampling.BOX))
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise ContractError(f"{file} is no readable image: {error}") from error
 
 
 @hookimpl

@@ -7,24 +7,15 @@ itself is `harness reconstruction search`.
 import torch
 from pydantic import Field, field_validator
 
-from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, ProtectImages, hookimpl
 from imharness_reconstruction.transformations import parse_policy, transformed
 
 
 class Ats(ImageProtection):
-    """Transforms each image by a policy that was searched to make gradients tell little."""
+    """Transforms each image by a policy that was searched so that gradients reveal little."""
 
-    info = Info(
-        id="harness/ats",
-        version="1",
-        paper=Paper(
-            title="Privacy-preserving Collaborative Learning with Automatic Transformation Search",
-            authors="Gao, Guo, Zhang, Qiu, Wen & Liu",
-            year=2021,
-            url="https://arxiv.org/abs/2011.12505",
-        ),
-    )
-    policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Numbers of transformations.")
+    info = Info(id="harness/ats", version="1", paper="gao2021")
+    policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Transformations, by number.")
 
     @field_validator("policy")
     @classmethod
@@ -33,7 +24,6 @@ class Ats(ImageProtection):
         return policy
 
     def build(self, device: torch.device) -> ProtectImages:
-        """Return the protection."""
         policies = parse_policy(self.policy)
 
         def protect(

@@ -13,8 +13,6 @@ class GaussianGradient(GradientDefense):
     sigma: float = Field(default=1e-3, gt=0, le=10, description="Standard deviation.")
 
     def build(self, device: torch.device) -> ProtectGradients:
-        """Return the defense."""
-
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
             return {name: g + self.sigma * rng.normal(*g.shape[1:]) for name, g in gradients.items()}
 

@@ -13,8 +13,6 @@ class GradientPruning(GradientDefense):
     share: float = Field(default=0.7, gt=0, lt=1, description="Share of coordinates set to zero, per tensor.")
 
     def build(self, device: torch.device) -> ProtectGradients:
-        """Return the defense."""
-
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
             return {name: pruned(g, self.share) for name, g in gradients.items()}
 

@@ -7,28 +7,17 @@ within the participant's own images. Signs are flipped around mid-grey, so that 
 import torch
 from pydantic import Field
 
-from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, ProtectImages, hookimpl
 from imharness_reconstruction.defenses.mixup import mixture
 
 
 class InstaHide(ImageProtection):
     """Mixes each image with others of the participant and flips the sign of half of the pixels at random."""
 
-    info = Info(
-        id="harness/instahide",
-        version="1",
-        paper=Paper(
-            title="InstaHide: Instance-hiding Schemes for Private Distributed Learning",
-            authors="Huang, Song, Li & Arora",
-            year=2020,
-            url="https://arxiv.org/abs/2010.02772",
-        ),
-    )
-    count: int = Field(default=4, ge=2, le=16, description="Images in a sum.")
+    info = Info(id="harness/instahide", version="1", paper="huang2020")
+    count: int = Field(default=4, ge=2, le=16, description="Images in each mixture.")
 
     def build(self, device: torch.device) -> ProtectImages:
-        """Return the protection."""
-
         def protect(
             images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
         ) -> tuple[Images, torch.Tensor]:

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, Paper, ProtectImages, hookimpl
+from imharness.gradients import ImagePool, ImageProtection, ImageRng, Images, Info, ProtectImages, hookimpl
 
 LARGEST = 0.65
 """No image has a larger weight in a mixture (Huang et al., ICML 2020, section 5.1)."""
@@ -32,21 +32,10 @@ def mixture(
 class MixUp(ImageProtection):
     """Replaces each image by a weighted sum of it and other images of the participant; labels likewise."""
 
-    info = Info(
-        id="harness/mixup",
-        version="1",
-        paper=Paper(
-            title="mixup: Beyond Empirical Risk Minimization",
-            authors="Zhang, Cisse, Dauphin & Lopez-Paz",
-            year=2018,
-            url="https://arxiv.org/abs/1710.09412",
-        ),
-    )
-    count: int = Field(default=4, ge=2, le=16, description="Images in a sum.")
+    info = Info(id="harness/mixup", version="1", paper="zhang2018")
+    count: int = Field(default=4, ge=2, le=16, description="Images in each mixture.")
 
     def build(self, device: torch.device) -> ProtectImages:
-        """Return the protection."""
-
         def protect(
             images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
         ) -> tuple[Images, torch.Tensor]:

@@ -11,8 +11,6 @@ class PlainGradient(GradientDefense):
     info = Info(id="harness/plain-gradient", version="1")
 
     def build(self, device: torch.device) -> ProtectGradients:
-        """Return the defense."""
-
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
             return gradients
 

@@ -15,7 +15,6 @@ from imharness.images import (
     DistributionScore,
     Images,
     MetricInfo,
-    Paper,
     Unavailable,
     UsageError,
     hookimpl,
@@ -39,18 +38,7 @@ BATCH = 64
 class Fid(DistributionMetric):
     """Frechet distance of Inception features, or of another network's; 0 for equal sets."""
 
-    info = MetricInfo(
-        id="harness/fid",
-        version="1",
-        higher_means="worse_quality",
-        unit="1",
-        paper=Paper(
-            title="GANs Trained by a Two Time-Scale Update Rule Converge to a Local Nash Equilibrium",
-            authors="Heusel, Ramsauer, Unterthiner, Nessler & Hochreiter",
-            year=2017,
-            url="https://arxiv.org/abs/1706.08500",
-        ),
-    )
+    info = MetricInfo(id="harness/fid", version="1", higher_means="worse_quality", unit="1", paper="heusel2017")
     backbone: str = Field(
         default="inception",
         pattern=r"^[a-z0-9_]+$",
@@ -59,7 +47,6 @@ class Fid(DistributionMetric):
     weights: str = Field(default="", description="File of the weights, of a torchvision classifier only.")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the network's weights."""
         known = {"inception": INCEPTION, "squeezenet": SQUEEZENET}
         return (known[self.backbone],) if self.backbone in known else ()
 

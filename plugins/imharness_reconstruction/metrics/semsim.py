@@ -1,6 +1,6 @@
 """SemSim as a metric: the distance of features of a network trained on what people recognised.
 
-The embedded weights were trained on other photographs than the embedded run shows, with a classifier's answers in
+The embedded weights were trained on other photographs than those of the embedded run, with a classifier's answers in
 place of people's: `harness run --track reconstruction --dataset 'thumbnails[per_photograph=6,shows=textures]' --attack
 invgrad`, `harness reconstruction export --out judged`, `harness train semsim --annotations judged --backbone lenet
 --epochs 30`.
@@ -13,16 +13,7 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
-from imharness.images import (
-    FullReferenceMetric,
-    FullReferenceScore,
-    Images,
-    MetricInfo,
-    Paper,
-    Scores,
-    Unavailable,
-    hookimpl,
-)
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, Unavailable, hookimpl
 from imharness_reconstruction.semsim import Backbone, SemSimNet
 
 EMBEDDED = "embedded-semsim.safetensors"
@@ -37,13 +28,7 @@ class SemSim(FullReferenceMetric):
         higher_means="less_leakage",
         unit="1",
         labelled="a small network trained for this package, on a classifier's answers in place of people's",
-        paper=Paper(
-            title="Privacy Assessment on Reconstructed Images: Are Existing Evaluation Metrics Faithful to Human "
-            "Perception?",
-            authors="Sun, Gazagnadou, Sharma, Lyu, Li & Zheng",
-            year=2023,
-            url="https://arxiv.org/abs/2309.13038",
-        ),
+        paper="sun2023",
     )
     backbone: Backbone = Field(default="lenet", description="Network of the features.")
     weights: str = Field(default="", description="File that `harness train semsim` wrote; empty: the embedded one.")
@@ -60,7 +45,6 @@ class SemSim(FullReferenceMetric):
             return ""
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        """Return the metric."""
         from safetensors.torch import load
 
         network = SemSimNet(self.backbone)

@@ -14,10 +14,9 @@ class Cifar10ResNet(Model):
 
     info = Info(id="harness/cifar10-resnet", version="1")
     trained = True
-    depth: Literal[20, 32, 56] = Field(default=20, description="Layers.")
+    depth: Literal[20, 32, 56] = Field(default=20, description="Number of layers.")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the published weights."""
         return (WEIGHTS[f"resnet{self.depth}"],)
 
     def build(self, device: torch.device) -> NetworkFactory:

@@ -17,7 +17,7 @@ class DeepResNet(Model):
     """Bottleneck residual network with 50 or 152 layers."""
 
     info = Info(id="harness/deep-resnet", version="1")
-    layers: Literal[50, 152] = Field(default=50, description="Layers.")
+    layers: Literal[50, 152] = Field(default=50, description="Number of layers.")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of networks that give logits."""

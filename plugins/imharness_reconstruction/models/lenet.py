@@ -1,4 +1,4 @@
-"""Small convolutional classifiers, untrained: the worst case of federated learning, its first round."""
+"""Small untrained convolutional classifiers: the first round of federated learning, which is the worst case."""
 
 from typing import Literal
 
@@ -15,8 +15,8 @@ class LeNet(Model):
     """The twice-differentiable LeNet of DLG (Zhu et al., NeurIPS 2019): four 5x5 convolutions and one linear layer."""
 
     info = Info(id="harness/lenet", version="1")
-    channels: int = Field(default=12, ge=1, le=256, description="Per convolution.")
-    activation: Literal["sigmoid", "relu"] = Field(default="sigmoid", description="After each convolution.")
+    channels: int = Field(default=12, ge=1, le=256, description="Channels of each convolution.")
+    activation: Literal["sigmoid", "relu"] = Field(default="sigmoid", description="Activation after each convolution.")
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory; weights uniform in [-0.5, 0.5] for sigmoid, as published, torch's default for ReLU."""

@@ -12,7 +12,7 @@ from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, t
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
 
 
-class ClassifierRecipe(WeightTraining):
+class ClassifierWeightTraining(WeightTraining):
     """A target classifier by stochastic gradient descent (SemSim, appendix C); resumes after a kill."""
 
     info = Info(id="harness/classifier", version="1")
@@ -21,7 +21,7 @@ class ClassifierRecipe(WeightTraining):
     defense: str = Field(default="harness/plain-gradient", description="Defense that the training is under.")
     epochs: int = Field(default=60, ge=1, le=10_000, description="Passes over the training images.")
     batch_size: int = Field(default=128, ge=1, le=8192, description="Images per step.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="At the start; falls to 0 along a cosine.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="First rate; it falls to 0 along a cosine.")
 
     def datasets(self) -> Mapping[str, str]:
         """Return both parts of the data set."""
@@ -30,12 +30,9 @@ class ClassifierRecipe(WeightTraining):
         return {"train": train, "test": self.dataset}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
-        """Return the defense."""
         return {"defense": ("defense", self.defense)}
 
     def build(self, device: torch.device) -> Train:
-        """Return the training."""
-
         def train(workshop: TrainingContext) -> Trained:
             guard = workshop.components["defense"]
             if not isinstance(guard, GradientDefense | ImageProtection):
@@ -62,4 +59,4 @@ class ClassifierRecipe(WeightTraining):
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [ClassifierRecipe()]
+    return [ClassifierWeightTraining()]

@@ -11,7 +11,7 @@ from imharness.stats import auc
 from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining
 
 
-class SemSimRecipe(WeightTraining):
+class SemSimWeightTraining(WeightTraining):
     """SemSim on a folder of annotated reconstructions."""
 
     info = Info(id="harness/semsim", version="1")
@@ -22,21 +22,17 @@ class SemSimRecipe(WeightTraining):
     margin: float = Field(default=1.0, gt=0, le=100, description="Margin of the loss.")
     epochs: int = Field(default=200, ge=1, le=10_000, description="Passes over the reconstructions.")
     batch_size: int = Field(default=128, ge=2, le=4096, description="Triplets per step.")
-    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Of stochastic gradient descent.")
+    learning_rate: float = Field(default=0.1, gt=0, le=10, description="Learning rate of SGD.")
 
     def datasets(self) -> Mapping[str, str]:
-        """Return the annotations."""
         if not self.annotations:
             raise UsageError("semsim learns from annotations: add --annotations FOLDER.")
         return {"annotations": f"harness/annotated[path={self.annotations},size={self.size}]"}
 
     def plan(self) -> SemSimPlan:
-        """Return the training's settings."""
         return SemSimPlan(self.backbone, self.loss, self.margin, self.epochs, self.batch_size, self.learning_rate)
 
     def build(self, device: torch.device) -> Train:
-        """Return the training."""
-
         def train(workshop: TrainingContext) -> Trained:
             data = read_annotations(workshop.data["annotations"])
             training = SemSimTraining(data, self.plan(), workshop.rng, device)
@@ -81,4 +77,4 @@ def separation(network: SemSimNet, data: Annotations, batch: int = 256) -> float
 
 @hookimpl
 def components() -> list[WeightTraining]:
-    return [SemSimRecipe()]
+    return [SemSimWeightTraining()]

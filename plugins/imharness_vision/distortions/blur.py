@@ -1,4 +1,4 @@
-"""Gaussian blur and bilateral filtering; each image has a kernel of its own."""
+"""Gaussian blur and bilateral filtering; each image has its own kernel."""
 
 import torch
 import torch.nn.functional as F

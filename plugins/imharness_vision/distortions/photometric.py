@@ -49,5 +49,5 @@ def saturation(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
 
 
 def _kept(images: Images, severity: torch.Tensor, changed: Images) -> Images:
-    """Return the images themselves at severity 0: there and back through Lab is not exact."""
+    """Return the images themselves at severity 0, because conversion to Lab and back is not exact."""
     return torch.where(_four(severity) > 0, changed, images)

@@ -1,4 +1,4 @@
-"""Shifts, warps, ghosts and colour fringes; what is outside an image repeats its border."""
+"""Shifts, warps, ghosts and colour fringes; outside an image its border is repeated."""
 
 import torch
 import torch.nn.functional as F

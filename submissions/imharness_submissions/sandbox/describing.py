@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from imharness.components.component import Component
+from imharness.components.papers import paper_of
 from imharness.contracts.attack import BaseAttack, FittedAttack
 from imharness.contracts.membership import MembershipEvaluator
 
@@ -20,7 +21,7 @@ def described(component: Component) -> dict[str, Any]:
         "contract": contract.__name__,
         "class": cls.__name__,
         "documentation": inspect.cleandoc(vars(cls).get("__doc__") or "")[:4000],
-        "info": component.info.model_dump(mode="json"),
+        "info": component.info.model_copy(update={"paper": paper_of(component)}).model_dump(mode="json"),
         "schema": cls.model_json_schema().get("properties", {}) if cls.model_fields else {},
         "parameters": component.model_dump(mode="json"),
         "defaults": {

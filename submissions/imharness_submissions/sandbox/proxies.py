@@ -246,6 +246,8 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         made: Any = _class(name, base, fields)
         made.__doc__ = str(facts["documentation"])
         made.info = _info_of(base)(facts["info"])
+        if isinstance(made.info.paper, str):
+            raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
         made.guest, made.environment, made._facts = guest, environment, {}
         if "fit_fields" in facts:
             made.fit_fields = tuple(str(field) for field in facts["fit_fields"])

@@ -55,6 +55,7 @@ def test_wrong_metadata_leaves_out_the_component_alone(install_packages) -> None
     text = "\n".join(f.reason for f in registry.failures)
     assert "WrongInfo.info must be a DefenseInfo, got Info" in text
     assert "Undocumented has no docstring" in text
+    assert "Uncited cites paper='nobody1999', which is not in acme_metadata/papers.toml." in text
     assert "Identity (a class: return an instance)" in text
     assert "'a string'" in text
 

@@ -27,6 +27,12 @@ class Undocumented(Identity):
     info = DefenseInfo(id="acme/undocumented", version="1", differentiable=True)
 
 
+class Uncited(Identity):
+    """Cites a paper that its package does not list."""
+
+    info = DefenseInfo(id="acme/uncited", version="1", differentiable=True, paper="nobody1999")
+
+
 @hookimpl
 def components() -> list[object]:
-    return [Identity(), WrongInfo(), Undocumented(), Identity, "a string"]
+    return [Identity(), WrongInfo(), Undocumented(), Uncited(), Identity, "a string"]

@@ -1,0 +1,59 @@
+"""Three small quality networks, trained on real photographs with known distortions."""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from imharness.data import TrainableMetric, hookimpl
+from imharness.images import MetricInfo
+from imharness_iqa.networks import TUNING, ConvQuality, ResidualQuality, TransformerQuality, trained
+
+
+class _Embedded(TrainableMetric):
+    """A network whose weights ship with this package."""
+
+    fresh: ClassVar[type[nn.Module]]
+    tuning = TUNING
+    weights_package = "imharness_iqa.weights"
+
+    def network(self, device: torch.device) -> nn.Module:
+        """Return the network with its weights, frozen."""
+        return trained(self.fresh(), self.info.id.partition("/")[2], device)
+
+
+def _info(name: str, version: str, bounds: tuple[float, float]) -> MetricInfo:
+    return MetricInfo(
+        id=f"harness/{name}",
+        version=version,
+        higher_means="better_quality",
+        bounds=bounds,
+        unit="minus severity",
+        labelled="a small network trained for this package",
+    )
+
+
+class EmbeddedCnn(_Embedded):
+    """Small convolutional network trained here on a severity ladder, not on human judgements."""
+
+    info = _info("embedded-cnn", "2", (-7.777, -0.266))
+    fresh = ConvQuality
+
+
+class EmbeddedResidual(_Embedded):
+    """Small residual network trained here on a severity ladder, not on human judgements."""
+
+    info = _info("embedded-residual", "2", (-7.13, -0.202))
+    fresh = ResidualQuality
+
+
+class EmbeddedTransformer(_Embedded):
+    """Small transformer trained here on a severity ladder, not on human judgements."""
+
+    info = _info("embedded-transformer", "1", (-4.798, 0.018))
+    fresh = TransformerQuality
+
+
+@hookimpl
+def components() -> list[TrainableMetric]:
+    return [EmbeddedCnn(), EmbeddedResidual(), EmbeddedTransformer()]

@@ -1,0 +1,27 @@
+"""Image files as tensors."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from imharness.images import ContractError, Images
+
+Fit = Callable[[Image.Image], Image.Image]
+"""Brings a decoded RGB image to the size that is wanted."""
+
+
+def read_files(files: Iterable[Path], fit: Fit) -> Images:
+    """Return ``(N, 3, H, W)`` in [0, 1], each file after `fit`; raises `ContractError` for a file that is no image."""
+    stack = np.stack([_decoded(file, fit) for file in files])
+    return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
+
+
+def _decoded(file: Path, fit: Fit) -> np.ndarray:
+    try:
+        with Image.open(file) as image:
+            return np.asarray(fit(image.convert("RGB")))
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        raise ContractError(f"{file} is no readable image: {error}") from error
