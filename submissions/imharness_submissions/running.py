@@ -105,7 +105,8 @@ class Run:
         def start() -> Executor:
             return open_executor(
                 self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
-                time_limit_s=self.profile.time_limit_s, prepare=[guest_beside(self.opened.guest, self.opened.description)],
+                time_limit_s=self.profile.time_limit_s,
+                prepare=[guest_beside(self.opened.guest, self.opened.description)],
             )  # fmt: skip
 
         return execute(graphs, self.store, start, advance=advance)
