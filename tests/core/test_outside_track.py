@@ -1,5 +1,6 @@
 """A package outside the repository brings a track and its part of a profile; no file inside knows of it."""
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -36,9 +37,10 @@ def test_a_fifth_track_is_planned_run_ranked_and_shown(harness, tmp_path: Path) 
 
 
 def test_its_part_joins_the_profile_and_leaves_the_other_tracks_as_they_were(install_packages) -> None:
-    alone, joined = load_profile("embedded"), load_profile("embedded", _with(install_packages("acme-track")))
+    points = _with(install_packages("acme-track"))
+    alone, joined = load_profile("embedded"), load_profile("embedded", points)
     assert set(joined.tracks) - set(alone.tracks) == {"acme/flips"}
-    assert list(joined.tracks) == list(load_profile("embedded", _with(install_packages("acme-track"))).tracks)
+    assert list(joined.tracks) == list(load_profile("embedded", points[::-1]).tracks)
     for track in alone.tracks:
         assert joined.identity(track) == alone.identity(track)
     assert joined.identity("acme/flips") != alone.identity("harness/iqa")
@@ -52,6 +54,4 @@ def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> No
 
 
 def _with(points):
-    import importlib.metadata
-
     return [*importlib.metadata.entry_points(group="imharness"), *points]
