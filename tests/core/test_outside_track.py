@@ -37,8 +37,9 @@ def test_a_fifth_track_is_planned_run_ranked_and_shown(harness, tmp_path: Path) 
 
 
 def test_its_part_joins_the_profile_and_leaves_the_other_tracks_as_they_were(install_packages) -> None:
+    alone = load_profile("embedded")
     points = _with(install_packages("acme-track"))
-    alone, joined = load_profile("embedded"), load_profile("embedded", points)
+    joined = load_profile("embedded", points)
     assert set(joined.tracks) - set(alone.tracks) == {"acme/flips"}
     assert list(joined.tracks) == list(load_profile("embedded", points[::-1]).tracks)
     for track in alone.tracks:
