@@ -4,6 +4,7 @@ Zamir et al., "Multi-Stage Progressive Image Restoration" (CVPR 2021). The netwo
 spandrel-extra-arches (extra `restorers`); its licence forbids commercial use.
 """
 
+import warnings
 from importlib.util import find_spec
 
 import torch
@@ -57,7 +58,9 @@ class MprNet(Purification):
 
 def restorer(weights: dict[str, torch.Tensor], device: torch.device) -> torch.nn.Module:
     """Return the network that weights belong to."""
-    import spandrel_extra_arches
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # the package compiles parts of other networks in the old way
+        import spandrel_extra_arches
     from spandrel import ModelLoader
 
     spandrel_extra_arches.install(ignore_duplicates=True)
