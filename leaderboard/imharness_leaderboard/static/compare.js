@@ -161,5 +161,5 @@ try {
   else result.append(element("p", { className: "note", textContent: "No track has scores to compare." }));
 } catch (error) {
   page.hidden = false;
-  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). If you opened the site from a folder on disk, start `harness site serve` instead.` }));
+  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). If you opened the site from a folder on disk, start “harness site serve” instead.` }));
 }
