@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from imharness import console
-from imharness.components.assets import add_folder
+from imharness.components.assets import add_folder as add_assets
 from imharness.components.component import Component
 from imharness.components.entries import known_entries
 from imharness.components.registry import installed
@@ -44,11 +44,6 @@ def find(kind: str, name: str) -> Component:
     return found
 
 
-def add_assets(folder: Path) -> None:
-    """Look for weights and data in a folder first."""
-    add_folder(folder)
-
-
 def place(device: str) -> torch.device:
     """Return the device that a name means: cpu, cuda, cuda:N or auto."""
     return torch.device(resolve_devices([device])[0])
@@ -68,7 +63,7 @@ def query(store_dir: Path, track: str) -> Query:
 
 def _latest(store: Store, track: str) -> Sweep:
     id = installed().track(track).info.id
-    latest = max(store.sweeps(id), key=lambda sweep: sweep.finished, default=None)
+    latest = store.latest(id)
     if latest is None:
         raise StoreError(f"store {store.root} has no results of {id}; run `harness run --track {id}` first")
     return latest
@@ -113,27 +108,15 @@ class _ByHand(TaskContext):
 
 
 def context(
-    components: Mapping[str, Component],
-    *,
-    options: Mapping[str, Option] | None = None,
-    needs: Mapping[str, Output] | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    batch_size: int = 16,
-    progress: Progress = lambda done, total: None,
-) -> StepContext:
+    components: Mapping[str, Component], *, options: Mapping[str, Option] | None = None,
+    needs: Mapping[str, Output] | None = None, limit: int | None = None, seed: int = 0, device: str = "auto",
+    batch_size: int = 16, progress: Progress = lambda done, total: None,
+) -> StepContext:  # fmt: skip
     """Return what a step of a track gets, for components by role; nothing is stored."""
     spec = TaskSpec(
-        track="",
-        step="",
-        version="",
-        components={role: component.ref() for role, component in components.items()},
-        options=dict(options or {}),
-        limit=limit,
-        seed=seed,
-        needs={},
-    )
+        track="", step="", version="", components={role: component.ref() for role, component in components.items()},
+        options=dict(options or {}), limit=limit, seed=seed, needs={},
+    )  # fmt: skip
     bench = BuildCache(installed(), Store(Path()), place(device), batch_size)
     return _ByHand(bench, spec, progress, needs or {})
 
@@ -159,21 +142,10 @@ def add_external(
     old = store.sweep(track.info.id, EXTERNAL)
     cells = {**(old.cells if old else {}), f"external file={name}": key}
     store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
-    latest = max(store.sweeps(track.info.id), key=lambda sweep: sweep.finished, default=empty)
-    return make_board(store, track, latest, known_entries(store))
+    return make_board(store, track, store.latest(track.info.id) or empty, known_entries(store))
 
 
 __all__ = [
-    "Finished",
-    "add_assets",
-    "add_external",
-    "build_site",
-    "component",
-    "console",
-    "context",
-    "every",
-    "find",
-    "finished",
-    "place",
-    "query",
-]
+    "Finished", "add_assets", "add_external", "build_site", "component", "console", "context", "every", "find",
+    "finished", "place", "query",
+]  # fmt: skip

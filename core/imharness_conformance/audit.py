@@ -16,34 +16,53 @@ import torch
 
 from imharness.errors import ContractError
 
-_FORBIDDEN = (
-    "socket.connect",
-    "socket.getaddrinfo",
-    "socket.bind",
-    "subprocess.Popen",
-    "os.system",
-    "os.fork",
-    "os.exec",
-)
+ATTEMPTS = {
+    "socket.connect": "tried to open a network connection",
+    "socket.bind": "tried to open a network connection",
+    "socket.getaddrinfo": "tried to look up a host name",
+    "socket.__new__": "tried to open a socket",
+    "subprocess.Popen": "tried to start a program",
+    "os.system": "tried to start a program",
+    "os.exec": "tried to start a program",
+    "os.posix_spawn": "tried to start a program",
+    "os.fork": "tried to fork",
+    "os.forkpty": "tried to fork",
+    "os.kill": "tried to end a process",
+}
+"""Audit events that no component has a reason to cause."""
+_HARMLESS = ("socket.__new__", "os.kill")
+"""What libraries do without reaching anything; only the sandbox notes it."""
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _watched: dict[int, list[str]] = {}
 _installed = False
+
+
+def path_of(arguments: tuple[Any, ...]) -> str:
+    """Return the path that an audit event of a file names, as it was given, or an empty string."""
+    named = bool(arguments) and isinstance(arguments[0], str | bytes | os.PathLike)
+    return os.fsdecode(arguments[0]) if named else ""
+
+
+def opens_to_write(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Say whether an audit event opens a file to write into it."""
+    return event == "open" and isinstance(arguments[2], int) and bool(arguments[2] & _WRITING)
+
+
+def nobodys_business(path: str, folder: str) -> bool:
+    """Say whether anybody may write to a path: temporary files in `folder`, devices, byte code."""
+    return path.startswith((folder, "/dev/")) or "__pycache__" in path
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     seen = _watched.get(threading.get_ident()) if _watched else None
     if seen is None:
         return
-    if event in _FORBIDDEN:
+    if event in ATTEMPTS and event not in _HARMLESS:
         seen.append(event)
-    elif event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITING and not _own(arguments[0]):
-        seen.append(f"writing {arguments[0]}")
-
-
-def _own(path: object) -> bool:
-    """Temporary files, byte code and devices are nobody's business."""
-    text = os.fsdecode(path) if isinstance(path, str | bytes) else str(path)
-    return text.startswith((tempfile.gettempdir(), "/dev/")) or "__pycache__" in text or isinstance(path, int)
+    elif opens_to_write(event, arguments):
+        path = path_of(arguments)
+        if path and not nobodys_business(path, tempfile.gettempdir()):
+            seen.append(f"writing {path}")
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from imharness import console
 from imharness.cli import LazyGroup
-from imharness.components.component import KINDS
+from imharness.components.component import KINDS, Component
 from imharness.errors import UsageError, did_you_mean
 
 
@@ -46,30 +47,21 @@ def show(name: str, as_json: bool) -> None:
     from imharness.components.papers import paper_of
     from imharness.components.registry import installed
 
-    registry = installed()
-    found = []
+    registry, found = installed(), list[Component]()
     for kind in KINDS:
-        try:
+        with suppress(UsageError):
             found.append(registry.one(kind, name))
-        except UsageError:
-            continue
     if not found:
         known = [e.component.info.id for e in registry.entries.values()]
         raise UsageError(f"no component is called {name!r}.{did_you_mean(name, known)}")
     for component in found:
-        origin = registry.provenance(component)
-        info = component.info.model_copy(update={"paper": paper_of(component)}).model_dump(mode="json")
+        origin = registry.provenance(component).provenance
+        info = component.info.model_copy(update={"paper": paper_of(component)})
         properties = type(component).model_json_schema().get("properties", {})
-        facts = {
-            "kind": component.kind,
-            "label": component.label,
-            "summary": component.summary,
-            **info,
-            "package": f"{origin.provenance.distribution} {origin.provenance.version}",
-            "author": origin.provenance.author,
-            "licence": origin.provenance.licence,
-            "assets": [asset.name for asset in component.assets()],
-        }
+        facts: dict[str, Any] = {"kind": component.kind, "label": component.label, "summary": component.summary}
+        facts |= info.model_dump(mode="json")
+        facts |= {"package": f"{origin.distribution} {origin.version}", "author": origin.author}
+        facts |= {"licence": origin.licence, "assets": [asset.name for asset in component.assets()]}
         if as_json:
             console.emit(facts | {"parameters": properties})
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,23 +54,10 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def run(
-    everything: bool,
-    tracks: Sequence[str],
-    profile: str,
-    devices: Sequence[str],
-    executor: str,
-    workers: int | None,
-    seed: int,
-    store_dir: Path,
-    site_dir: Path,
-    assets: Path | None,
-    precision: str | None,
-    limit: int | None,
-    fresh: bool,
-    dry_run: bool,
-    as_json: bool,
-    **only: Sequence[str],
-) -> None:
+    everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
+    seed: int, store_dir: Path, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
+    fresh: bool, dry_run: bool, as_json: bool, **only: Sequence[str],
+) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
@@ -120,12 +108,10 @@ def run(
 
 def _with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
     """Set the option of every track that has it."""
-    tracks = {
-        name: part.model_copy(update={"options": {**part.options, "precision": precision}})
-        if "precision" in type(registry.track(name)).model_fields
-        else part
-        for name, part in profile.tracks.items()
-    }
+    tracks = dict(profile.tracks)
+    for name, part in tracks.items():
+        if "precision" in type(registry.track(name)).model_fields:
+            tracks[name] = part.model_copy(update={"options": {**part.options, "precision": precision}})
     return profile.model_copy(update={"tracks": tracks})
 
 
@@ -154,20 +140,20 @@ def _publish(graphs: Sequence[Graph], store: Store, outcome: RunResult, **facts:
 def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:
     from imharness.running.sweep import RunResult, finished_before
 
-    facts = []
+    facts: list[dict[str, Any]] = []
     for graph in graphs:
         before = RunResult()
         finished_before(store, graph.tasks, before)
         for step, count in graph.by_step().items():
             done = sum(key in before.done and task.spec.step == step for key, task in graph.tasks.items())
             facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": done})
-    missing = [m for graph in graphs for m in {m.what: m for m in graph.missing.values()}.values()]
-    counts = {m.what: sum(g.what == m.what for graph in graphs for g in graph.missing.values()) for m in missing}
-    gaps = [m.model_dump() | {"cells": counts[m.what]} for m in {m.what: m for m in missing}.values()]
+    missing = [gap for graph in graphs for gap in graph.missing.values()]
+    counts = Counter(gap.what for gap in missing)
+    gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
     if as_json:
         console.emit({"cells": facts, "unavailable": gaps})
         return
-    rows = [(f["track"], f["step"], f["cells"], f["done"], int(f["cells"]) - int(f["done"])) for f in facts]  # type: ignore[call-overload]
+    rows = [(f["track"], f["step"], f["cells"], f["done"], f["cells"] - f["done"]) for f in facts]
     console.table("Cells", ["track", "step", "cells", "done", "to run"], rows)
     if gaps:
         shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
@@ -179,18 +165,9 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], outcome: RunResult
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
     index = site / "index.html"
     if as_json:
-        winners = {board.track: _winner(board) for board in boards}
-        failed = {addresses[key]: line for key, line in outcome.failed.items()}
-        console.emit(
-            {
-                "cells": total,
-                "done": len(outcome.done),
-                "reused": outcome.reused,
-                "failed": failed,
-                "winners": winners,
-                "site": str(index),
-            }
-        )
+        facts: dict[str, Any] = {"cells": total, "done": len(outcome.done), "reused": outcome.reused}
+        facts |= {"failed": {addresses[key]: line for key, line in outcome.failed.items()}}
+        console.emit(facts | {"winners": {board.track: _winner(board) for board in boards}, "site": str(index)})
         return
     if outcome.failed:
         rows = [(addresses[key], line) for key, line in outcome.failed.items()]

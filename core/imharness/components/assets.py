@@ -86,10 +86,9 @@ def add_folder(folder: Path) -> None:
 
 def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
     """Fetch an asset into the cache, going on where an earlier try broke off; return the verified file."""
-    if not asset.address:
-        place = cache_folder() / asset.file
-        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {place}, from {asset.source}")
     final = cache_folder() / asset.file
+    if not asset.address:
+        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {final}, from {asset.source}")
     part = final.with_name(final.name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.exists() else 0

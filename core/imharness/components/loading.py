@@ -67,24 +67,18 @@ def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = 
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     loaded = Loaded(manager)
-    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else list(entry_points)
-    named = sorted((_distribution(point), point.name, point.value, point) for point in found)
+    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    named = sorted((point.dist.name if point.dist else "unknown", point.name, point.value, point) for point in found)
     seen: dict[str, str] = {}
     for distribution, entry, value, point in named:
         name = f"{distribution}:{entry}"
-        if seen.get(name) == value:
-            continue  # one installation seen through two path entries
-        if name in seen:
+        if name not in seen:
+            seen[name] = value
+            _load_entry(loaded, distribution, point)
+        elif seen[name] != value:  # otherwise: one installation seen through two path entries
             reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))
-            continue
-        seen[name] = value
-        _load_entry(loaded, distribution, point)
     return loaded
-
-
-def _distribution(point: importlib.metadata.EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else "unknown"
 
 
 def _load_entry(loaded: Loaded, distribution: str, point: importlib.metadata.EntryPoint) -> None:
@@ -142,47 +136,37 @@ def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> s
         return f"wrong signature or registered twice: {_one_line(error)}"
     hooks = manager.get_hookcallers(module) or []
     unknown = [hook.name for hook in hooks if not hook.has_spec()]
-    if unknown or not hooks:
-        manager.unregister(name=name)
-        if not hooks:
-            return "implements no hook; write a function components() and mark it with @hookimpl"
+    if hooks and not unknown:
+        return ""
+    manager.unregister(name=name)
+    if unknown:
         return f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], ['components'])}"
-    return ""
+    return "implements no hook; write a function components() and mark it with @hookimpl"
 
 
 def _refused(wanted: str) -> str:
     """Return why a plugin made for an API version cannot be used with this one, or an empty string."""
     try:
-        major, minor = (int(part) for part in wanted.split("."))
+        major, minor = map(int, wanted.split("."))
     except ValueError:
         return f"IMHARNESS_API = {wanted!r} is no version; write {hookspecs.API_VERSION!r}"
-    here, newest = (int(part) for part in hookspecs.API_VERSION.split("."))
-    if major != here:
-        todo = "update image-privacy-harness" if major > here else "port it"
-        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}, or pin a release that fits"
-    if minor > newest:
-        return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; update image-privacy-harness"
-    return ""
+    here, newest = map(int, hookspecs.API_VERSION.split("."))
+    if (major, minor) <= (here, newest) and major == here:
+        return ""
+    todo = "port it, or pin a release that fits" if major < here else "update image-privacy-harness"
+    return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}"
 
 
 def provenance(distribution: importlib.metadata.Distribution | None) -> Provenance:
-    """Return who wrote a distribution and under which licence, from its metadata."""
+    """Return who wrote a distribution and under which licence, from its metadata; its home is its first web address."""
     if distribution is None:
         return Provenance("unknown", "")
-    author = _fact(distribution, "Author", "Author-email", "Maintainer")
-    licence = _fact(distribution, "License-Expression", "License")
-    return Provenance(distribution.name, distribution.version, author, _one_line(licence), _home(distribution))
-
-
-def _home(distribution: importlib.metadata.Distribution) -> str:
-    """Return the address of the code: the first project URL, if it is one of the web."""
-    urls = [url.partition(",")[2].strip() for url in distribution.metadata.get_all("Project-URL") or []]
-    return next((url for url in urls if url.startswith(("https://", "http://"))), "")
-
-
-def _fact(distribution: importlib.metadata.Distribution, *names: str) -> str:
     facts = distribution.metadata
-    return next((str(facts[name]) for name in names if name in facts), "")
+    author = next((facts[name] for name in ("Author", "Author-email", "Maintainer") if name in facts), "")
+    licence = next((facts[name] for name in ("License-Expression", "License") if name in facts), "")
+    urls = [url.partition(",")[2].strip() for url in facts.get_all("Project-URL") or []]
+    home = next((url for url in urls if url.startswith(("https://", "http://"))), "")
+    return Provenance(distribution.name, distribution.version, author, _one_line(licence), home)
 
 
 def _one_line(text: object) -> str:

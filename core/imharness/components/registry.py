@@ -39,9 +39,7 @@ class Registry:
 
     def __init__(self, entries: Iterable[Registered], failures: Iterable[LoadFailure] = ()) -> None:
         ordered = sorted(entries, key=lambda e: (KINDS.index(e.component.kind), e.component.label))
-        self.entries: dict[tuple[str, str], Registered] = {
-            (entry.component.kind, entry.component.label): entry for entry in ordered
-        }
+        self.entries = {(e.component.kind, e.component.label): e for e in ordered}
         self.failures = list(failures)
         self._classes = {(e.component.kind, e.component.info.id): e for e in ordered}
 
@@ -56,7 +54,7 @@ class Registry:
 
     def ids(self) -> set[str]:
         """Return the ids of all components."""
-        return {component_id for _, component_id in self._classes}
+        return {id for _, id in self._classes}
 
     def track(self, name: str) -> Track:
         """Return a track by label, id or method; raises `UsageError` for a name that is none."""
@@ -123,11 +121,9 @@ class Registry:
         return [name] if name in ids else sorted(id for id in ids if id.partition("/")[2] == name)
 
     def _nearest(self, kind: str, name: str) -> str:
-        known = [id for k, id in self._classes if k == kind]
-        return (
-            did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
-            or f" Known: {', '.join(sorted(known)) or 'none'}."
-        )
+        known = sorted(id for k, id in self._classes if k == kind)
+        nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
+        return nearest or f" Known: {', '.join(known) or 'none'}."
 
 
 def _with_parameters(template: Component, text: str) -> Component:
@@ -161,16 +157,13 @@ def build_registry(loaded: Loaded) -> Registry:
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
         for component, reason in _offers(loaded, plugin):
-            if component is None:
-                failures.append(LoadFailure(plugin.name, reason))
-                continue
-            place = (component.kind, component.label)
+            place = (component.kind, component.label) if component is not None else ("", "")
             if place in entries:
-                owner = entries[place].plugin
-                text = f"{component.label} is already registered by {owner}; rename it"
-                failures.append(LoadFailure(plugin.name, text))
-                continue
-            entries[place] = Registered(component, plugin.name, plugin.provenance)
+                reason = f"{place[1]} is already registered by {entries[place].plugin}; rename it"
+            if component is None or reason:
+                failures.append(LoadFailure(plugin.name, reason))
+            else:
+                entries[place] = Registered(component, plugin.name, plugin.provenance)
     return Registry(entries.values(), failures)
 
 

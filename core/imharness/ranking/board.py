@@ -25,16 +25,9 @@ if TYPE_CHECKING:
 
 
 def save_sweep(
-    store: Store,
-    graph: Graph,
-    *,
-    done: set[str],
-    failed: dict[str, str],
-    profile: str,
-    seed: int,
-    limit: int | None,
+    store: Store, graph: Graph, *, done: set[str], failed: dict[str, str], profile: str, seed: int, limit: int | None,
     command: str,
-) -> Sweep:
+) -> Sweep:  # fmt: skip
     """Merge a run into its configuration: cells of this run replace those of an earlier one at the same address."""
     track = graph.track
     old = store.sweep(track.info.id, graph.run_configuration)
@@ -122,7 +115,7 @@ def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[
 
 def rescore(store: Store, track: Track, known: KnownEntries) -> Board:
     """Make the tables of a track's latest run again; raises `StoreError` without one."""
-    sweep = max(store.sweeps(track.info.id), key=lambda found: found.finished, default=None)
+    sweep = store.latest(track.info.id)
     if sweep is None:
         raise StoreError(f"store {store.root} has no run of {track.info.id}")
     return make_board(store, track, sweep, known)

@@ -154,6 +154,10 @@ class Store:
         paths = sorted(self._sweeps(track).glob("*.json"))
         return [self._model(path, Sweep) for path in paths if path.stem != EXTERNAL]
 
+    def latest(self, track: str) -> Sweep | None:
+        """Return the configuration of a track that was run last, or None."""
+        return max(self.sweeps(track), key=lambda sweep: sweep.finished, default=None)
+
     def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
         """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
         path = self.root / "boards" / f"{board.track.replace('/', '--')}.json"

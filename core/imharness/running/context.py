@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,13 +41,9 @@ class BuildCache:
     """What a process keeps between tasks: the registry, built components, data sets."""
 
     def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        device: torch.device,
-        batch_size: int,
+        self, registry: Registry, store: Store, device: torch.device, batch_size: int,
         end_task: Callable[[bool], Sequence[str]] = lambda failed: (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
         self.end_task = end_task
         self._built: dict[Component, Any] = {}
@@ -100,7 +96,7 @@ UNIT = (0.0, 1.0)
 
 
 class TaskContext:
-    """The `StepContext` of one task."""
+    """The `StepContext` of one task; the protocol says what each method returns."""
 
     def __init__(self, bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> None:
         self._bench, self._key, self._spec = bench, key, spec
@@ -127,8 +123,7 @@ class TaskContext:
         return images.first(self._spec.limit if limited else None)
 
     def table(self, role: str = "dataset") -> TableSet:
-        table: TableSet = self._bench.built(self.component(role))
-        return table
+        return cast("TableSet", self._bench.built(self.component(role)))
 
     def need(self, name: str) -> Output:
         return self._bench.output(self._spec.needs[name], name)
@@ -140,16 +135,9 @@ class TaskContext:
         return generator(derive_seed(self._key, *purpose))
 
     def target(
-        self,
-        metric: str,
-        names: Sequence[str],
-        *,
-        attack: str,
-        defense: str | None = None,
-        samples: int = 1,
-        counted: bool = True,
-        reference: torch.Tensor | None = None,
-    ) -> MetricTarget:
+        self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
+        counted: bool = True, reference: torch.Tensor | None = None,
+    ) -> MetricTarget:  # fmt: skip
         recipe: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
@@ -161,22 +149,17 @@ class TaskContext:
         return MetricTarget(
             self._bench.built(recipe),
             recipe.bounds if reference is None else UNIT,
-            images=len(names),
-            reference=reference,
+            images=len(names), reference=reference, purify=purify, rng=rng, samples=copies,
             differentiable=attacker.info.access == "white_box",
             sign=recipe.closeness if reference is None else -recipe.closeness,
-            purify=purify,
-            rng=rng,
-            samples=copies,
             budget=attacker.budget().queries if counted else None,
             micro_batch=self._bench.batch_size,
             precision=str(self.options.get("precision", "strict")),
-        )
+        )  # fmt: skip
 
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
-        """Call `function` batch by batch and join what it returns; halve the batch when memory runs out."""
         chunks: list[dict[str, npt.NDArray[Any]]] = []
         size = self._bench.batch_size
         for batch in images.batches(size):

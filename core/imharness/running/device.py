@@ -16,21 +16,11 @@ T = TypeVar("T")
 def resolve_devices(names: Sequence[str]) -> list[str]:
     """Return the devices of a run; ``auto`` means every GPU, or the CPU where there is none."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
-    devices: list[str] = []
-    for name in names or ["auto"]:
-        if name == "auto":
-            devices += gpus or ["cpu"]
-        elif name == "cuda":
-            devices += gpus[:1] or [_absent(name)]
-        elif name == "cpu" or name in gpus:
-            devices.append(name)
-        else:
-            _absent(name)
-    return list(dict.fromkeys(devices))
-
-
-def _absent(name: str) -> str:
-    raise UsageError(f"device {name!r} is not on this machine; see `harness doctor`")
+    meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], **{gpu: [gpu] for gpu in gpus}}
+    absent = [name for name in names if not meant.get(name)]
+    if absent:
+        raise UsageError(f"device {absent[0]!r} is not on this machine; see `harness doctor`")
+    return list(dict.fromkeys(device for name in names or ["auto"] for device in meant[name]))
 
 
 def device_name(device: torch.device) -> str:

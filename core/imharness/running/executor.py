@@ -6,7 +6,6 @@ A package offers an executor by an entry point in the group ``imharness.executor
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,7 +95,9 @@ class Worker:
         if config.threads:
             torch.set_num_threads(config.threads)
             os.environ["OPENCV_FOR_THREADS_NUM"] = str(config.threads)
-        self._prepared = [_named(name)(facts) for name, facts in config.prepare]
+        self._prepared: list[Preparation] = [
+            importlib.metadata.EntryPoint("prepare", name, GROUP).load()(facts) for name, facts in config.prepare
+        ]
         registry = installed()
         for prepared in self._prepared:
             registry = registry.joined(prepared.components)
@@ -122,12 +123,6 @@ class Worker:
 
     def _end_task(self, failed: bool) -> list[str]:
         return [note for prepared in self._prepared for note in prepared.end_task(failed)]
-
-
-def _named(path: str) -> Callable[[Mapping[str, Any]], Preparation]:
-    module, _, name = path.partition(":")
-    found: Callable[[Mapping[str, Any]], Preparation] = getattr(importlib.import_module(module), name)
-    return found
 
 
 def find_executor(name: str) -> Callable[[Sequence[WorkerConfig], float], Executor]:

@@ -11,21 +11,9 @@ import torch
 
 import imharness
 import imharness_submissions
+from imharness_conformance.audit import ATTEMPTS, nobodys_business, opens_to_write, path_of
 
-_NAMED = {
-    "socket.connect": "tried to open a network connection",
-    "socket.bind": "tried to open a network connection",
-    "socket.getaddrinfo": "tried to look up a host name",
-    "socket.__new__": "tried to open a socket",
-    "subprocess.Popen": "tried to start a program",
-    "os.system": "tried to start a program",
-    "os.exec": "tried to start a program",
-    "os.posix_spawn": "tried to start a program",
-    "os.fork": "tried to fork",
-    "os.forkpty": "tried to fork",
-    "os.kill": "tried to end a process",
-}
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGING = ("os.remove", "os.rename", "os.mkdir")
 _MOST = 20
 
 
@@ -54,9 +42,9 @@ class Attempts:
                 seen.append(text)
 
         def hook(event: str, arguments: tuple[Any, ...]) -> None:
-            if event in _NAMED:
-                note(_NAMED[event])
-            elif event in ("open", "os.listdir", "os.scandir", "os.remove", "os.rename", "os.mkdir"):
+            if event in ATTEMPTS:
+                note(ATTEMPTS[event])
+            elif event in ("open", "os.listdir", "os.scandir", *_CHANGING):
                 note(_place(event, arguments, places))
 
         self._seen = seen
@@ -70,13 +58,11 @@ class Attempts:
 
 
 def _place(event: str, arguments: tuple[Any, ...], places: tuple[str, ...]) -> str:
-    if not arguments or not isinstance(arguments[0], str | bytes | os.PathLike):
+    named = path_of(arguments)
+    if not named:
         return ""
-    path = os.path.abspath(os.fsdecode(arguments[0]))
-    writes = event != "open" or (isinstance(arguments[2], int) and bool(arguments[2] & _WRITING))
-    if event in ("os.listdir", "os.scandir"):
-        writes = False
-    if writes and not path.startswith(("/tmp", "/dev/")) and "__pycache__" not in path:
+    path = os.path.abspath(named)
+    if (opens_to_write(event, arguments) or event in _CHANGING) and not nobodys_business(path, "/tmp"):
         return f"tried to write {path[:200]}"
     return "" if path.startswith(places) else f"tried to read {path[:200]}"
 

@@ -14,7 +14,7 @@ from imharness.planning.profile import Profile, TrackProfile, load_profile
 from imharness.results.store import Store
 from imharness.running.executor import Preparation, find_executor, open_executor
 from imharness.running.sweep import RunResult, execute
-from imharness.tracks import Info, Planner, Query, Selection, Step, StepContext, StepResult, Track, TrackReport
+from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 BATCH = 4
 
@@ -74,30 +74,29 @@ def test_an_executor_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch:
         find_executor("nonesuch")
 
 
+@step(version="1")
+def first(context: StepContext) -> StepResult:
+    return StepResult(rows={"name": ["a"], "number": [1.0]})
+
+
+@step(version="1")
+def second(context: StepContext) -> StepResult:
+    return StepResult(rows={"name": ["a"], "number": context.need("first").rows["number"] + 1})
+
+
 class Counting(Track):
     """Two tasks that write down a number; the second needs the first."""
 
     info = Info(id="acme/counting", version="1")
     title = "Counting"
     measures = "Nothing."
+    steps = (first, second)
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        first = planner.task("first", {})
-        planner.task("second", {}, needs={"first": first})
-
-    def steps(self) -> Mapping[str, Step]:
-        return {"first": Step(_first, "1"), "second": Step(_second, "1")}
+        planner.task(second, needs={"first": planner.task(first)})
 
     def report(self, query: Query) -> TrackReport:
         return TrackReport()
-
-
-def _first(context: StepContext) -> StepResult:
-    return StepResult(rows={"name": ["a"], "number": [1.0]})
-
-
-def _second(context: StepContext) -> StepResult:
-    return StepResult(rows={"name": ["a"], "number": context.need("first").rows["number"] + 1})
 
 
 ENTRY = Registered(Counting(), "acme", Provenance("acme", "1"))
