@@ -30,9 +30,13 @@ FEW = {
     "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
 }  # fmt: skip
 """Enough to see a method at work."""
-FEWER = {"parsimonious": {"queries": 150}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3}}
+FEWER = {
+    "parsimonious": {"queries": 150}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3},
+    **{name: {"samples": 40, "selection": 5} for name in ("ddrs", "dms", "dp", "drs")},
+}  # fmt: skip
 LARGE = {
     "koncept512": 64, "linearity": 64, "spaq": 64, "fid": 64, "dists": 48, "zhang-dists": 32, "cadv": 32, "fpr": 64,
+    "ddrs": 8, "dms": 8, "dp": 8, "drs": 8,
 }  # fmt: skip
 """Networks that take up to a second for an image, which are built once for all checks and see two images at most;
 the images' side, px."""
