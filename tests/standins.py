@@ -33,7 +33,7 @@ from imharness_iqa.restorers import ColourFilter, LocalImplicit
 from imharness_vision.cifar_resnet import DEPTHS, CifarResNet
 from imharness_vision.perceptual import Dists
 
-SMALL_UNET = partial(diffpure.GuidedUNet, width=64, multiples=(1, 1), blocks=1, attention=(1,))
+SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, attention=())
 """The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
 
 
