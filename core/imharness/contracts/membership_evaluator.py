@@ -1,22 +1,18 @@
-"""Membership inference: evaluators that guess who was in the training set, and defenses against them."""
+"""Membership inference: evaluators that guess who was in the training set."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+import torch
 
-from imharness.components.component import Component, Info
-
-if TYPE_CHECKING:
-    import torch
-
-    from imharness.contracts.track import Progress
-    from imharness.contracts.types import Scores
-
+from imharness.components.component import Component
+from imharness.contracts.call import Call
+from imharness.contracts.types import Scores
+from imharness.contracts.values import SCORES, Record
 
 Evidence = Literal["references", "robustness", "gradients"]
 
@@ -78,116 +74,19 @@ class MembershipQuery:
     gradients: LastLayerGradients | None = None
 
 
-class InferMembership(Protocol):
-    """A built evaluator: float32 ``(m,)`` for the m target rows, higher = more likely a member; >= 0 says member."""
-
-    def __call__(self, query: MembershipQuery, /) -> Scores: ...
+InferMembership: TypeAlias = Callable[[MembershipQuery], Scores]
+"""A built evaluator: float32 ``(m,)`` for the m target rows, higher = more likely a member; >= 0 says member."""
 
 
 class MembershipEvaluator(Component):
     """Guesses membership of target rows from a model's outputs."""
 
     kind: ClassVar[str] = "evaluator"
+    call = Call(query=Record(MembershipQuery, rows_of="target_labels"), returns=SCORES)
+    declares = ("reads",)
     reads: ClassVar[frozenset[Evidence]] = frozenset()
     """What the evaluator needs beyond outputs and labels."""
 
     @abstractmethod
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator as a callable."""
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """What a defender trains on: the members, and further rows of the same kind that are not members."""
-
-    features: torch.Tensor
-    labels: torch.Tensor
-    reference_features: torch.Tensor
-    reference_labels: torch.Tensor
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """How long and how a model is trained when nothing defends it."""
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    optimiser: Literal["adam", "sgd"] = "adam"
-
-
-class TrainPrivately(Protocol):
-    """A built training defense: trains `network` in place or returns another; evaluation mode on return."""
-
-    def __call__(
-        self,
-        network: torch.nn.Module,
-        data: TrainingData,
-        plan: TrainingPlan,
-        rng: torch.Generator,
-        progress: Progress,
-        /,
-    ) -> torch.nn.Module: ...
-
-
-class TrainTogether(Protocol):
-    """Trains several networks of one architecture in place, each on data and with a generator of its own.
-
-    All have as many members. Every network ends as it would alone, to rounding; evaluation mode on return.
-    """
-
-    def __call__(
-        self,
-        networks: Sequence[torch.nn.Module],
-        data: Sequence[TrainingData],
-        plan: TrainingPlan,
-        rngs: Sequence[torch.Generator],
-        progress: Progress,
-        /,
-    ) -> None: ...
-
-
-class MembershipDefenseInfo(Info):
-    """`baseline`: this is plain training, the row that shadow models of a non-adaptive adversary use."""
-
-    baseline: bool = Field(default=False)
-
-
-class MembershipTraining(Component):
-    """A defense that changes how the model is trained."""
-
-    kind: ClassVar[str] = "defense"
-    info: ClassVar[MembershipDefenseInfo]
-
-    @abstractmethod
-    def build(self, device: torch.device) -> TrainPrivately:
-        """Return the defense as a callable."""
-
-    def build_together(self, network: torch.nn.Module, device: torch.device) -> TrainTogether | None:
-        """Return a training of several such networks at once, or None where one after the other is no slower."""
-        return None
-
-
-@dataclass(frozen=True)
-class DefenderOutputs:
-    """Probabilities of the model on rows that the defender holds: members, and rows that are none."""
-
-    member: torch.Tensor
-    reference: torch.Tensor
-
-
-class ReleaseOutputs(Protocol):
-    """A built release defense: probabilities ``(n, classes)`` in, probabilities of the same shape out."""
-
-    def __call__(self, outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator, /) -> torch.Tensor: ...
-
-
-class MembershipRelease(Component):
-    """A defense that changes the outputs of a trained model before they are released."""
-
-    kind: ClassVar[str] = "defense"
-    info: ClassVar[MembershipDefenseInfo]
-
-    @abstractmethod
-    def build(self, device: torch.device) -> ReleaseOutputs:
-        """Return the defense as a callable."""
