@@ -14,7 +14,9 @@ import torch
 
 from imharness import console
 from imharness.components.registry import installed
-from imharness.contracts.membership import DefenderOutputs, MembershipQuery, TrainingData, TrainingPlan
+from imharness.contracts.membership_evaluator import MembershipQuery
+from imharness.contracts.membership_release import DefenderOutputs
+from imharness.contracts.membership_training import TrainingData, TrainingPlan
 from imharness.randomness import derive_seed, generator
 from imharness.ranking.statistics.roc import balanced_accuracy
 from imharness_membership.risk import calibration_rmse

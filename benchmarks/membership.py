@@ -100,7 +100,7 @@ def _together() -> Line:
     rng, make = generator(0), Mlp(hidden=(128, 64)).build(torch.device("cpu"))
     x, y = torch.rand(networks, 300, 64, generator=rng), torch.randint(10, (networks, 300), generator=rng)
     data = [TrainingData(x[i], y[i], x[i], y[i]) for i in range(networks)]
-    train, train_together = PlainTraining().build(cpu), PlainTraining().build_together(make((64,), 10, rng), cpu)
+    train, train_together = PlainTraining().build(cpu), PlainTraining().build_together(cpu, make((64,), 10, rng))
     train(make((64,), 10, rng), data[0], plan, rng, lambda done, total: None)
     fresh = [[make((64,), 10, generator(i)) for i in range(networks)] for _ in range(2)]
     rngs = [[generator(i) for i in range(networks)] for _ in range(2)]

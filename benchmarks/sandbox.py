@@ -13,7 +13,7 @@ import torch
 from benchmarks.timing import Line, best_of
 from imharness.components.component import Component
 from imharness.components.registry import installed
-from imharness.contracts.defense import Purification
+from imharness.contracts.purification import Purification
 from imharness.errors import Unavailable
 from imharness.planning.profile import load_profile
 from imharness.randomness import ImageRng, generator

@@ -3,9 +3,10 @@
 from imharness.components.assets import Asset, cache_folder, data_folder
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
-from imharness.contracts.dataset import ImageDataset, ImageSet, TableDataset, TableSet
-from imharness.contracts.defense import TrainingDefense, Tune
-from imharness.contracts.metric import TrainableMetric, TuningPlan
+from imharness.contracts.image_dataset import ImageDataset, ImageSet
+from imharness.contracts.table_dataset import TableDataset, TableSet
+from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
+from imharness.contracts.training_defense import TrainingDefense, Tune
 from imharness.contracts.types import Images
 from imharness.contracts.weight_training import Train, Trained, TrainingContext, WeightTraining
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError

@@ -3,16 +3,10 @@
 from imharness.components.assets import Asset
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
+from imharness.contracts.gradient_defense import GradientDefense, ProtectGradients
+from imharness.contracts.image_protection import ImagePool, ImageProtection, ProtectImages
 from imharness.contracts.model import Model, NetworkFactory
-from imharness.contracts.reconstruction import (
-    GradientDefense,
-    ImagePool,
-    ImageProtection,
-    ProtectGradients,
-    ProtectImages,
-    Reconstruct,
-    ReconstructionAttack,
-)
+from imharness.contracts.reconstruction_attack import Reconstruct, ReconstructionAttack
 from imharness.contracts.track import Progress
 from imharness.contracts.types import Gradients, Images
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError

@@ -3,17 +3,15 @@
 from imharness.components.assets import Asset
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
-from imharness.contracts.attack import Attack, AttackInfo, BaseAttack, Budget, FittedAttack, Perturb, Target
-from imharness.contracts.defense import Certificate, Certification, Certify, DefenseInfo, Purification, Purifier, Smooth
-from imharness.contracts.metric import (
-    DistributionMetric,
-    DistributionScore,
-    FullReferenceMetric,
-    FullReferenceScore,
-    MetricInfo,
-    NoReferenceMetric,
-    NoReferenceScore,
-)
+from imharness.contracts.attack import Attack, AttackInfo, BaseAttack, Budget, Perturb, Target
+from imharness.contracts.certification import Certificate, Certification, Certify, Smooth
+from imharness.contracts.distribution_metric import DistributionMetric, DistributionScore
+from imharness.contracts.fitted_attack import FittedAttack
+from imharness.contracts.full_reference_metric import FullReferenceMetric, FullReferenceScore
+from imharness.contracts.metric import MetricInfo
+from imharness.contracts.metric_defense import DefenseInfo
+from imharness.contracts.no_reference_metric import NoReferenceMetric, NoReferenceScore
+from imharness.contracts.purification import Purification, Purifier
 from imharness.contracts.track import Progress
 from imharness.contracts.types import Images, Scores
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError

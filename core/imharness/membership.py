@@ -3,19 +3,23 @@
 from imharness.components.assets import Asset
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
-from imharness.contracts.membership import (
-    DefenderOutputs,
+from imharness.contracts.membership_evaluator import (
     Evidence,
     InferMembership,
     LastLayerGradients,
-    MembershipDefenseInfo,
     MembershipEvaluator,
     MembershipQuery,
-    MembershipRelease,
-    MembershipTraining,
     References,
-    ReleaseOutputs,
     Robustness,
+)
+from imharness.contracts.membership_release import (
+    DefenderOutputs,
+    MembershipDefenseInfo,
+    MembershipRelease,
+    ReleaseOutputs,
+)
+from imharness.contracts.membership_training import (
+    MembershipTraining,
     TrainingData,
     TrainingPlan,
     TrainPrivately,

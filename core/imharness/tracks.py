@@ -1,8 +1,9 @@
-"""For people who write a track: what it plans, what its steps get, what readers see."""
+"""For people who write a track, or a contract: what it plans, what its steps get, what readers see, what is called."""
 
 from imharness.components.assets import Asset
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
+from imharness.contracts.call import Call
 from imharness.contracts.track import (
     Output,
     Planned,
@@ -16,6 +17,21 @@ from imharness.contracts.track import (
     Track,
     step,
 )
+from imharness.contracts.values import (
+    GENERATOR,
+    GRADIENTS,
+    IMAGES,
+    NUMBER,
+    PROBABILITIES,
+    SAME_IMAGES,
+    SCORES,
+    STREAMS,
+    TARGETS,
+    Record,
+    Rows,
+    Several,
+    ValueKind,
+)
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.ranking.comparisons import PairedScores, paired_scores
 from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
@@ -24,8 +40,18 @@ from imharness.results.blocks import Blocks
 from imharness.results.records import Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
 
 __all__ = [
+    "GENERATOR",
+    "GRADIENTS",
+    "IMAGES",
+    "NUMBER",
+    "PROBABILITIES",
+    "SAME_IMAGES",
+    "SCORES",
+    "STREAMS",
+    "TARGETS",
     "Asset",
     "Blocks",
+    "Call",
     "Chart",
     "Column",
     "ColumnSpec",
@@ -42,9 +68,12 @@ __all__ = [
     "Planner",
     "Progress",
     "Query",
+    "Record",
     "Row",
+    "Rows",
     "Selection",
     "Series",
+    "Several",
     "Step",
     "StepContext",
     "StepResult",
@@ -54,6 +83,7 @@ __all__ = [
     "Unavailable",
     "UsageError",
     "Value",
+    "ValueKind",
     "Wins",
     "compared",
     "cube",

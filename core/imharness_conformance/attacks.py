@@ -1,68 +1,41 @@
-"""How attacks and the defenses of a metric are called and what they must give."""
+"""What is special about attacks: what they attack, and that they must gain by it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from imharness.contracts.attack import BaseAttack, FittedAttack
-from imharness.contracts.defense import Certification, Purification
+from imharness.contracts.attack import BaseAttack
+from imharness.contracts.call import checked
+from imharness.contracts.fitted_attack import FittedAttack
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.contracts.values import CLASSES
 from imharness.errors import ContractError
-from imharness.randomness import ImageRng, generator
-from imharness.running.checks import check_budget, check_images
+from imharness.randomness import generator
 from imharness.running.target import MetricTarget
 from imharness_conformance import samples
-from imharness_conformance.probe import CPU, Inputs, OwnCheck, Probe, check_gradient, silent
+from imharness_conformance.probe import CPU, Inputs, OwnCheck, Probe, silent
 
 SCORE_TOLERANCE = 0.05
 """Of scores in (0, 1), for an attack alone and in a batch."""
-
-
-class PurificationProbe(Probe):
-    component: Purification
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        result: torch.Tensor = built(inputs[0], ImageRng(seeds, device))
-        return result
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_images(result, n, self.component.label)
-
-    def own_checks(self) -> Iterator[OwnCheck]:
-        yield "is random if and only if it says so", self._random
-        yield "is differentiable if and only if it says so", self._differentiable
-
-    def _random(self) -> None:
-        built, inputs = self.build(self.component), self.inputs(2, 300, 280)
-        same = torch.equal(self.call(built, inputs, [1, 2]), self.call(built, inputs, [4, 5]))
-        if same == self.component.info.random:
-            says = "random" if self.component.info.random else "not random"
-            raise ContractError(f"info says {says}, and other seeds give {'the same' if same else 'another'} result")
-
-    def _differentiable(self) -> str:
-        built, (batch,) = self.build(self.component), self.inputs(2)
-        seeds = [1, 2]
-        return check_gradient(lambda x: self.call(built, [x], seeds).mean(), batch, self.component.info.differentiable)
 
 
 class AttackProbe(Probe):
     """Attacks a small network; a budget of queries holds per image, and a black-box attack gets no gradient."""
 
     component: BaseAttack
-    by_row = False
+    sizes = ((2, 64, 64), (1, 75, 61), (5, 64, 64))
 
     def build(self, component: Any, device: torch.device = CPU) -> Any:
         if isinstance(component, FittedAttack):
             batch = samples.images(8, 64, 64, self.seed + 99).to(device)
-            fitted = component.fit(batch, self._target(1, device, counted=False), generator(0, device), silent)
-            return component, component.build(device, fitted)
-        return component, component.build(device)
-
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(2, 64, 64), (1, 75, 61), (5, 64, 64)]
+            fit = checked(component, component.fit, "fit")
+            fitted = fit(batch, self._target(1, device, counted=False), generator(0, device), silent)
+            return component.build(device, fitted)
+        return component.build(device)
 
     def _target(self, n: int, device: torch.device, *, counted: bool = True) -> MetricTarget:
         white = self.component.info.access == "white_box"
@@ -70,17 +43,11 @@ class AttackProbe(Probe):
         score = samples.Quality(self.seed).to(device)
         return MetricTarget(score, score.bounds, images=n, differentiable=white, budget=budget)
 
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        """Return the attacked images, whose budget is checked."""
-        recipe, perturb = built
-        batch = inputs[0]
-        attacked = perturb(batch.clone(), self._target(len(batch), device), ImageRng(seeds, device))
-        attacked = check_images(attacked, len(batch), recipe.label, tuple(batch.shape[1:]))
-        check_budget(recipe, batch, attacked)
-        return attacked
+    def inputs(self, n: int, height: int = 64, width: int = 64) -> Inputs:
+        return {"images": samples.images(n, height, width, self.seed + n)}
 
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_images(result, n, self.component.label)
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        return {"target": self._target(len(inputs["images"]), device)}
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "raises the score of what it attacks", self._gains
@@ -89,18 +56,20 @@ class AttackProbe(Probe):
             yield f"keeps its budget at strength {strength}", lambda s=strength: self._strength(s)  # type: ignore[misc]
 
     def _gains(self) -> str:
-        score, (batch,) = samples.Quality(self.seed), self.inputs(2)
-        gain = float((score(self.call(self.build(self.component), [batch], [1, 2])) - score(batch)).mean())
+        score, inputs = samples.Quality(self.seed), self.inputs(2)
+        attacked = self.call(self.build(self.component), inputs, [1, 2])
+        gain = float((score(attacked) - score(inputs["images"])).mean())
         if gain <= 0 and self.component.info.norm != "unrestricted":
             raise ContractError(f"the mean score of the attacked images changed by {gain:.3g}")
         return f"mean gain {gain:.3g} on scores in (0, 1)"
 
     def _alone(self) -> str:
         """Compare scores, not pixels: a step that rounding turned gives other pixels and as good an attack."""
-        built, (batch,), seeds = self.build(self.component), self.inputs(2), [1, 2]
+        built, inputs, seeds = self.build(self.component), self.inputs(2), [1, 2]
         score = samples.Quality(self.seed)
-        together = score(self.call(built, [batch], seeds))
-        alone = torch.cat([score(self.call(built, [batch[i : i + 1]], seeds[i : i + 1])) for i in range(2)])
+        together = score(self.call(built, inputs, seeds))
+        parts = [self.call(built, self.picked(inputs, [i]), seeds[i : i + 1]) for i in range(2)]
+        alone = torch.cat([score(part) for part in parts])
         off = float((together - alone).abs().max())
         if off > SCORE_TOLERANCE:
             raise ContractError(f"an image's score differs by {off:.3g} when it is attacked alone")
@@ -108,55 +77,33 @@ class AttackProbe(Probe):
 
     def _strength(self, strength: str) -> None:
         changed = self.component.at(strength)
-        probe = AttackProbe(changed, self.seed)
-        probe.call(probe.build(changed), self.inputs(2), [1, 2])
+        probe, inputs = AttackProbe(changed, self.seed), self.inputs(2)
+        probe.check(probe.call(probe.build(changed), inputs, [1, 2]), inputs, [1, 2])
 
 
-class CertificationProbe(Probe):
-    """Smooths a metric that is linear in the mean grey level, whose smoothed value is known."""
+class ReconstructionProbe(Probe):
+    """Rows are not compared alone and in the batch: optimisers turn rounding into other images."""
 
-    component: Certification
-    by_row = True
+    component: ReconstructionAttack
+    sizes = ((2, 8, 8),)
 
-    def build(self, component: Any, device: torch.device = CPU) -> Any:
-        return component.noisy().smooth(device), component.build(device)
+    def inputs(self, n: int, height: int = 8, width: int = 8) -> Inputs:
+        return {"images": samples.images(n, height, width, self.seed + n)}
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(2, 32, 32), (1, 35, 33)]
-
-    def inputs(self, n: int, height: int = 32, width: int = 32) -> Inputs:
-        return super().inputs(n, height, width)
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        smooth, certify = built
-        with torch.no_grad():
-            noisy = smooth(_grey, inputs[0], ImageRng(seeds, device))
-            found = certify(noisy, (0.0, 1.0))
-        return torch.stack([found.value, found.radius, found.delta, found.abstained.float()], dim=1).nan_to_num(-1.0)
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        if result.shape != (n, 4) or bool((result[:, 3] != result[:, 3].round()).any()):
-            raise ContractError(f"expected a certificate for each of {n} images, got {tuple(result.shape)}")
-
-    def own_checks(self) -> Iterator[OwnCheck]:
-        yield "keeps its promise within the radius", self._promise
-
-    def _promise(self) -> str:
-        """Move images by the promised radius along random directions: the class of the smoothed value must stay."""
-        built, (batch,) = self.build(self.component), self.inputs(6)
-        first = self.call(built, [batch], self.seeds(6))
-        radius = first[:, 1].clamp(min=0)
-        kept = (first[:, 3] == 0) & (radius > 0)
-        if not bool(kept.any()):
-            return "no radius was promised"
-        direction = F.normalize(torch.randn(batch.shape, generator=generator(self.seed + 5)).flatten(1), dim=1)
-        moved = batch + (0.99 * radius[:, None] * direction).view_as(batch)
-        second = self.call(built, [moved], [s + 500 for s in self.seeds(6)])
-        broken = kept & (second[:, 3] == 0) & ((second[:, 0] - first[:, 0]).abs() > 1e-6)
-        if bool(broken.any()):
-            raise ContractError(f"the class of {int(broken.sum())} images changed inside the certified radius")
-        return f"{int(kept.sum())} promises held"
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        batch = inputs["images"]
+        network = samples.classifier(batch[0].numel(), CLASSES, self.seed).to(device)
+        shared = _gradients(network, batch)
+        network.requires_grad_(False)
+        return {"gradients": shared, "model": network, "shape": tuple(batch.shape[1:]), "progress": silent}
 
 
-def _grey(images: torch.Tensor) -> torch.Tensor:
-    return images.flatten(1).mean(dim=1)
+def _gradients(network: torch.nn.Module, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Return the gradient of each image by parameter, ``(n, *shape)``."""
+    found: list[dict[str, torch.Tensor]] = []
+    for i in range(len(batch)):
+        label = torch.tensor([i % CLASSES], device=batch.device)
+        loss = F.cross_entropy(network(batch[i : i + 1]), label)
+        names, parameters = zip(*network.named_parameters(), strict=True)
+        found.append(dict(zip(names, torch.autograd.grad(loss, parameters), strict=True)))
+    return {name: torch.stack([own[name] for own in found]).detach() for name in found[0]}

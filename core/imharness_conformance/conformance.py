@@ -153,21 +153,22 @@ def _metadata(component: Component) -> str:
 
 def _gives(component: Component, probe: Probe) -> str:
     built = probe.build(component)
-    for size in probe.sizes():
-        probe.check(probe.call(built, probe.inputs(*size), probe.seeds(size[0])), size[0])
-    return f"sizes {', '.join('x'.join(map(str, size)) for size in probe.sizes())}"
+    for size in probe.sizes:
+        inputs, seeds = probe.inputs(*size), probe.seeds(size[0])
+        probe.check(probe.call(built, inputs, seeds), inputs, seeds)
+    return f"sizes {', '.join('x'.join(map(str, size)) for size in probe.sizes)}"
 
 
 def _usual(component: Component, probe: Probe) -> tuple[Any, Any, Any]:
-    size = probe.sizes()[0]
+    size = probe.sizes[0]
     return probe.build(component), probe.inputs(*size), probe.seeds(size[0])
 
 
 def _again(component: Component, probe: Probe) -> str:
     built, inputs, seeds = _usual(component, probe)
-    first = probe.call(built, inputs, seeds)
+    first = probe.tensor(built, inputs, seeds)
     for other in (built, probe.build(component)):
-        second = probe.call(other, inputs, seeds)
+        second = probe.tensor(other, inputs, seeds)
         if not torch.equal(first, second):
             worst = float((first - second).abs().max())
             raise ContractError(f"the same inputs and the same seed gave other results, off by up to {worst:.3g}")
@@ -176,9 +177,9 @@ def _again(component: Component, probe: Probe) -> str:
 
 def _untouched(component: Component, probe: Probe) -> str:
     built, inputs, seeds = _usual(component, probe)
-    before = [tensor.clone() for tensor in inputs]
+    before = {name: tensor.clone() for name, tensor in inputs.items()}
     probe.call(built, inputs, seeds)
-    if not all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True)):
+    if not all(torch.equal(before[name], tensor) for name, tensor in inputs.items()):
         raise ContractError("an input was changed in place; work on a copy")
     return ""
 
@@ -194,10 +195,10 @@ def _quiet(component: Component, probe: Probe) -> str:
 
 def _alone(component: Component, probe: Probe) -> str:
     built, inputs, seeds = _usual(component, probe)
-    together = probe.call(built, inputs, seeds)
+    together = probe.tensor(built, inputs, seeds)
     order = list(range(len(seeds)))[::-1]
-    turned = probe.call(built, [x[order] for x in inputs], [seeds[i] for i in order])[order]
-    parts = [probe.call(built, [x[i : i + 1] for x in inputs], seeds[i : i + 1]) for i in range(len(seeds))]
+    turned = probe.tensor(built, probe.picked(inputs, order), [seeds[i] for i in order])[order]
+    parts = [probe.tensor(built, probe.picked(inputs, [i]), seeds[i : i + 1]) for i in range(len(seeds))]
     for what, other in (("alone", torch.cat(parts)), ("in another order", turned)):
         off = float((together - other).abs().max())
         if off > probe.tolerance * max(1.0, float(together.abs().max())):
@@ -221,9 +222,9 @@ def _at(component: Component, field: str, value: float, probe: Probe) -> str:
     except ValidationError as error:
         return f"{field} = {value:g} is refused: {error.errors()[0]['msg']}"
     probe = type(probe)(changed, probe.seed)
-    size = probe.sizes()[0]
     try:
-        probe.check(probe.call(probe.build(changed), probe.inputs(*size), probe.seeds(size[0])), size[0])
+        built, inputs, seeds = _usual(changed, probe)
+        probe.check(probe.call(built, inputs, seeds), inputs, seeds)
     except UsageError as error:
         return f"{field} = {value:g} is refused: {error}"
     return f"{field} = {value:g}"
@@ -233,13 +234,14 @@ def _on_cuda(component: Component, probe: Probe) -> str:
     if not torch.cuda.is_available():
         raise Skipped("no accelerator on this machine")
     device = torch.device("cuda", 0)
-    size = probe.sizes()[0]
-    here = probe.call(probe.build(component), probe.inputs(*size), probe.seeds(size[0]))
-    inputs = [tensor.to(device) for tensor in probe.inputs(*size)]
-    there = probe.call(probe.build(component, device), inputs, probe.seeds(size[0]), device)
-    if there.device.type != "cuda":
+    built, inputs, seeds = _usual(component, probe)
+    here = probe.tensor(built, inputs, seeds)
+    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
+    result = probe.call(probe.build(component, device), inputs, seeds, device)
+    there = probe.flat(result, inputs)
+    if there.device.type != "cuda" and there.ndim:
         raise ContractError(f"was built on {device} and returned a result on {there.device}")
-    probe.check(there, size[0])
+    probe.check(result, inputs, seeds)
     return f"largest difference to the CPU {float((here - there.cpu()).abs().max()):.2g}"
 
 

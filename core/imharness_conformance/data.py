@@ -1,4 +1,4 @@
-"""How models and data sets are called and what they must give."""
+"""What is special about models and data sets."""
 
 from __future__ import annotations
 
@@ -7,72 +7,61 @@ from typing import Any
 
 import torch
 
-from imharness.contracts.dataset import ImageDataset, TableDataset
+from imharness.contracts.call import checked
+from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.model import Model
-from imharness.errors import ContractError
-from imharness.randomness import generator
-from imharness.running.checks import check_images
+from imharness.contracts.values import Rows
+from imharness_conformance import samples
 from imharness_conformance.probe import CPU, Inputs, Probe
 
 
 class ModelProbe(Probe):
-    component: Model
-    by_row = False
+    """Asks a fresh network for logits."""
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(2, 32, 32)]
+    component: Model
+    sizes = ((2, 32, 32),)
+    classes = 10
 
     def inputs(self, n: int, height: int = 32, width: int = 32) -> Inputs:
-        return super().inputs(n, height, width)
+        return {"images": samples.images(n, height, width, self.seed + n)}
 
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        classes = 10
-        network = built(tuple(inputs[0].shape[1:]), classes, generator(seeds[0]))
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        return {"shape": tuple(inputs["images"].shape[1:]), "classes": self.classes}
+
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+        super().check(result, inputs, seeds)
+        wanted = torch.empty(len(seeds), self.classes)
+        Rows(like="logits").check(self.flat(result, inputs), {"logits": wanted}, len(seeds), self.component.label)
+
+    def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         with torch.no_grad():
-            result: torch.Tensor = network.eval()(inputs[0])
-        return result
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        if result.shape != (n, 10) or not bool(torch.isfinite(result).all()):
-            raise ContractError(f"expected finite logits ({n}, 10), got {tuple(result.shape)}")
+            logits: torch.Tensor = result.eval()(inputs["images"])
+        return logits
 
 
 class ImageDatasetProbe(Probe):
+    """Loads the first images."""
+
     component: ImageDataset
-    by_row = False
+    sizes = ((1, 1, 1),)
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(1,)]
+    def build(self, component: Any, device: torch.device = CPU) -> Any:
+        return checked(component, component.build(device))
 
-    def inputs(self, n: int, height: int = 0, width: int = 0) -> Inputs:
-        return [torch.zeros(1)]
+    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
+        same = [i for i in range(len(built)) if built.shapes[i] == built.shapes[0]][:3]
+        return built.load(same)
 
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        names, columns = list(built.names), built.columns
-        if len(set(names)) != len(names) or not names:
-            raise ContractError("names of images must be unique, and there must be one")
-        for name, column in columns.items():
-            if len(column) != len(names):
-                raise ContractError(f"column {name} has {len(column)} values for {len(names)} images")
-        same = [i for i in range(len(names)) if built.shapes[i] == built.shapes[0]][:3]
-        loaded = check_images(built.load(same), len(same), self.component.label)
-        if tuple(loaded.shape[2:]) != tuple(built.shapes[0]):
-            raise ContractError(f"an image is {tuple(loaded.shape[2:])}, and shapes says {tuple(built.shapes[0])}")
-        return loaded
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+        """The set checks what it loads."""
 
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_images(result, len(result), self.component.label)
+    def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
+        found: torch.Tensor = result
+        return found
 
 
 class TableDatasetProbe(ImageDatasetProbe):
-    component: TableDataset  # type: ignore[assignment]
+    """Takes the first rows."""
 
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        features, labels = torch.as_tensor(built.features), torch.as_tensor(built.labels)
-        if len(features) != len(labels) or not bool(torch.isfinite(features).all()):
-            raise ContractError("features and labels must have one length, and features be finite")
-        return features[:10].float()
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        if not len(result):
-            raise ContractError("the table has no rows")
+    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
+        return torch.as_tensor(built.features)[:10].float()

@@ -1,65 +1,50 @@
-"""How membership evaluators and defenses are called and what they must give."""
+"""What is special about membership evaluators and trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from imharness.contracts.membership import (
-    DefenderOutputs,
+from imharness.contracts.membership_evaluator import (
     LastLayerGradients,
     MembershipEvaluator,
     MembershipQuery,
-    MembershipRelease,
-    MembershipTraining,
     References,
     Robustness,
-    TrainingData,
-    TrainingPlan,
 )
+from imharness.contracts.membership_training import MembershipTraining, TrainingData, TrainingPlan
+from imharness.contracts.values import CLASSES, draw_probabilities, joined
 from imharness.errors import ContractError
 from imharness.randomness import generator
-from imharness.running.checks import check_scores
 from imharness_conformance import samples
-from imharness_conformance.probe import CLASSES, CPU, Inputs, OwnCheck, Probe, silent
+from imharness_conformance.data import ModelProbe
+from imharness_conformance.probe import Inputs, OwnCheck, Probe, silent
 
 
 class EvaluatorProbe(Probe):
     component: MembershipEvaluator
-    by_row = False
+    sizes = ((40, 1, 1), (41, 1, 1))
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(40,), (41,)]
-
-    def inputs(self, n: int, height: int = 0, width: int = 0) -> Inputs:
-        shadow, shadow_labels = samples.probabilities(2 * n, CLASSES, 2.0, self.seed)
-        target, labels = samples.probabilities(n, CLASSES, 2.0, self.seed + 1)
-        return [target, labels, shadow, shadow_labels]
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        result: torch.Tensor = built(self._query(inputs))
-        return result
-
-    def _query(self, inputs: Inputs) -> MembershipQuery:
-        target, labels, shadow, shadow_labels = inputs
-        n, m = len(target), len(shadow)
-        rng = generator(self.seed + 2)
+    def inputs(self, n: int, height: int = 1, width: int = 1) -> Inputs:
+        shadow, shadow_labels = draw_probabilities(2 * n, CLASSES, 2.0, self.seed)
+        target, labels = draw_probabilities(n, CLASSES, 2.0, self.seed + 1)
+        m, rng = len(shadow), generator(self.seed + 2)
         member = torch.arange(m) % 2 == 0
 
         def draw(*shape: int) -> torch.Tensor:
-            return torch.rand(shape, generator=rng).to(target.device)
+            return torch.rand(shape, generator=rng)
 
         reads, own = self.component.reads, target.gather(1, labels[:, None])[:, 0]
         odds = own.logit(1e-6)
         inside = draw(6, n) > 0.5
         references = References(odds + draw(6, n) + inside, inside, draw(6, 10), draw(10))
         errors, features = draw(n, CLASSES), draw(n, 5)
-        return MembershipQuery(
+        query = MembershipQuery(
             shadow_outputs=shadow,
             shadow_labels=shadow_labels,
-            shadow_member=member.to(target.device),
+            shadow_member=member,
             target_outputs=target,
             target_labels=labels,
             references=references if "references" in reads else None,
@@ -68,9 +53,7 @@ class EvaluatorProbe(Probe):
             if "gradients" in reads
             else None,
         )
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_scores(result, n, self.component.label)
+        return joined({"query": self.contract.arguments["query"].tensors(query)})
 
     def own_checks(self) -> Iterator[OwnCheck]:
         if not self.component.reads:
@@ -79,63 +62,31 @@ class EvaluatorProbe(Probe):
     def _order(self) -> None:
         built, inputs = self.build(self.component), self.inputs(40)
         order = torch.randperm(40, generator=generator(self.seed))
-        turned = [inputs[0][order], inputs[1][order], *inputs[2:]]
-        straight, back = self.call(built, inputs, []), torch.empty(40)
-        back[order] = self.call(built, turned, []).float()
+        own = ("query.target_outputs", "query.target_labels")
+        turned = {**inputs, **{name: inputs[name][order] for name in own}}
+        straight, back = self.tensor(built, inputs, []), torch.empty(40)
+        back[order] = self.tensor(built, turned, []).float()
         if not torch.allclose(straight.float(), back, rtol=1e-3, atol=1e-4):
             raise ContractError("rows got other scores when their order changed")
 
 
-class ReleaseProbe(Probe):
-    component: MembershipRelease
-    by_row = False
+class TrainingProbe(ModelProbe):
+    """Trains a small network on random rows."""
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(20,)]
+    component: MembershipTraining  # type: ignore[assignment]
+    sizes = ((40, 1, 1),)
+    classes = CLASSES
 
-    def inputs(self, n: int, height: int = 0, width: int = 0) -> Inputs:
-        return [samples.probabilities(n, CLASSES, 2.0, self.seed)[0]]
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        held = DefenderOutputs(
-            *(samples.probabilities(30, CLASSES, s, i)[0].to(device) for i, s in enumerate((4.0, 1.0)))
-        )
-        result: torch.Tensor = built(inputs[0], held, generator(seeds[0], device))
-        return result
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        if result.shape != (n, CLASSES) or not bool(torch.isfinite(result).all()) or _outside(result):
-            raise ContractError(f"expected probabilities ({n}, {CLASSES}), got {tuple(result.shape)}")
-
-
-def _outside(outputs: torch.Tensor) -> bool:
-    return bool((outputs < -1e-6).any() or (outputs > 1 + 1e-6).any())
-
-
-class TrainingProbe(Probe):
-    component: MembershipTraining
-    by_row = False
-
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(40,)]
-
-    def inputs(self, n: int, height: int = 0, width: int = 0) -> Inputs:
+    def inputs(self, n: int, height: int = 1, width: int = 1) -> Inputs:
         rng = generator(self.seed)
-        return [torch.rand(n, 12, generator=rng), torch.randint(CLASSES, (n,), generator=rng)]
+        return {"images": torch.rand(n, 12, generator=rng), "labels": torch.randint(CLASSES, (n,), generator=rng)}
 
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        features, labels = inputs
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        features, labels = inputs["images"], inputs["labels"]
         half = len(features) // 2
-        data = TrainingData(features[:half], labels[:half], features[half:], labels[half:])
-        network = samples.classifier(12, CLASSES, self.seed).to(device)
-        plan = TrainingPlan(epochs=2, batch_size=8, learning_rate=0.01)
-        trained = built(network, data, plan, generator(seeds[0], device), silent)
-        if trained.training:
-            raise ContractError("the network came back in training mode; call eval()")
-        with torch.no_grad():
-            result: torch.Tensor = trained(features)
-        return result
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        if result.shape != (n, CLASSES) or not bool(torch.isfinite(result).all()):
-            raise ContractError(f"the trained network gave no finite logits ({n}, {CLASSES})")
+        return {
+            "network": samples.classifier(12, CLASSES, self.seed).to(device),
+            "data": TrainingData(features[:half], labels[:half], features[half:], labels[half:]),
+            "plan": TrainingPlan(epochs=2, batch_size=8, learning_rate=0.01),
+            "progress": silent,
+        }

@@ -1,35 +1,24 @@
-"""How metrics are called and what they must give."""
+"""What is special about metrics: bounds, gradients, and that a higher score means what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 
-from imharness.contracts.metric import DistributionMetric, FullReferenceMetric, NoReferenceMetric
+from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.errors import ContractError
 from imharness.randomness import generator
-from imharness.running.checks import check_scores
 from imharness_conformance import samples
-from imharness_conformance.probe import CPU, Inputs, OwnCheck, Probe, check_gradient
+from imharness_conformance.probe import Inputs, OwnCheck, Probe, check_gradient
 
 
 class NoReferenceProbe(Probe):
     component: NoReferenceMetric
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(3, 96, 96), (1, 117, 99), (16, 96, 96)]
-
-    def inputs(self, n: int, height: int = 96, width: int = 96) -> Inputs:
-        return super().inputs(n, height, width)
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        result: torch.Tensor = built(inputs[0])
-        return result
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_scores(result, n, self.component.label)
+    sizes = ((3, 96, 96), (1, 117, 99), (16, 96, 96))
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "declares the bounds of its scores", self._bounds
@@ -42,34 +31,25 @@ class NoReferenceProbe(Probe):
     def _differentiable(self) -> str:
         if not self.component.info.differentiable:
             return "not differentiable, as declared"
-        built, (batch,) = self.build(self.component), self.inputs(2)
+        built, batch = self.build(self.component), self.inputs(2)["images"]
         return check_gradient(lambda x: built(x).sum(), batch, declared=True)
 
 
 class FullReferenceProbe(Probe):
     component: FullReferenceMetric
 
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(3, 176, 176), (1, 185, 179), (16, 176, 176)]
+    sizes = ((3, 176, 176), (1, 185, 179), (16, 176, 176))
 
     def inputs(self, n: int, height: int = 176, width: int = 176) -> Inputs:
-        (clean,) = super().inputs(n, height, width)
+        clean = samples.images(n, height, width, self.seed + n)
         noise = torch.randn(clean.shape, generator=generator(self.seed + 1))
-        return [(clean + 0.15 * noise).clamp(0, 1), clean]
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        with torch.no_grad():
-            result: torch.Tensor = built(inputs[0], inputs[1])
-        return result
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_scores(result, n, self.component.label)
+        return {"images": (clean + 0.15 * noise).clamp(0, 1), "reference": clean}
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "finds the identical image nearer than a noisy one", self._prefers_identical
 
     def _prefers_identical(self) -> None:
-        built, (noisy, clean) = self.build(self.component), self.inputs(3)
+        built, (noisy, clean) = self.build(self.component), self.inputs(3, 176, 176).values()
         sign = self.component.closeness
         if not bool((sign * built(clean, clean) > sign * built(noisy, clean)).all()):
             raise ContractError(
@@ -79,26 +59,14 @@ class FullReferenceProbe(Probe):
 
 class DistributionProbe(Probe):
     component: DistributionMetric
-    by_row = False
-
-    def sizes(self) -> list[tuple[int, ...]]:
-        return [(12, 64, 64)]
-
-    def inputs(self, n: int, height: int = 64, width: int = 64) -> Inputs:
-        return [samples.images(n, height, width, self.seed + i) for i in (1, 2)]
-
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        with torch.no_grad():
-            return torch.tensor([float(built(inputs[0], inputs[1]))])
-
-    def check(self, result: torch.Tensor, n: int) -> None:
-        check_scores(result, 1, self.component.label)
+    sizes = ((12, 64, 64),)
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "does not depend on the order of images", self._order
 
     def _order(self) -> None:
-        built, (first, second) = self.build(self.component), self.inputs(12)
-        a, b = (self.call(built, [x, second], []) for x in (first, first.flip(0)))
+        built, inputs = self.build(self.component), self.inputs(12, 64, 64)
+        turned = {**inputs, "images": inputs["images"].flip(0)}
+        a, b = (self.tensor(built, given, []) for given in (inputs, turned))
         if not torch.allclose(a, b, rtol=1e-3, atol=1e-3):
             raise ContractError(f"{float(a):.6g} became {float(b):.6g} when the images were reversed")

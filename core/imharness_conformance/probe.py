@@ -1,58 +1,92 @@
-"""What the conformance suite knows of a contract: what goes in, what must come out, its own checks."""
+"""What the conformance suite knows of a contract: its call says what goes in and what must come out."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 
+from imharness.contracts.call import Call, call_of
+from imharness.contracts.values import Randomness, joined, within
 from imharness.errors import ContractError
 from imharness_conformance import samples
 
 CPU = torch.device("cpu")
-Inputs = Sequence[torch.Tensor]
+Inputs = Mapping[str, torch.Tensor]
 OwnCheck = tuple[str, Callable[[], str | None]]
-CLASSES = 4
+Size = tuple[int, int, int]
 AGREEMENT, RATIO = 0.5, 10.0
 """A gradient is honest when its slopes and those of finite differences have this cosine, and a ratio within."""
 
 
-class Probe(ABC):
-    """Calls built components of one contract. All inputs are tensors with a row per unit."""
+class Probe:
+    """Calls built components of one contract on inputs drawn anew; a probe of its own says what is special about it."""
 
-    by_row: ClassVar[bool] = True
-    """Row i of the result depends on row i of the inputs alone."""
     tolerance: ClassVar[float] = 1e-4
+    sizes: Sequence[Size] = ()
+    """The shapes to try, (rows, height, width); the first is the usual one."""
 
     def __init__(self, component: Any, seed: int) -> None:
         self.component, self.seed = component, seed
+        self.contract: Call = call_of(type(component))
+        self.by_row = self.contract.by_row
+        if not self.sizes:
+            self.sizes = ((3, 96, 96), (1, 75, 61), (16, 96, 96)) if self.by_row else ((12, 64, 64), (1, 64, 64))
 
     def build(self, component: Any, device: torch.device = CPU) -> Any:
         """Return the built component."""
         return component.build(device)
-
-    def sizes(self) -> list[tuple[int, ...]]:
-        """Return the shapes to try, (rows, height, width); the first is the usual one."""
-        return [(3, 96, 96), (1, 75, 61), (16, 96, 96)]
 
     def seeds(self, n: int) -> list[int]:
         """Return one seed per row."""
         return [self.seed * 1000 + i for i in range(n)]
 
     def inputs(self, n: int, height: int = 96, width: int = 96) -> Inputs:
-        """Return fresh inputs."""
-        return [samples.images(n, height, width, self.seed + n)]
+        """Return fresh inputs, the tensors of all arguments that are not random."""
+        kinds = [(name, kind) for name, kind in self.contract.arguments.items() if not isinstance(kind, Randomness)]
+        drawn = enumerate(kinds, start=self.seed + n)
+        return joined({name: kind.tensors(kind.drawn(n, height, width, i)) for i, (name, kind) in drawn})
 
-    @abstractmethod
-    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
-        """Return the result as one tensor."""
+    def picked(self, inputs: Inputs, rows: Sequence[int]) -> Inputs:
+        """Return some rows of the inputs."""
+        kinds = self.contract.arguments
+        return {name: x[list(rows)] if kinds[name.partition(".")[0]].rows else x for name, x in inputs.items()}
 
-    @abstractmethod
-    def check(self, result: torch.Tensor, n: int) -> None:
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        """Return the arguments that are no tensors."""
+        return {}
+
+    def given(self, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> dict[str, Any]:
+        """Return all arguments by name, in their order."""
+        further = self.further(inputs, device)
+
+        def argument(name: str, kind: Any) -> Any:
+            if isinstance(kind, Randomness):
+                return kind.seeded(list(seeds), device)
+            return further[name] if name in further else kind.restored(within(inputs, name), device)
+
+        return {name: argument(name, kind) for name, kind in self.contract.arguments.items()}
+
+    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
+        """Return what the built component returns."""
+        wanted = any(x.requires_grad for x in inputs.values())
+        with torch.set_grad_enabled(self.contract.own_gradients or wanted):
+            return built(*self.given(inputs, seeds, device).values())
+
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
         """Raise `ContractError` unless the result is what the contract says."""
+        self.contract.check(self.component, result, self.given(inputs, seeds))
+
+    def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
+        """Return a result as one tensor, to compare it."""
+        parts = list(self.contract.returns.tensors(result).values())
+        return parts[0] if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    def tensor(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
+        """Return what the built component returns, as one tensor."""
+        return self.flat(self.call(built, inputs, seeds, device), inputs)
 
     def own_checks(self) -> Iterator[OwnCheck]:
         """Yield the checks of this contract alone."""

@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from imharness.components.component import Component
-from imharness.contracts.attack import BaseAttack
-from imharness.contracts.dataset import ImageDataset, TableDataset
-from imharness.contracts.defense import Certification, Purification
-from imharness.contracts.membership import MembershipEvaluator, MembershipRelease, MembershipTraining
-from imharness.contracts.metric import DistributionMetric, FullReferenceMetric, NoReferenceMetric
+from imharness.contracts.attack import Attack
+from imharness.contracts.call import call_of
+from imharness.contracts.certification import Certification
+from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.fitted_attack import FittedAttack
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.membership_evaluator import MembershipEvaluator
+from imharness.contracts.membership_training import MembershipTraining
 from imharness.contracts.model import Model
-from imharness.contracts.reconstruction import GradientDefense, ImageProtection, ReconstructionAttack
-from imharness_conformance.attacks import AttackProbe, CertificationProbe, PurificationProbe
+from imharness.contracts.no_reference_metric import NoReferenceMetric
+from imharness.contracts.purification import Purification
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.contracts.table_dataset import TableDataset
+from imharness_conformance.attacks import AttackProbe, ReconstructionProbe
 from imharness_conformance.data import ImageDatasetProbe, ModelProbe, TableDatasetProbe
-from imharness_conformance.membership import EvaluatorProbe, ReleaseProbe, TrainingProbe
+from imharness_conformance.defenses import CertificationProbe, PurificationProbe
+from imharness_conformance.membership import EvaluatorProbe, TrainingProbe
 from imharness_conformance.metrics import DistributionProbe, FullReferenceProbe, NoReferenceProbe
 from imharness_conformance.probe import Probe
-from imharness_conformance.reconstruction import GradientDefenseProbe, ImageProtectionProbe, ReconstructionProbe
 
-_PROBES: dict[type[Component], type[Probe]] = {
+_SPECIAL: dict[type[Component], type[Probe]] = {
     Purification: PurificationProbe,
     Certification: CertificationProbe,
     NoReferenceMetric: NoReferenceProbe,
     FullReferenceMetric: FullReferenceProbe,
     DistributionMetric: DistributionProbe,
-    BaseAttack: AttackProbe,
+    Attack: AttackProbe,
+    FittedAttack: AttackProbe,
     ReconstructionAttack: ReconstructionProbe,
-    GradientDefense: GradientDefenseProbe,
-    ImageProtection: ImageProtectionProbe,
     MembershipEvaluator: EvaluatorProbe,
-    MembershipRelease: ReleaseProbe,
     MembershipTraining: TrainingProbe,
     Model: ModelProbe,
     ImageDataset: ImageDatasetProbe,
     TableDataset: TableDatasetProbe,
 }
+"""The contracts of which more is known than their call says; any other is tried by its call alone."""
 
 
 def probe_of(component: Component, seed: int) -> Probe | None:
     """Return how a component is called, or None for kinds that are run by `harness train` and `harness run` only."""
-    return next((probe(component, seed) for kind, probe in _PROBES.items() if isinstance(component, kind)), None)
+    special = next((_SPECIAL[cls] for cls in type(component).__mro__ if cls in _SPECIAL), None)
+    if special is not None:
+        return special(component, seed)
+    call = call_of(type(component))
+    return Probe(component, seed) if call is not None and call.drawable else None

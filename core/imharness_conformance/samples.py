@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from imharness.contracts.types import Images
+from imharness.contracts.values import IMAGES
 from imharness.randomness import generator, seeded_init
 
 
 def images(n: int, height: int, width: int, seed: int) -> Images:
     """Return smooth images with a little noise, float32 ``(n, 3, height, width)`` in [0, 1]."""
-    rng = generator(seed)
-    smooth = torch.rand(n, 3, 6, 6, generator=rng)
-    noise = 0.05 * torch.rand(n, 3, height, width, generator=rng)
-    return (F.interpolate(smooth, (height, width), mode="bicubic", align_corners=False) + noise).clamp(0, 1)
+    return IMAGES.drawn(n, height, width, seed)
 
 
 STEEP = 20.0
@@ -51,11 +48,3 @@ def classifier(features: int, classes: int, seed: int) -> nn.Module:
     with seeded_init(generator(seed)):
         layers = nn.Sequential(nn.Flatten(), nn.Linear(features, 16), nn.Sigmoid(), nn.Linear(16, classes))
     return layers
-
-
-def probabilities(n: int, classes: int, sharpness: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return outputs ``(n, classes)`` and labels ``(n,)``; the sharper, the more the outputs believe the labels."""
-    rng = generator(seed)
-    labels = torch.randint(classes, (n,), generator=rng)
-    logits = torch.randn(n, classes, generator=rng) + sharpness * F.one_hot(labels, classes)
-    return logits.softmax(dim=1), labels

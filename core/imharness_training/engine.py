@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from safetensors.torch import save
 
 from imharness.components.registry import Registry, explain
-from imharness.contracts.defense import TrainingDefense
-from imharness.contracts.metric import TrainableMetric
+from imharness.contracts.call import checked
 from imharness.contracts.track import Progress
+from imharness.contracts.trainable_metric import TrainableMetric
+from imharness.contracts.training_defense import TrainingDefense
 from imharness.contracts.weight_training import Trained, TrainingContext, WeightTraining
 from imharness.errors import UsageError
 from imharness.randomness import derive_seed, generator
@@ -50,7 +51,8 @@ def by_recipe(registry: Registry, name: str, changes: Mapping[str, str]) -> Trai
     recipe: WeightTraining = _adjusted(found, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
-        return recipe.build(device)(context)
+        trained: Trained = checked(recipe, recipe.build(device))(context)
+        return trained
 
     stem, facts = recipe.info.id.partition("/")[2], {"recipe": recipe.ref().model_dump(mode="json")}
     return Training(recipe.label, stem, recipe.datasets(), recipe.requires(), run, facts)
@@ -74,7 +76,8 @@ def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping
     plan = _adjusted(metric.tuning, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
-        return defense.build(device)(metric, plan, context)
+        trained: Trained = checked(defense, defense.build(device))(metric, plan, context)
+        return trained
 
     facts = {
         "metric": metric.ref().model_dump(mode="json"),
@@ -96,10 +99,8 @@ def train(
     components = {role: registry.one(kind, name) for role, (kind, name) in training.requires.items()}
     for component in components.values():
         component.require()
-    data = {
-        role: registry.one("dataset", label).build(device)  # type: ignore[attr-defined]
-        for role, label in training.datasets.items()
-    }
+    datasets: dict[str, Any] = {role: registry.one("dataset", label) for role, label in training.datasets.items()}
+    data = {role: checked(dataset, dataset.build(device)) for role, dataset in datasets.items()}
     rng = generator(derive_seed(seed, training.title))
     identity = digest([dict(training.identity), seed, torch.__version__])
     loop = CheckpointedLoop(out / f"{training.stem}.checkpoint", identity, rng, progress)

@@ -73,9 +73,8 @@ def fit(context: StepContext) -> StepResult:
     """Train the part of an attack that serves all images."""
     images = context.images(limited=False).first(int(context.options["fit_images"]))
     pixels = images.load(list(range(len(images)))).to(context.device)
-    recipe: FittedAttack = context.component("attack")
-    target = _target(context, ["training"], counted=False)
-    tensors = recipe.fit(pixels, target, context.generator("fit"), context.progress)
+    train, target = context.build("attack", method="fit"), _target(context, ["training"], counted=False)
+    tensors = train(pixels, target, context.generator("fit"), context.progress)
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
@@ -85,7 +84,7 @@ def attack(context: StepContext) -> StepResult:
     images, recipe = context.images(), context.component("attack")
     if isinstance(recipe, FittedAttack):
         tile = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
-        perturb = context.build_with("attack", tile)
+        perturb = context.build("attack", tile)
     else:
         perturb = context.build("attack")
     metric = context.build("metric")
@@ -156,7 +155,7 @@ def transfer(context: StepContext) -> StepResult:
 def smooth(context: StepContext) -> StepResult:
     """Score noisy copies of the first images, clean or attacked; several certifications read one pass."""
     images, metric = context.images().first(int(context.options["images"])), context.build("metric")
-    noisy = context.component("defense").smooth(context.device)
+    noisy = context.build("defense", method="smooth")
     attacked = _stored(images, context.need("attacked")) if context.options["attacked"] else None
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -171,9 +171,9 @@ def _trained(
     context: StepContext, table: TableSet, member: torch.Tensor, reference: torch.Tensor, purpose: str
 ) -> torch.nn.Module:
     network, data = _fresh(context, table, purpose), _data(table, member, reference)
-    return _trainer(context).build(context.device)(
-        network, data, _plan(context), context.generator(purpose), context.progress
-    )
+    train = context.build(_trainer(context))
+    trained: torch.nn.Module = train(network, data, _plan(context), context.generator(purpose), context.progress)
+    return trained
 
 
 def _references(
@@ -182,7 +182,7 @@ def _references(
     """Yield one trained model per set of members; all are trained at once where the defense has a way to."""
     purposes = [f"reference {number}" for number in range(len(members))]
     first = _fresh(context, table, purposes[0])
-    train_together = _trainer(context).build_together(first, context.device)
+    train_together = context.build(_trainer(context), first, method="build_together")
     if train_together is None:
         for number, (member, purpose) in enumerate(zip(members, purposes, strict=True)):
             yield _trained(context, table, member, reference, purpose)

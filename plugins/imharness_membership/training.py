@@ -68,7 +68,7 @@ class StandardTraining(MembershipTraining):
     def build(self, device: torch.device) -> TrainPrivately:
         return to_the_end(**self.terms())
 
-    def build_together(self, network: torch.nn.Module, device: torch.device) -> TrainTogether | None:
+    def build_together(self, device: torch.device, network: torch.nn.Module) -> TrainTogether | None:
         """Return the training of many fully connected networks at once, where that is faster."""
         linear = all(isinstance(m, torch.nn.Linear) for m in network.modules() if list(m.parameters(recurse=False)))
         small = device.type != "cpu" or sum(p.numel() for p in network.parameters()) <= SMALL

@@ -6,6 +6,7 @@ defense changes the gradient of every batch; an image protection changes the bat
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,7 @@ class ClassifierTraining:
         network: trained in place.
         pool: the training images and their one-hot targets.
         defense: a `GradientDefense`, an `ImageProtection`, a function of (images, targets, rng), or None.
+        built: what the defense built, where that is there already.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class ClassifierTraining:
         schedule: Schedule,
         rng: torch.Generator,
         defense: GradientDefense | ImageProtection | Vary | None = None,
+        built: Callable[..., Any] | None = None,
     ) -> None:
         self.network, self.pool, self.schedule, self._rng = network.requires_grad_(True), pool, schedule, rng
-        device = pool.images.device
-        self._share = defense.build(device) if isinstance(defense, GradientDefense) else None
-        self._vary = _varied(defense, pool)
+        if built is None and isinstance(defense, GradientDefense | ImageProtection):
+            built = defense.build(pool.images.device)
+        self._share = built if isinstance(defense, GradientDefense) else None
+        self._vary = _varied(defense, built, pool)
         self._optimiser = torch.optim.SGD(network.parameters(), lr=schedule.learning_rate, momentum=MOMENTUM)
         self._per_epoch = -(-len(pool.images) // schedule.batch_size)
         self.steps = schedule.epochs * self._per_epoch
@@ -87,10 +91,9 @@ class ClassifierTraining:
         return ImageRng(seeds, self.pool.images.device)
 
 
-def _varied(defense: object, pool: ImagePool) -> Vary | None:
-    if isinstance(defense, ImageProtection):
-        protect = defense.build(pool.images.device)
-        return lambda images, targets, rng: protect(images, targets, pool, rng)
+def _varied(defense: object, built: Callable[..., Any] | None, pool: ImagePool) -> Vary | None:
+    if isinstance(defense, ImageProtection) and built is not None:
+        return lambda images, targets, rng: built(images, targets, pool, rng)
     return defense if callable(defense) and not isinstance(defense, GradientDefense) else None
 
 

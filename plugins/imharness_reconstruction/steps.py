@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet, generator
-from imharness.gradients import GradientDefense, ImagePool
+from imharness.gradients import GradientDefense, ImagePool, ImageProtection
 from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.per_image import image_gradients
@@ -39,7 +39,7 @@ def reconstruct(context: StepContext) -> StepResult:
         shared = context.build("defense")(image_gradients(network, private, targets), streams)
     else:
         pool = _pool(context, context.images("training", limited=False))
-        shown, mixed = guard.build(context.device)(private, targets, pool, streams)
+        shown, mixed = context.build("defense")(private, targets, pool, streams)
         shared = image_gradients(network, shown, mixed)
     shape = (private.shape[1], private.shape[2], private.shape[3])
     rebuilt = context.build("attack")(shared, network, shape, context.rng(images.names, "attack"), context.progress)
@@ -103,7 +103,8 @@ def _trained(context: StepContext, purpose: str, guard) -> StepResult:
     pool = _pool(context, context.images("training", limited=False))
     options, rng = context.options, context.generator(purpose)
     schedule = Schedule(int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]))
-    training = ClassifierTraining(_fresh(context, held_out, "model"), pool, schedule, rng, guard)
+    built = context.build("defense") if isinstance(guard, GradientDefense | ImageProtection) else None
+    training = ClassifierTraining(_fresh(context, held_out, "model"), pool, schedule, rng, guard, built)
     for number in range(training.steps):
         training.step(number)
         context.progress(number + 1, training.steps)

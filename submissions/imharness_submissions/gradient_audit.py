@@ -20,14 +20,14 @@ import torch.nn.functional as F
 from imharness.components.component import Component
 from imharness.components.registry import Registry
 from imharness.contracts.attack import Attack
-from imharness.contracts.dataset import ImageDataset
-from imharness.contracts.defense import Purification
-from imharness.contracts.metric import NoReferenceMetric
+from imharness.contracts.call import checked
+from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.no_reference_metric import NoReferenceMetric
+from imharness.contracts.purification import Purification
 from imharness.errors import HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import ImageRng, derive_seed
 from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
-from imharness.running.checks import checked
 from imharness.running.target import MetricTarget
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from imharness.components.entries import known_entries
-from imharness.contracts.defense import Purification
+from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph, only_with, plan_track

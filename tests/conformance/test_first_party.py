@@ -13,9 +13,9 @@ from tests.standins import StandIns
 
 from imharness.components.component import Component
 from imharness.components.registry import installed
-from imharness.contracts.defense import Purification
+from imharness.contracts.purification import Purification
+from imharness.contracts.values import check_images
 from imharness.randomness import ImageRng
-from imharness.running.checks import check_images
 from imharness_conformance import trials
 from imharness_conformance.probe import Inputs, Probe
 from imharness_conformance.probes import probe_of

@@ -66,9 +66,11 @@ def test_what_comes_back_is_the_same(guest_and_pairs: tuple[Guest, dict[str, Pai
     for component in (here, there):
         probe = probe_of(component, 3)
         assert probe is not None
-        size = probe.sizes()[0]
-        results.append(probe.call(probe.build(component), probe.inputs(*size), probe.seeds(size[0])))
-        probe.check(results[-1], size[0])
+        size = probe.sizes[0]
+        inputs, seeds = probe.inputs(*size), probe.seeds(size[0])
+        result = probe.call(probe.build(component), inputs, seeds)
+        probe.check(result, inputs, seeds)
+        results.append(probe.flat(result, inputs))
     assert results[0].shape == results[1].shape
     assert results[0].numel() > 0
     assert torch.allclose(results[0], results[1], rtol=0, atol=1e-6)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tests.sandbox.conftest import HERE, Opened, laid_out
 
+from imharness.contracts.call import checked
 from imharness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
 from imharness.randomness import ImageRng
-from imharness.running.checks import checked
 from imharness.running.target import MetricTarget
 from imharness_conformance import check_component
 from imharness_conformance.samples import images as sample_images

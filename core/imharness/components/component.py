@@ -50,6 +50,10 @@ class Component(BaseModel):
 
     kind: ClassVar[str]
     info: ClassVar[Info]
+    call: ClassVar[Any] = None
+    """How what `build` returns is called; every contract states its own: see `imharness.contracts.call`."""
+    declares: ClassVar[tuple[str, ...]] = ()
+    """The attributes, words in a tuple or a set, that a contract lets its components state beside `info`."""
     address: ClassVar[str] = ""
     """The field that ``--dataset method:VALUE`` sets, if there is one."""
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.components.component import Component, Info
-from imharness.errors import UsageError
-
-if TYPE_CHECKING:
-    import torch
-
-    from imharness.contracts.track import Progress
-    from imharness.contracts.types import Images, Scores
-    from imharness.randomness import ImageRng
+from imharness.contracts.call import Call
+from imharness.contracts.types import Images, Scores
+from imharness.contracts.values import IMAGES, SAME_IMAGES, STREAMS, TOLERANCE, Only
+from imharness.errors import ContractError, UsageError
+from imharness.randomness import ImageRng
 
 Access = Literal["white_box", "black_box"]
 Norm = Literal["linf", "l2", "l0", "unrestricted"]
@@ -66,10 +64,9 @@ class Target(Protocol):
         """int64 ``(N,)``: scores asked for so far, per image."""
 
 
-class Perturb(Protocol):
-    """A built attack: returns the attacked images, float32, same shape, in [0, 1], within the budget."""
-
-    def __call__(self, images: Images, target: Target, rng: ImageRng, /) -> Images: ...
+Perturb: TypeAlias = Callable[[Images, Target, ImageRng], Images]
+"""A built attack: returns the attacked images, float32, same shape, in [0, 1], within the budget."""
+TARGET = Only("Target")
 
 
 class BaseAttack(Component):
@@ -90,28 +87,41 @@ class BaseAttack(Component):
         return self.with_parameters(**self.info.strengths[strength])
 
 
+class AttackCall(Call):
+    """A call whose result must lie within the attack's budget."""
+
+    def check(self, component: Any, result: Any, given: Mapping[str, Any]) -> Images:
+        """Return the attacked images."""
+        attacked: Images = super().check(component, result, given)
+        check_budget(component, given["images"], attacked)
+        return attacked
+
+
+def check_budget(attack: BaseAttack, images: Images, attacked: Images) -> None:
+    """Raise `ContractError` when an attack went beyond its declared radius; it is never clipped."""
+    radius, norm = attack.budget().radius, attack.info.norm
+    if radius is None or norm == "unrestricted":
+        return
+    change = (attacked - images).flatten(1)
+    if norm == "linf":
+        size = change.abs().amax(dim=1)
+    elif norm == "l2":
+        size = change.norm(dim=1)
+    else:
+        size = (attacked != images).any(dim=1).flatten(1).sum(dim=1).float()
+    worst = float(size.max())
+    if worst > radius * (1 + 1e-4) + TOLERANCE:
+        raise ContractError(
+            f"{attack.label}: expected {norm} distance at most {radius:.6g}, got {worst:.6g}; "
+            "declare a larger budget or project the result"
+        )
+
+
 class Attack(BaseAttack):
     """An attack that needs nothing but the images and the target."""
+
+    call = AttackCall(images=IMAGES, target=TARGET, rng=STREAMS, returns=SAME_IMAGES, own_gradients=True)
 
     @abstractmethod
     def build(self, device: torch.device) -> Perturb:
         """Return the attack as a callable."""
-
-
-class FittedAttack(BaseAttack):
-    """An attack with a part that is trained once per target and then used for every image and strength."""
-
-    fit_fields: ClassVar[tuple[str, ...]] = ()
-    """The fields that training depends on; attacks that agree in them share one training."""
-
-    def unscaled(self) -> Self:
-        """Return this attack with all fields that training does not depend on at their defaults."""
-        return type(self).model_validate({name: getattr(self, name) for name in self.fit_fields})
-
-    @abstractmethod
-    def fit(self, images: Images, target: Target, rng: torch.Generator, progress: Progress) -> dict[str, torch.Tensor]:
-        """Train on `images` and return tensors by name. The target counts no queries here."""
-
-    @abstractmethod
-    def build(self, device: torch.device, fitted: Mapping[str, torch.Tensor]) -> Perturb:
-        """Return the attack as a callable, given what `fit` returned."""

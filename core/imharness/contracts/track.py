@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import torch
 
     from imharness.contracts.attack import Target
-    from imharness.contracts.dataset import ImageSet, TableSet
+    from imharness.contracts.image_dataset import ImageSet
+    from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.types import Images
     from imharness.randomness import ImageRng
     from imharness.ranking.ranking import TrackReport
@@ -99,11 +100,12 @@ class StepContext(Protocol):
     def component(self, role: str) -> Any:
         """Return the recipe that plays a role."""
 
-    def build(self, role: str) -> Any:
-        """Return the built component; its results are checked against its contract, an attack's against its budget."""
+    def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
+        """Return what a method of a component gives, its results checked against its contract.
 
-    def build_with(self, role: str, argument: Any) -> Any:
-        """Return ``recipe.build(device, argument)``, for contracts whose build takes one."""
+        `role` may be a component itself. `given`: what the method takes after the device. `method`: "build", or
+        another that its contract names, such as "smooth" of a certification or "fit" of an attack.
+        """
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
         """Return an image set; with `limited`, only as many images as the run asks for."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import torch
 
 from imharness.components.component import Component
-
-if TYPE_CHECKING:
-    import torch
-
-    from imharness.contracts.dataset import ImageSet
+from imharness.contracts.call import Call
+from imharness.contracts.image_dataset import ImageSet
+from imharness.contracts.values import Only, finite
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,28 @@ class TrainingContext:
     loop: Loop
 
 
-class Train(Protocol):
-    """A built recipe: trains and returns the weights."""
+Train: TypeAlias = Callable[[TrainingContext], Trained]
+"""A built recipe: trains and returns the weights."""
 
-    def __call__(self, workshop: TrainingContext, /) -> Trained: ...
+
+class TrainedKind(Only):
+    """Weights without NaN."""
+
+    def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> Trained:
+        found: Trained = super().check(value, given, n, who)
+        for name, tensor in found.tensors.items():
+            finite(tensor, f"{who}: {name}")
+        return found
+
+
+TRAINED, TRAINING_CONTEXT = TrainedKind("Trained", Trained), Only("TrainingContext")
 
 
 class WeightTraining(Component):
     """Trains weights from data sets of the registry: `harness train NAME`."""
 
     kind: ClassVar[str] = "weight-training"
+    call = Call(workshop=TRAINING_CONTEXT, returns=TRAINED, own_gradients=True)
 
     def datasets(self) -> Mapping[str, str]:
         """Return role -> data set label, for everything the recipe reads."""

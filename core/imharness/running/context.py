@@ -20,15 +20,16 @@ import imharness
 from imharness.components.component import Component
 from imharness.components.registry import Registry
 from imharness.contracts.attack import BaseAttack
-from imharness.contracts.dataset import ImageSet, TableSet
-from imharness.contracts.defense import Purification
+from imharness.contracts.call import call_of, checked
+from imharness.contracts.image_dataset import ImageSet
 from imharness.contracts.metric import Metric
+from imharness.contracts.purification import Purification
+from imharness.contracts.table_dataset import TableSet
 from imharness.contracts.track import Option, Output, Progress
 from imharness.errors import HarnessError, StoreError
 from imharness.randomness import ImageRng, derive_seed, generator
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
-from imharness.running.checks import checked
 from imharness.running.device import device_name, in_chunks, synchronise
 from imharness.running.target import MetricTarget
 
@@ -110,20 +111,21 @@ class TaskContext:
     def component(self, role: str) -> Any:
         return self._bench.recipe(self._spec, role)
 
-    def build(self, role: str) -> Any:
-        recipe = self.component(role)
-        return checked(recipe, self._bench.built(recipe))
-
-    def build_with(self, role: str, argument: Any) -> Any:
-        recipe = self.component(role)
-        return checked(recipe, recipe.build(self.device, argument))
+    def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
+        component = self.component(role) if isinstance(role, str) else role
+        if method == "build" and not given:
+            return checked(component, self._bench.built(component))
+        function = getattr(component, method)
+        if not call_of(type(component), method).direct:
+            function = function(self.device, *given)
+        return checked(component, function, method)
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
-        images: ImageSet = self._bench.built(self.component(role))
+        images: ImageSet = self.build(role)
         return images.first(self._spec.limit if limited else None)
 
     def table(self, role: str = "dataset") -> TableSet:
-        return cast("TableSet", self._bench.built(self.component(role)))
+        return cast("TableSet", self.build(role))
 
     def need(self, name: str) -> Output:
         return self._bench.output(self._spec.needs[name], name)

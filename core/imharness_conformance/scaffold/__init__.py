@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 
 from imharness.components.component import ID_PATTERN
+from imharness.contracts.call import call_of, contracts
 from imharness.errors import UsageError, did_you_mean
 
 _TRY = {
@@ -82,5 +83,17 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     for target, source in parts.items():
         path = folder / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(Template((files(__package__) / f"{source}.txt").read_text()).substitute(words))
+        text = _with_signatures((files(__package__) / f"{source}.txt").read_text())
+        path.write_text(Template(text).substitute(words))
     return folder
+
+
+def _with_signatures(text: str) -> str:
+    """Return a template with ``def name${method}:`` written out as the contract says it is called."""
+    base = re.search(r"class \$class_name\((\w+)\)", text)
+
+    def written(found: re.Match[str]) -> str:
+        call = call_of(contracts()[base[1] if base else ""], found["method"])
+        return found["space"] + call.signature(found["name"], len(found["space"]))
+
+    return re.sub(r"(?P<space> *)def (?P<name>\w+)\$\{(?P<method>\w+)\}:", written, text)

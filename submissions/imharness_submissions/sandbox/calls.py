@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from imharness.components.component import Component
+from imharness.contracts.attack import TARGET
+from imharness.contracts.call import Call, call_of
+from imharness.contracts.certification import SCORER
+from imharness.contracts.values import PROGRESS, Randomness, Tensors, ValueKind, within
 from imharness.errors import ContractError, HarnessError, SandboxViolation
-from imharness.randomness import ImageRng
 from imharness.results.identity import ComponentRef
 from imharness_submissions.sandbox.host import Answer, Guest, Session
-from imharness_submissions.sandbox.tensor_codec import GENERATOR, RNG, Tensors
-from imharness_submissions.sandbox.wire import Message, WireError
+from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
 STATE = (
     "answers otherwise when it is asked again in a fresh process: it keeps state between calls, or draws from other "
@@ -29,12 +33,12 @@ class Remote:
     """
 
     def __init__(
-        self, guest: Guest, ref: ComponentRef, label: str, device: torch.device, facts: Mapping[str, Any]
+        self, guest: Guest, ref: ComponentRef, label: str, device: torch.device, method: str, given: Tensors | None
     ) -> None:
         self.label, self.device = label, device
-        self._guest, self._ref, self._extra = guest, ref, dict(facts)
+        self._guest, self._ref, self._method, self._given = guest, ref, method, given
         self._session: Session | None = None
-        self._handle, self._fitted = 0, dict[str, torch.Tensor]()
+        self._handle = 0
         self._calls = 0
         self._kept: tuple[Message, Message] | None = None
         self._draw = torch.Generator()
@@ -75,8 +79,9 @@ class Remote:
         return error
 
     def _built_in(self, session: Session) -> int:
-        facts = {"ref": self._ref.model_dump(mode="json"), "device": str(self.device), **self._extra}
-        return session.request("build", facts, self._fitted).whole("handle")
+        facts = {"ref": self._ref.model_dump(mode="json"), "device": str(self.device), "method": self._method,
+                 "given": self._given is not None}  # fmt: skip
+        return session.request("build", facts, self._given or {}).whole("handle")
 
     def _open(self) -> Session:
         if self._session is None or self._session.closed:
@@ -84,43 +89,60 @@ class Remote:
             self._handle = self._built_in(self._session)
         return self._session
 
-    def call(
-        self,
-        what: str,
-        tensors: Mapping[str, torch.Tensor],
-        *,
-        rng: ImageRng | None = None,
-        generator: torch.Generator | None = None,
-        answer: Answer | None = None,
-        **facts: Any,
-    ) -> Tensors:
-        """Call the component's function; raises what its code raised, named after the component."""
-        given = dict(tensors)
-        if generator is not None:
-            given[GENERATOR] = generator.get_state()
-        if rng is not None:
-            given[RNG] = rng.states()
-        found = dict(self.ask(what, given, answer, **facts).tensors)
-        self.restore(rng, found.pop(RNG, None))
-        self.restore(generator, found.pop(GENERATOR, None))
-        return _Answered(self, {name: t.to(self.device) for name, t in found.items()})
+    def function(self, component: Component, method: str = "build") -> Built:
+        """Return what a method of the component gives, as a function that works inside."""
+        call = call_of(type(component), method)
+        differentiable = call.by_row and bool(getattr(component.info, "differentiable", False))
 
-    def restore(self, rng: ImageRng | torch.Generator | None, states: torch.Tensor | None) -> None:
+        def run(*arguments: Any) -> Any:
+            given = call.given(arguments)
+            here = {name: outside(given[name], self.device) for name, outside in asked(call).items()}
+            tensors = call.tensors(given, carried(call))
+            wanted = [name for name, t in tensors.items() if t.requires_grad]
+            if differentiable and wanted and torch.is_grad_enabled():
+                names, drawn = tuple(tensors), {name: given[name] for name in call.randomness()}
+                return _Differentiable.apply(self, call, drawn, names, *tensors.values())
+            facts = {name: outside.facts for name, outside in here.items() if outside.facts}
+            answer = _answering({kind: act for outside in here.values() for kind, act in outside.answers.items()})
+            if call.by_row and answer is None:
+                found = self._by_rows(call, tensors, call.rows(given))
+            else:
+                found = dict(self.ask(tensors, answer, **facts).tensors)
+            for name, kind in call.randomness().items():
+                self.restore(kind, given[name], found.get(name))
+            return self.result(call, found)
+
+        return Built(self, run)
+
+    def result(self, call: Call, found: Mapping[str, torch.Tensor]) -> Any:
+        """Return what an answer holds; one without a result is the component's fault."""
+        try:
+            return call.returns.restored(within(found, RESULT), self.device)
+        except (KeyError, TypeError, ValueError):
+            raise self.blamed(SandboxViolation(f"{self.label}: answered without its result")) from None
+
+    def _by_rows(self, call: Call, tensors: Tensors, n: int) -> Tensors:
+        """Call with the rows in an order that says nothing: a cell's clean and attacked images cannot be told apart."""
+        order = torch.randperm(n, generator=self._draw)
+        back = torch.argsort(order)
+        rows = {name for name, kind in call.arguments.items() if kind.rows}
+        given = {k: t.detach().cpu()[order] if k.partition(".")[0] in rows else t for k, t in tensors.items()}
+        return {name: t[back] if t.ndim and len(t) == n else t for name, t in self.ask(given).tensors.items()}
+
+    def restore(self, kind: Randomness, rng: Any, states: torch.Tensor | None) -> None:
         """Let randomness go on where the sandbox left it."""
-        if rng is None or states is None:
+        if states is None:
             return
         try:
-            rng.restore(states) if isinstance(rng, ImageRng) else rng.set_state(states.clone())
+            kind.set(rng, states)
         except (RuntimeError, ValueError, TypeError):
             text = f"{self.label}: sent back random states that are none"
             raise self.blamed(SandboxViolation(text)) from None
 
-    def ask(
-        self, what: str, tensors: Mapping[str, torch.Tensor], answer: Answer | None = None, **facts: Any
-    ) -> Message:
+    def ask(self, tensors: Mapping[str, torch.Tensor], answer: Answer | None = None, **facts: Any) -> Message:
         """Call the component's function and return its answer as it came, on the CPU."""
         reduced = torch.is_autocast_enabled(self.device.type)
-        request = Message("call", {"as": what, **facts, **({"reduced": True} if reduced else {})}, tensors)
+        request = Message("call", {**facts, **({"reduced": True} if reduced else {})}, tensors)
         try:
             session = self._open()
             own = {**request.facts, "built": self._handle}
@@ -144,10 +166,6 @@ class Remote:
                 Message("result", {}, {n: t.detach() for n, t in found.tensors.items()}),
             )
 
-    def order(self, n: int) -> torch.Tensor:
-        """Return a random order of n rows."""
-        return torch.randperm(n, generator=self._draw)
-
     def backward(self, handle: int, upstream: list[torch.Tensor], leaves: int) -> list[torch.Tensor | None]:
         """Return the vector-Jacobian product of an earlier call; the graph inside is gone then."""
         if self._session is None:
@@ -161,81 +179,12 @@ class Remote:
         if self._session is not None:
             self._session.dropped.append(handle)
 
-    def owned(self, function: Callable[..., Any]) -> Built:
-        """Return a function that can be closed."""
-        return Built(self, function)
-
-    def purifier(self, differentiable: bool) -> Built:
-        """Return a purifier."""
-
-        def purify(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
-            if not (differentiable and torch.is_grad_enabled() and images.requires_grad):
-                return _by_rows(self, "purify", {"images": images}, "images", rng)
-            found: torch.Tensor = _Differentiable.apply(self, "purify", "images", rng, ("images",), images)
-            return found
-
-        return self.owned(purify)
-
-    def scorer(self, differentiable: bool) -> Built:
-        """Return a metric of one image, or of an image and its reference."""
-
-        def score(images: torch.Tensor, *reference: torch.Tensor) -> torch.Tensor:
-            given = (images, *reference)
-            names = ("images", "reference")[: len(given)]
-            if not (differentiable and torch.is_grad_enabled() and any(t.requires_grad for t in given)):
-                return _by_rows(self, "score", dict(zip(names, given, strict=True)), "scores", None)
-            found: torch.Tensor = _Differentiable.apply(self, "score", "scores", None, names, *given)
-            return found
-
-        return self.owned(score)
-
-    def perturb(self, fitted: Mapping[str, torch.Tensor] | None = None) -> Built:
-        """Return an attack; `fitted` is what its training left."""
-        self._fitted = dict(fitted or {})
-
-        def attack(images: torch.Tensor, target: Any, rng: ImageRng) -> torch.Tensor:
-            return self.attack_call("attack", images, target, rng=rng)["images"]
-
-        return self.owned(attack)
-
-    def attack_call(
-        self, what: str, images: torch.Tensor, target: Any, *, progress: Any = None, **randomness: Any
-    ) -> Tensors:
-        """Call an attack, or its training; what it asks of the target is answered here."""
-        facts = {"differentiable": target.differentiable, "lower": target.lower, "upper": target.upper}
-        answer = ask_target(target, images.device, progress)
-        return self.call(what, {"images": images}, answer=answer, target=facts, **randomness)
-
-
-class _Answered(dict[str, torch.Tensor]):
-    """Results by name; one that is missing is the component's fault."""
-
-    def __init__(self, remote: Remote, tensors: Tensors) -> None:
-        super().__init__(tensors)
-        self._remote = remote
-
-    def __missing__(self, name: str) -> torch.Tensor:
-        raise self._remote.blamed(SandboxViolation(f"{self._remote.label}: answered without {name}"))
-
 
 def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
     if not first.is_floating_point():
         return torch.equal(first, second)
     span = max(1.0, float(first.abs().nan_to_num().max())) if first.numel() else 1.0
     return bool(torch.allclose(first, second, rtol=0, atol=TOLERANCE * span, equal_nan=True))
-
-
-def _by_rows(remote: Remote, what: str, tensors: Tensors, result: str, rng: ImageRng | None) -> torch.Tensor:
-    """Call with the rows in an order that says nothing: a cell's clean and attacked images cannot be told apart."""
-    order = remote.order(len(tensors["images"]))
-    back = torch.argsort(order)
-    given = {name: t.detach().cpu()[order] for name, t in tensors.items()}
-    if rng is not None:
-        given[RNG] = rng.states()[order]
-    found = dict(remote.ask(what, given).tensors)
-    states, tensor = found.get(RNG), found.get(result, torch.empty(0))
-    remote.restore(rng, states[back] if states is not None and len(states) == len(back) else states)
-    return tensor[back].to(remote.device) if len(tensor) == len(back) else tensor
 
 
 class Built:
@@ -265,17 +214,17 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, remote: Remote, what: str, result: str, rng: ImageRng | None, names: tuple[str, ...], *given: Any
+        ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *given: torch.Tensor
     ) -> torch.Tensor:
         wanted = [name for name, t in zip(names, given, strict=True) if t.requires_grad]
-        tensors = dict(zip(names, given, strict=True)) | ({RNG: rng.states()} if rng is not None else {})
-        found = remote.ask(what, tensors, grad=wanted)
-        remote.restore(rng, found.tensors.get(RNG))
+        found = remote.ask(dict(zip(names, given, strict=True)), grad=wanted)
+        for name, rng in drawn.items():
+            remote.restore(call.randomness()[name], rng, found.tensors.get(name))
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
         ctx.shapes = [t.shape for t in given]
         ctx.graph = _Graph(remote, found.whole("handle"))
-        tensor = found.tensors.get(result, torch.empty(0)).to(remote.device)
-        if result not in found.names("moving"):
+        tensor: torch.Tensor = remote.result(call, found.tensors)
+        if RESULT not in found.names("moving"):
             ctx.mark_non_differentiable(tensor)
         return tensor
 
@@ -289,17 +238,48 @@ class _Differentiable(torch.autograd.Function):
             if gradient is not None and gradient.shape != ctx.shapes[place]:
                 raise SandboxViolation("sent back a gradient of another shape than the images")
             gradients[place] = gradient
-        return None, None, None, None, None, *gradients
+        return None, None, None, None, *gradients
 
 
-def ask_target(target: Any, device: torch.device, progress: Any) -> Answer:
+@dataclass(frozen=True)
+class Outside:
+    """An argument that the component calls and that stays here: facts about it, and answers by kind of question."""
+
+    facts: Mapping[str, Any]
+    answers: Mapping[str, Answer]
+
+
+def asked(call: Call) -> dict[str, Callable[[Any, torch.device], Outside]]:
+    """Return the arguments of a call that stay here, with how each is asked."""
+    return {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
+
+
+def carried(call: Call) -> dict[str, ValueKind]:
+    """Return the arguments of a call that go into the sandbox as tensors."""
+    return {name: kind for name, kind in call.arguments.items() if kind not in _OUTSIDE}
+
+
+def able(call: Call | None) -> bool:
+    """Say whether a call can go into the sandbox."""
+    return call is not None and call.returns.crosses and all(kind.crosses for kind in carried(call).values())
+
+
+def _answering(answers: Mapping[str, Answer]) -> Answer | None:
+    if not answers:
+        return None
+
+    def answer(message: Message) -> Message:
+        if message.kind not in answers:
+            raise SandboxViolation(f"asked for {message.kind!r:.40}, which this call has not")
+        return answers[message.kind](message)
+
+    return answer
+
+
+def _target(target: Any, device: torch.device) -> Outside:
     """Answer what an attack asks: scores, with the gradient of each with respect to its own image."""
 
     def answer(message: Message) -> Message:
-        if message.kind == "progress":
-            if progress is not None:
-                progress(message.whole("done"), message.whole("total", 1))
-            return Message("seen")
         images = _images(message, device)
         if not message.facts.get("gradient"):
             scores = target(images)
@@ -312,17 +292,29 @@ def ask_target(target: Any, device: torch.device, progress: Any) -> Answer:
             (gradient,) = torch.autograd.grad(scores.sum(), leaf)
         return Message("scores", {}, {"scores": scores, "gradient": gradient, "queries": target.queries})
 
-    return answer
+    facts = {"differentiable": target.differentiable, "lower": target.lower, "upper": target.upper}
+    return Outside(facts, {"score": answer})
 
 
-def ask_scores(score: Callable[[torch.Tensor], torch.Tensor], device: torch.device) -> Answer:
-    """Answer a noisy pass that asks for scores."""
-
+def _scorer(score: Callable[[torch.Tensor], torch.Tensor], device: torch.device) -> Outside:
     def answer(message: Message) -> Message:
         with torch.no_grad():
             return Message("scores", {}, {"scores": score(_images(message, device))})
 
-    return answer
+    return Outside({}, {"score": answer})
+
+
+def _progress(progress: Callable[[int, int], None], device: torch.device) -> Outside:
+    def answer(message: Message) -> Message:
+        progress(message.whole("done"), message.whole("total", 1))
+        return Message("seen")
+
+    return Outside({}, {"progress": answer})
+
+
+_OUTSIDE: dict[ValueKind, Callable[[Any, torch.device], Outside]] = {
+    TARGET: _target, SCORER: _scorer, PROGRESS: _progress,
+}  # fmt: skip
 
 
 def _images(message: Message, device: torch.device) -> torch.Tensor:

@@ -7,18 +7,15 @@ from typing import Any
 
 from imharness.components.component import Component
 from imharness.components.papers import paper_of
-from imharness.contracts.attack import BaseAttack, FittedAttack
-from imharness.contracts.membership import MembershipEvaluator
+from imharness.contracts.attack import BaseAttack
+from imharness.contracts.call import contract_of
 
 
 def described(component: Component) -> dict[str, Any]:
     """Return kind, contract, facts and fields of a component."""
-    contract = next(c for c in type(component).__mro__ if c.__module__.startswith("imharness.contracts"))
-    if contract.__name__ == "TrainableMetric":
-        contract = contract.__mro__[1]
     cls = type(component)
-    facts: dict[str, Any] = {
-        "contract": contract.__name__,
+    return {
+        "contract": contract_of(cls).__name__,
         "class": cls.__name__,
         "documentation": inspect.cleandoc(vars(cls).get("__doc__") or "")[:4000],
         "info": component.info.model_copy(update={"paper": paper_of(component)}).model_dump(mode="json"),
@@ -29,12 +26,12 @@ def described(component: Component) -> dict[str, Any]:
             for name, default in _defaults(cls).items()
             if default is None or isinstance(default, bool | int | float | str | list)
         },
+        "declares": {name: _words(getattr(component, name)) for name in component.declares},
     }
-    if isinstance(component, FittedAttack):
-        facts["fit_fields"] = list(component.fit_fields)
-    if isinstance(component, MembershipEvaluator):
-        facts["reads"] = sorted(component.reads)
-    return facts
+
+
+def _words(declared: tuple[str, ...] | frozenset[str]) -> list[str]:
+    return list(declared) if isinstance(declared, tuple) else sorted(declared)
 
 
 def _defaults(cls: type[Component]) -> dict[str, Any]:

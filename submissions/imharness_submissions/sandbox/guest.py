@@ -25,15 +25,14 @@ import torch.fx.experimental.symbolic_shapes  # what the first gradient of a pro
 from imharness.components.component import Component
 from imharness.components.loading import GROUP, load_plugins
 from imharness.components.registry import Registry, build_registry
-from imharness.contracts.attack import FittedAttack
-from imharness.contracts.defense import Certification
-from imharness.contracts.membership import DefenderOutputs
-from imharness.contracts.reconstruction import ImagePool
+from imharness.contracts.attack import TARGET
+from imharness.contracts.call import Call, call_of
+from imharness.contracts.certification import SCORER
+from imharness.contracts.values import PROGRESS, Tensors, ValueKind, joined
 from imharness.errors import HarnessError, QueryBudgetExceeded
 from imharness.results.identity import ComponentRef
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
-from imharness_submissions.sandbox.tensor_codec import GENERATOR, RNG, Tensors, generator_of, query_of, streams_of
-from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireError
+from imharness_submissions.sandbox.wire import RESULT, Channel, Closed, Message, WireError
 
 _PR_SET_DUMPABLE = 4
 
@@ -54,7 +53,7 @@ class Session:
         self.registry = _registry(distribution, folder)
         self.import_s = time.perf_counter() - start
         self.imported = len(set(sys.modules) - before)
-        self._built: dict[int, tuple[Component, Any, torch.device]] = {}
+        self._built: dict[int, tuple[Call, Any, torch.device]] = {}
         self._graphs: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self._operations: dict[str, Callable[[Message], Message]] = {
             "describe": self._describe,
@@ -100,40 +99,36 @@ class Session:
         return self.registry.revive(ComponentRef.model_validate(request.facts["ref"]))
 
     def _build(self, request: Message) -> Message:
-        recipe, device = self._revived(request), torch.device(request.facts["device"])
-        if isinstance(recipe, FittedAttack):
-            built: Any = None
-            if not request.facts.get("fit"):
-                built = recipe.build(device, {name: t.to(device) for name, t in request.tensors.items()})
-        elif isinstance(recipe, Certification) and request.facts.get("smooth"):
-            built = recipe.smooth(device)
-        else:
-            built = recipe.build(device)  # type: ignore[attr-defined]
+        component, device = self._revived(request), torch.device(request.facts["device"])
+        method = request.facts["method"]
+        call, built = call_of(type(component), method), getattr(component, method)
+        if not call.direct:
+            given = [{name: t.to(device) for name, t in request.tensors.items()}] if request.facts["given"] else []
+            built = built(device, *given)
         handle = len(self._built)
-        self._built[handle] = (recipe, built, device)
+        self._built[handle] = (call, built, device)
         return Message("built", {"handle": handle})
 
     def _call(self, request: Message) -> Message:
-        recipe, built, device = self._built[request.facts["built"]]
+        call, built, device = self._built[request.facts["built"]]
         tensors, wanted = dict(request.tensors), request.facts.get("grad", [])
-        states, state = tensors.pop(RNG, None), tensors.pop(GENERATOR, None)
-        rng: Any = None if states is None else streams_of(states, device)
-        if state is not None:
-            rng = generator_of(state, device)
-        leaves = {name: t.to(device) for name, t in tensors.items()}
         for name in wanted:
-            leaves[name] = leaves[name].requires_grad_(True)
+            tensors[name] = tensors[name].to(device).requires_grad_(True)
+        outside = {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
+        inside = {name: kind for name, kind in call.arguments.items() if name not in outside}
+        given = call.restored(tensors, inside, device)
+        rows = call.rows(given)
+        given |= {name: ask(self, request.facts.get(name), rows) for name, ask in outside.items()}
         reduced = torch.autocast(device.type, torch.bfloat16, enabled=bool(request.facts.get("reduced")))
-        own_grad = request.facts["as"] in ("attack", "fit", "smooth")
-        with torch.set_grad_enabled(bool(wanted) or own_grad), reduced:
-            found = _CALLS[request.facts["as"]](self, recipe, built, leaves, rng, request.facts)
+        with torch.set_grad_enabled(bool(wanted) or call.own_gradients), reduced:
+            result = built(*(given[name] for name in call.arguments))
+        found = joined({RESULT: call.returns.tensors(result)})
         facts: dict[str, Any] = {}
         if wanted:
-            facts["handle"], facts["moving"] = self._keep([leaves[n] for n in wanted], found), _moving(found)
-        if states is not None and not torch.equal(after := rng.states(), states):
-            found[RNG] = after
-        if state is not None:
-            found[GENERATOR] = rng.get_state()
+            facts["handle"], facts["moving"] = self._keep([tensors[n] for n in wanted], found), _moving(found)
+        for name, kind in call.randomness().items():
+            if not torch.equal(after := kind.tensors(given[name])[""], tensors[name]):
+                found[name] = after
         return Message("result", facts, {name: t.detach() for name, t in found.items()})
 
     def _keep(self, leaves: list[torch.Tensor], found: Tensors) -> int:
@@ -207,79 +202,28 @@ class _Asked(torch.autograd.Function):
         return upstream.view(-1, 1, 1, 1) * gradient, None
 
 
-def _images_and_rng(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    return {"images": built(given["images"], rng)}
+def _target(session: Session, facts: Mapping[str, Any], rows: int) -> RemoteTarget:
+    return RemoteTarget(session, facts, rows)
 
 
-def _scores(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    return {"scores": built(*(given[name] for name in ("images", "reference") if name in given))}
-
-
-def _value(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    return {"value": torch.tensor(float(built(given["images"], given["reference"])), dtype=torch.float64)}
-
-
-def _membership(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    device = next(iter(given.values())).device
-    return {"scores": built(query_of(given, device))}
-
-
-def _gradients(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    return dict(built(given, rng))
-
-
-def _protected(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    pool = ImagePool(given["pool.images"], given["pool.targets"])
-    images, targets = built(given["images"], given["targets"], pool, rng)
-    return {"images": images, "targets": targets}
-
-
-def _released(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    held = DefenderOutputs(given["held.member"], given["held.reference"])
-    return {"outputs": built(given["outputs"], held, rng)}
-
-
-def _attack(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    target = RemoteTarget(s, facts["target"], len(given["images"]))
-    return {"images": built(given["images"], target, rng)}
-
-
-def _fit(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    target = RemoteTarget(s, facts["target"], len(given["images"]))
-
-    def progress(done: int, total: int) -> None:
-        s.ask("progress", {"done": int(done), "total": int(total)}, {})
-
-    return dict(recipe.fit(given["images"], target, rng, progress))
-
-
-def _smooth(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
+def _scorer(session: Session, facts: object, rows: int) -> Callable[[torch.Tensor], torch.Tensor]:
     def score(images: torch.Tensor) -> torch.Tensor:
-        return s.ask("score", {"gradient": False}, {"images": images}).tensors["scores"].to(images.device)
+        return session.ask("score", {"gradient": False}, {"images": images}).tensors["scores"].to(images.device)
 
-    with torch.no_grad():
-        return {"scores": built(score, given["images"], rng)}
-
-
-def _certify(s: Session, recipe: Any, built: Any, given: Tensors, rng: Any, facts: Mapping[str, Any]) -> Tensors:
-    lower, upper = facts["bounds"]
-    found = built(given["scores"], (float(lower), float(upper)))
-    return {name: getattr(found, name) for name in ("value", "radius", "delta", "abstained")}
+    return score
 
 
-_CALLS: dict[str, Callable[..., Tensors]] = {
-    "purify": _images_and_rng,
-    "score": _scores,
-    "distribution": _value,
-    "membership": _membership,
-    "gradients": _gradients,
-    "protect": _protected,
-    "release": _released,
-    "attack": _attack,
-    "fit": _fit,
-    "smooth": _smooth,
-    "certify": _certify,
-}
+def _progress(session: Session, facts: object, rows: int) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        session.ask("progress", {"done": int(done), "total": int(total)}, {})
+
+    return progress
+
+
+_OUTSIDE: dict[ValueKind, Callable[[Session, Any, int], Any]] = {
+    TARGET: _target, SCORER: _scorer, PROGRESS: _progress,
+}  # fmt: skip
+"""The arguments that stay outside -> what stands for them here."""
 
 
 def _told(error: BaseException) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -17,15 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from imharness.components.component import Component
 from imharness.components.loading import Provenance, provenance
 from imharness.components.registry import Registered, explain, info_class
-from imharness.contracts.attack import Attack, AttackInfo, Budget, FittedAttack
-from imharness.contracts.defense import Certificate, Certification, Purification
-from imharness.contracts.membership import DefenderOutputs, MembershipEvaluator, MembershipQuery, MembershipRelease
-from imharness.contracts.metric import DistributionMetric, FullReferenceMetric, NoReferenceMetric
-from imharness.contracts.reconstruction import GradientDefense, ImagePool, ImageProtection
+from imharness.contracts.attack import Attack, AttackInfo, Budget
+from imharness.contracts.call import call_of, contracts
+from imharness.contracts.certification import Certification
+from imharness.contracts.fitted_attack import FittedAttack
+from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
-from imharness_submissions.sandbox.calls import Remote, ask_scores
+from imharness_submissions.sandbox.calls import Remote, able
 from imharness_submissions.sandbox.host import Guest
-from imharness_submissions.sandbox.tensor_codec import query_tensors
 
 Described = Mapping[str, Any]
 
@@ -51,122 +50,28 @@ class Sandboxed(Component):
         """What keeps the code apart."""
         return self.guest.level if self.guest is not None else ""
 
-    def remote(self, device: torch.device, **facts: Any) -> Remote:
-        """Return the component's function inside a session of its own."""
+    def remote(self, device: torch.device, method: str = "build", given: Tensors | None = None) -> Any:
+        """Return what a method of the component gives, as a function that works inside a session of its own."""
         self.require()
         assert self.guest is not None
-        return Remote(self.guest, self.ref(), self.label, device, facts)
+        return Remote(self.guest, self.ref(), self.label, device, method, given).function(self, method)
+
+    def build(self, device: torch.device, *given: Tensors) -> Any:
+        """Return the component's function; `given` is what `build` takes beside the device."""
+        return self.remote(device, "build", dict(given[0]) if given else None)
 
 
-class SandboxedPurification(Sandboxed, Purification):
-    """A purification whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the purifier; differentiable if the component says so."""
-        return self.remote(device).purifier(self.info.differentiable)
-
-
-class SandboxedNoReference(Sandboxed, NoReferenceMetric):
-    """A no-reference metric whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the score."""
-        return self.remote(device).scorer(self.info.differentiable)
-
-
-class SandboxedFullReference(Sandboxed, FullReferenceMetric):
-    """A full-reference metric whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the score."""
-        return self.remote(device).scorer(self.info.differentiable)
-
-
-class SandboxedDistribution(Sandboxed, DistributionMetric):
-    """A metric of sets whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the score."""
-        remote = self.remote(device)
-
-        def score(images: torch.Tensor, reference: torch.Tensor) -> float:
-            return float(remote.call("distribution", {"images": images, "reference": reference})["value"])
-
-        return remote.owned(score)
-
-
-class SandboxedEvaluator(Sandboxed, MembershipEvaluator):
-    """A membership-inference evaluator whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the evaluator."""
-        remote = self.remote(device)
-
-        def infer(query: MembershipQuery) -> torch.Tensor:
-            return remote.call("membership", query_tensors(query))["scores"].to(device)
-
-        return remote.owned(infer)
-
-
-class SandboxedGradientDefense(Sandboxed, GradientDefense):
-    """A defense of gradients whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the defense."""
-        remote = self.remote(device)
-        return remote.owned(lambda gradients, rng: remote.call("gradients", gradients, rng=rng))
-
-
-class SandboxedImageProtection(Sandboxed, ImageProtection):
-    """A protection of private images whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the protection."""
-        remote = self.remote(device)
-
-        def protect(images: torch.Tensor, targets: torch.Tensor, pool: ImagePool, rng: Any) -> Any:
-            given = {"images": images, "targets": targets, "pool.images": pool.images, "pool.targets": pool.targets}
-            found = remote.call("protect", given, rng=rng)
-            return found["images"], found["targets"]
-
-        return remote.owned(protect)
-
-
-class SandboxedRelease(Sandboxed, MembershipRelease):
-    """A release defense whose code runs in the sandbox."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the defense."""
-        remote = self.remote(device)
-
-        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
-            given = {"outputs": outputs, "held.member": held.member, "held.reference": held.reference}
-            return remote.call("release", given, generator=rng)["outputs"]
-
-        return remote.owned(release)
-
-
-class SandboxedCertification(Sandboxed, Certification):
-    """A certification whose code runs in the sandbox; the metric it smooths stays outside."""
-
+class _Smoothing(Sandboxed):
     def smooth(self, device: torch.device) -> Any:
-        """Return the noisy pass."""
-        remote = self.remote(device, smooth=True)
+        """Return the noisy pass; the metric that it smooths stays outside."""
+        return self.remote(device, "smooth")
 
-        def noisy(score: Callable[[torch.Tensor], torch.Tensor], images: torch.Tensor, rng: Any) -> torch.Tensor:
-            return remote.call("smooth", {"images": images}, rng=rng, answer=ask_scores(score, device))["scores"]
 
-        return remote.owned(noisy)
-
-    def build(self, device: torch.device) -> Any:
-        """Return the certification."""
-        remote = self.remote(device)
-
-        def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
-            found = remote.call("certify", {"scores": scores}, bounds=list(bounds))
-            return Certificate(*(found[name] for name in ("value", "radius", "delta", "abstained")))
-
-        return remote.owned(certify)
+class _Fitted(Sandboxed):
+    def fit(self, images: torch.Tensor, *further: Any) -> Tensors:
+        """Train inside; what is attacked stays outside."""
+        found: Tensors = self.remote(images.device, "fit")(images, *further)
+        return found
 
 
 class _Budgeted(Sandboxed):
@@ -189,42 +94,17 @@ class _Budgeted(Sandboxed):
             raise PluginError(f"{self.label}: budget: {explain(error)}") from None
 
 
-class SandboxedAttack(_Budgeted, Attack):
-    """An attack whose code runs in the sandbox; what it attacks stays outside."""
-
-    def build(self, device: torch.device) -> Any:
-        """Return the attack."""
-        return self.remote(device).perturb()
+_FURTHER: dict[type[Component], tuple[type[Sandboxed], ...]] = {
+    Certification: (_Smoothing,), Attack: (_Budgeted,), FittedAttack: (_Fitted, _Budgeted),
+}  # fmt: skip
+"""The contracts with more methods than `build`."""
 
 
-class SandboxedFittedAttack(_Budgeted, FittedAttack):
-    """An attack with a trained part whose code runs in the sandbox."""
-
-    def fit(self, images: Any, target: Any, rng: Any, progress: Any) -> dict[str, torch.Tensor]:
-        """Train inside; the target stays outside."""
-        remote = self.remote(images.device, fit=True)
-        return remote.attack_call("fit", images, target, generator=rng, progress=progress)
-
-    def build(self, device: torch.device, fitted: Mapping[str, torch.Tensor]) -> Any:
-        """Return the attack, given what `fit` returned."""
-        return self.remote(device).perturb(fitted)
+def carried_contracts() -> dict[str, type[Component]]:
+    """Return the contracts whose components can run in the sandbox, by name."""
+    return {name: contract for name, contract in contracts().items() if able(call_of(contract))}
 
 
-_PROXIES: dict[str, type[Sandboxed]] = {
-    "Purification": SandboxedPurification,
-    "Certification": SandboxedCertification,
-    "NoReferenceMetric": SandboxedNoReference,
-    "FullReferenceMetric": SandboxedFullReference,
-    "DistributionMetric": SandboxedDistribution,
-    "MembershipEvaluator": SandboxedEvaluator,
-    "MembershipRelease": SandboxedRelease,
-    "GradientDefense": SandboxedGradientDefense,
-    "ImageProtection": SandboxedImageProtection,
-    "Attack": SandboxedAttack,
-    "FittedAttack": SandboxedFittedAttack,
-}
-CONTRACTS = tuple(_PROXIES)
-"""The contracts whose components can run in the sandbox."""
 _BOUNDS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt",
            "minLength": "min_length", "maxLength": "max_length", "description": "description"}  # fmt: skip
 _TYPES: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "array": tuple[Any, ...]}
@@ -233,26 +113,25 @@ _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,60}$")
 
 def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandboxed:
     """Return the proxy of a described component; raises `PluginError` when the description makes none."""
-    contract = str(facts.get("contract"))
-    if contract not in _PROXIES:
-        raise PluginError(f"{contract[:60]} cannot run in the sandbox; these can: {', '.join(CONTRACTS)}")
-    base = _PROXIES[contract]
+    known, named = carried_contracts(), str(facts.get("contract"))
+    if named not in known:
+        raise PluginError(f"{named[:60]} cannot run in the sandbox; these can: {', '.join(known)}")
+    contract = known[named]
     try:
         name = str(facts["class"])
         if not _NAME.match(name):
             raise ValueError(f"class {name!r:.80}")
         schema, defaults = dict(facts["schema"]), dict(facts["defaults"])
         fields: dict[str, Any] = {field: _field(field, schema[field], defaults) for field in facts["parameters"]}
-        made: Any = _class(name, base, fields)
+        made: Any = _class(name, (*_FURTHER.get(contract, (Sandboxed,)), contract), fields)
         made.__doc__ = str(facts["documentation"])
-        made.info = _info_of(base)(facts["info"])
+        made.info = _info_of(contract)(facts["info"])
         if isinstance(made.info.paper, str):
             raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
         made.guest, made.environment, made._facts = guest, environment, {}
-        if "fit_fields" in facts:
-            made.fit_fields = tuple(str(field) for field in facts["fit_fields"])
-        if "reads" in facts:
-            made.reads = frozenset(facts["reads"]) & {"references", "robustness", "gradients"}
+        for declared in contract.declares:
+            words = [str(word) for word in facts["declares"][declared]]
+            setattr(made, declared, type(getattr(contract, declared))(words))
         found: Sandboxed = made.model_validate(facts["parameters"])
     except ValidationError as error:
         raise PluginError(f"description of a component: {explain(error)}") from None
@@ -261,13 +140,13 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
     return found
 
 
-def _info_of(base: type[Sandboxed]) -> Any:
-    found: Any = info_class(base)
+def _info_of(contract: type[Component]) -> Any:
+    found: Any = info_class(contract)
     return found.model_validate
 
 
-def _class(name: str, base: type[Sandboxed], fields: Mapping[str, Any]) -> Any:
-    return create_model(name, __base__=base, __module__=f"imharness_submissions.sandbox.of.{name}", **fields)
+def _class(name: str, bases: tuple[type[Component], ...], fields: Mapping[str, Any]) -> Any:
+    return create_model(name, __base__=bases, __module__=f"imharness_submissions.sandbox.of.{name}", **fields)
 
 
 def _field(name: str, schema: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
@@ -302,8 +181,9 @@ class PackageDescription(BaseModel):
     def entries(self, guest: Guest | None = None) -> list[Registered]:
         """Return the components as proxies, which can be built if a guest is given."""
         origin = Provenance(self.distribution, self.version, self.author, self.licence, self.home)
-        able = [facts for facts in self.components if facts.get("contract") in _PROXIES]
-        return [Registered(proxy(facts, guest, self.environment), self.distribution, origin) for facts in able]
+        known = carried_contracts()
+        carried = [facts for facts in self.components if facts.get("contract") in known]
+        return [Registered(proxy(facts, guest, self.environment), self.distribution, origin) for facts in carried]
 
 
 def offer_of(guest: Guest) -> PackageDescription:
@@ -322,7 +202,7 @@ def offer_of(guest: Guest) -> PackageDescription:
         unable = [
             (str(c["info"]["id"])[:100], f"a {c['contract']!s:.40} cannot run in the sandbox")
             for c in facts["components"]
-            if c["contract"] not in _PROXIES
+            if c["contract"] not in carried_contracts()
         ]
         offer = PackageDescription(
             distribution=origin.distribution, version=origin.version, author=origin.author, licence=origin.licence,

@@ -30,6 +30,8 @@ _DTYPES = {
     "BOOL": torch.bool,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+RESULT = "result"
+"""Name of what a component returned among the tensors of an answer; its parts are ``result.<part>``."""
 _MAX_DIMENSIONS = 8
 _MAX_DEPTH = 32
 

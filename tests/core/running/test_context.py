@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
-from imharness.contracts.dataset import ImageSet
+from imharness.contracts.image_dataset import ImageSet
 from imharness.errors import StoreError
 from imharness.results.identity import digest
 from imharness.results.records import TaskRecord, TaskSpec

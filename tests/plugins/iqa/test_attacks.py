@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.contracts.attack import check_budget
 from imharness.images import BaseAttack, FittedAttack, Unavailable
 from imharness.randomness import ImageRng, generator
-from imharness.running.checks import check_budget
 from imharness.running.target import MetricTarget
 from imharness_iqa.attacks.korhonen import activity
 from imharness_iqa.attacks.madc import Madc

@@ -144,7 +144,7 @@ def test_networks_trained_together_end_as_each_alone(name: str, optimiser: str, 
         for i, half in enumerate(halves)
     ]
     networks = [make((64,), 10, generator(i)) for i in range(2)]
-    train = recipe.build_together(networks[0], CPU)
+    train = recipe.build_together(CPU, networks[0])
     assert train is not None
     train(networks, halves, plan, [generator(5), generator(6)], lambda done, total: None)
     for one, other in zip(alone, networks, strict=True):
@@ -157,4 +157,4 @@ def test_large_or_convolutional_networks_are_trained_one_by_one() -> None:
     recipe = installed().one("defense", "plain-training")
     for label, shape in (("mlp", (446,)), ("cnn", (3, 8, 8))):
         network = installed().one("model", f"harness/{label}").build(CPU)(shape, 10, generator(0))
-        assert recipe.build_together(network, CPU) is None
+        assert recipe.build_together(CPU, network) is None

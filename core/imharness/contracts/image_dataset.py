@@ -1,21 +1,21 @@
-"""Data sets: where images and rows come from."""
+"""Data sets of images."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from imharness.components.component import Component
-
-if TYPE_CHECKING:
-    import torch
-
-    from imharness.contracts.types import Images
+from imharness.contracts.call import Data
+from imharness.contracts.types import Images
+from imharness.contracts.values import Only, check_images
+from imharness.errors import ContractError
 
 
 @dataclass(frozen=True)
@@ -57,30 +57,31 @@ class ImageSet:
             start = stop
 
 
-@dataclass(frozen=True)
-class TableSet:
-    """Rows of features with a class each: float32 ``(N, *shape)`` and int64 ``(N,)``."""
+class ImageSetKind(Only):
+    """An image set whose names are unique, whose columns fit, and whose images are checked when they are loaded."""
 
-    features: torch.Tensor
-    labels: torch.Tensor
-    classes: int
+    def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> ImageSet:
+        found: ImageSet = super().check(value, given, n, who)
+        if len(set(found.names)) != len(found.names) or not found.names:
+            raise ContractError(f"{who}: names of images must be unique, and there must be one")
+        for name, column in (*found.columns.items(), ("shapes", found.shapes)):
+            if len(column) != len(found):
+                raise ContractError(f"{who}: column {name} has {len(column)} values for {len(found)} images")
+
+        def load(positions: Sequence[int]) -> Images:
+            images = found.load(positions)
+            check_images(images, len(positions), who, (3, *found.shapes[positions[0]]) if len(positions) else None)
+            return images
+
+        return replace(found, load=load)
 
 
 class ImageDataset(Component):
     """A set of images."""
 
     kind: ClassVar[str] = "dataset"
+    call = Data(ImageSetKind("ImageSet", ImageSet))
 
     @abstractmethod
     def build(self, device: torch.device) -> ImageSet:
         """Return the images; reads no more than it must."""
-
-
-class TableDataset(Component):
-    """A set of labelled feature rows."""
-
-    kind: ClassVar[str] = "dataset"
-
-    @abstractmethod
-    def build(self, device: torch.device) -> TableSet:
-        """Return the rows on `device`."""

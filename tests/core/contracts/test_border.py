@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from imharness.contracts.attack import AttackInfo, BaseAttack, Budget
+from imharness.contracts.attack import AttackInfo, BaseAttack, Budget, check_budget
+from imharness.contracts.values import check_images, check_scores
 from imharness.errors import ContractError
-from imharness.running.checks import check_budget, check_images, check_scores
 
 
 def recipe(norm: str, radius: float | None) -> BaseAttack:

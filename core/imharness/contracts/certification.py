@@ -1,0 +1,61 @@
+"""Certified defenses: how much a metric's score can change, proved from its scores of noisy copies."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import torch
+
+from imharness.contracts.call import Call
+from imharness.contracts.metric_defense import MetricDefense
+from imharness.contracts.types import Images, Scores
+from imharness.contracts.values import BOUNDS, IMAGES, STREAMS, Only, Record, Rows
+from imharness.randomness import ImageRng
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What holds for each image, all ``(N,)``, with the confidence that the method states.
+
+    `value`: the score of the smoothed metric. `radius`: the Euclidean distance, images in [0, 1], within which the
+    value stays (NaN for a method that bounds the score instead). `delta`: the width of the interval that holds the
+    smoothed score for every image within the method's own radius (NaN for a method that gives a radius). `abstained`:
+    no promise.
+    """
+
+    value: torch.Tensor
+    radius: torch.Tensor
+    delta: torch.Tensor
+    abstained: torch.Tensor
+
+
+Smooth: TypeAlias = Callable[[Callable[[Images], Scores], Images, ImageRng], torch.Tensor]
+"""A built noisy pass: scores of V versions of S noisy copies, ``(N, S, V)``; memory does not grow with S."""
+Certify: TypeAlias = Callable[[torch.Tensor, tuple[float, float]], Certificate]
+"""A built certification: scores of noisy copies and the metric's (lower, upper) -> certificate."""
+SCORER = Only("Callable[[Images], Scores]")
+"""The metric that is smoothed; it is called here, wherever the noisy pass runs."""
+NOISY_SCORES = Rows(dimensions=3)
+CERTIFICATE = Record(Certificate, value=Rows(), radius=Rows(gaps=True), delta=Rows(gaps=True), abstained=Rows())
+
+
+class Certification(MetricDefense):
+    """A defense that proves how much a score can change: it scores noisy copies, then reads a promise off them."""
+
+    call = Call(scores=NOISY_SCORES, bounds=BOUNDS, returns=CERTIFICATE)
+    smooth_call: ClassVar[Call] = Call(score=SCORER, images=IMAGES, rng=STREAMS, returns=NOISY_SCORES)
+
+    def noisy(self) -> Certification:
+        """Return the certification whose noisy pass this one reads; several that agree share one pass."""
+        return self
+
+    @abstractmethod
+    def smooth(self, device: torch.device) -> Smooth:
+        """Return the noisy pass."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> Certify:
+        """Return the certification."""

@@ -1,0 +1,40 @@
+"""Attacks with a part that is trained once and then serves all images."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import torch
+
+from imharness.contracts.attack import TARGET, AttackCall, BaseAttack, Perturb, Target
+from imharness.contracts.call import Call
+from imharness.contracts.track import Progress
+from imharness.contracts.types import Images
+from imharness.contracts.values import GENERATOR, IMAGES, PROGRESS, SAME_IMAGES, STREAMS, TENSORS
+
+
+class FittedAttack(BaseAttack):
+    """An attack with a part that is trained once per target and then used for every image and strength."""
+
+    call = AttackCall(images=IMAGES, target=TARGET, rng=STREAMS, returns=SAME_IMAGES, own_gradients=True)
+    fit_call: ClassVar[Call] = Call(
+        images=IMAGES, target=TARGET, rng=GENERATOR, progress=PROGRESS, returns=TENSORS,
+        own_gradients=True, direct=True,
+    )  # fmt: skip
+    declares = ("fit_fields",)
+    fit_fields: ClassVar[tuple[str, ...]] = ()
+    """The fields that training depends on; attacks that agree in them share one training."""
+
+    def unscaled(self) -> Self:
+        """Return this attack with all fields that training does not depend on at their defaults."""
+        return type(self).model_validate({name: getattr(self, name) for name in self.fit_fields})
+
+    @abstractmethod
+    def fit(self, images: Images, target: Target, rng: torch.Generator, progress: Progress) -> dict[str, torch.Tensor]:
+        """Train on `images` and return tensors by name. The target counts no queries here."""
+
+    @abstractmethod
+    def build(self, device: torch.device, fitted: Mapping[str, torch.Tensor]) -> Perturb:
+        """Return the attack as a callable, given what `fit` returned."""

@@ -1,0 +1,92 @@
+"""Membership inference: evaluators that guess who was in the training set."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+import torch
+
+from imharness.components.component import Component
+from imharness.contracts.call import Call
+from imharness.contracts.types import Scores
+from imharness.contracts.values import SCORES, Record
+
+Evidence = Literal["references", "robustness", "gradients"]
+
+
+@dataclass(frozen=True)
+class References:
+    """K reference models of the adversary, shown the target's rows and further rows that the target never saw.
+
+    ``log_odds`` float32 ``(K, m)``: log p_y - log(1 - p_y) of the true class; ``member`` bool ``(K, m)``: which of the
+    target's rows each reference model was trained on, drawn at random by the adversary. The population is p rows of the
+    adversary: ``population_log_odds`` ``(K, p)`` of the references, ``target_population_log_odds`` ``(p,)`` of the
+    target.
+    """
+
+    log_odds: torch.Tensor
+    member: torch.Tensor
+    population_log_odds: torch.Tensor
+    target_population_log_odds: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Share of noisy copies of a row that are classified right, ``(n,)`` in [0, 1]: all that labels alone tell."""
+
+    shadow: torch.Tensor
+    target: torch.Tensor
+
+
+@dataclass(frozen=True)
+class LastLayerGradients:
+    """Per row, the gradient of the cross-entropy in the last linear layer, as its two factors: error x features.
+
+    ``error`` ``(n, classes)``: probabilities of the undisguised model minus the one-hot label; ``features`` ``(n, d)``:
+    what goes into the layer. An adversary who holds the model's parameters can compute both.
+    """
+
+    shadow_error: torch.Tensor
+    shadow_features: torch.Tensor
+    target_error: torch.Tensor
+    target_features: torch.Tensor
+
+
+@dataclass(frozen=True)
+class MembershipQuery:
+    """What an evaluator may see. Outputs are probabilities, float32 ``(n, classes)``; labels int64 ``(n,)``.
+
+    The rows of the target are permuted: their order says nothing about membership. The last three are
+    there for evaluators that ask for them in `reads`.
+    """
+
+    shadow_outputs: torch.Tensor
+    shadow_labels: torch.Tensor
+    shadow_member: torch.Tensor
+    """bool ``(n,)``"""
+    target_outputs: torch.Tensor
+    target_labels: torch.Tensor
+    references: References | None = None
+    robustness: Robustness | None = None
+    gradients: LastLayerGradients | None = None
+
+
+InferMembership: TypeAlias = Callable[[MembershipQuery], Scores]
+"""A built evaluator: float32 ``(m,)`` for the m target rows, higher = more likely a member; >= 0 says member."""
+
+
+class MembershipEvaluator(Component):
+    """Guesses membership of target rows from a model's outputs."""
+
+    kind: ClassVar[str] = "evaluator"
+    call = Call(query=Record(MembershipQuery, rows_of="target_labels"), returns=SCORES)
+    declares = ("reads",)
+    reads: ClassVar[frozenset[Evidence]] = frozenset()
+    """What the evaluator needs beyond outputs and labels."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> InferMembership:
+        """Return the evaluator as a callable."""

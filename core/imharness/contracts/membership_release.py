@@ -1,0 +1,48 @@
+"""Defenses against membership inference that change what a trained model releases."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import torch
+from pydantic import Field
+
+from imharness.components.component import Component, Info
+from imharness.contracts.call import Call
+from imharness.contracts.values import GENERATOR, PROBABILITIES, Record
+
+
+@dataclass(frozen=True)
+class DefenderOutputs:
+    """Probabilities of the model on rows that the defender holds: members, and rows that are none."""
+
+    member: torch.Tensor
+    reference: torch.Tensor
+
+
+ReleaseOutputs: TypeAlias = Callable[[torch.Tensor, DefenderOutputs, torch.Generator], torch.Tensor]
+"""A built release defense: probabilities ``(n, classes)`` in, probabilities of the same shape out."""
+
+
+class MembershipDefenseInfo(Info):
+    """`baseline`: this is plain training, the row that shadow models of a non-adaptive adversary use."""
+
+    baseline: bool = Field(default=False)
+
+
+HELD = Record(DefenderOutputs, member=PROBABILITIES, reference=PROBABILITIES)
+
+
+class MembershipRelease(Component):
+    """A defense that changes the outputs of a trained model before they are released."""
+
+    kind: ClassVar[str] = "defense"
+    info: ClassVar[MembershipDefenseInfo]
+    call = Call(outputs=PROBABILITIES, held=HELD, rng=GENERATOR, returns=PROBABILITIES)
+
+    @abstractmethod
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        """Return the defense as a callable."""

@@ -1,0 +1,80 @@
+"""Defenses against membership inference that change how the model is trained."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import torch
+
+from imharness.components.component import Component
+from imharness.contracts.call import Call
+from imharness.contracts.membership_release import MembershipDefenseInfo
+from imharness.contracts.track import Progress
+from imharness.contracts.values import GENERATOR, NETWORK, PROGRESS, TRAINED_NETWORK, Only
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a defender trains on: the members, and further rows of the same kind that are not members."""
+
+    features: torch.Tensor
+    labels: torch.Tensor
+    reference_features: torch.Tensor
+    reference_labels: torch.Tensor
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long and how a model is trained when nothing defends it."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    optimiser: Literal["adam", "sgd"] = "adam"
+
+
+Network: TypeAlias = torch.nn.Module
+TrainPrivately: TypeAlias = Callable[[Network, TrainingData, TrainingPlan, torch.Generator, Progress], Network]
+"""A built training defense: trains the network in place or returns another; evaluation mode on return."""
+TrainTogether: TypeAlias = Callable[
+    [Sequence[Network], Sequence[TrainingData], TrainingPlan, Sequence[torch.Generator], Progress], None
+]
+"""Trains several networks of one architecture in place, each on data and with a generator of its own.
+
+All have as many members. Every network ends as it would alone, to rounding; evaluation mode on return.
+"""
+
+
+class TogetherCall(Call):
+    """A call that trains the networks it is given."""
+
+    def check(self, component: Component, result: Any, given: Mapping[str, Any]) -> None:
+        """Raise `ContractError` unless all networks are in evaluation mode."""
+        for network in given["networks"]:
+            self.returns.check(network, given, 1, component.label)
+
+
+class MembershipTraining(Component):
+    """A defense that changes how the model is trained."""
+
+    kind: ClassVar[str] = "defense"
+    info: ClassVar[MembershipDefenseInfo]
+    call = Call(
+        network=NETWORK, data=Only("TrainingData"), plan=Only("TrainingPlan"), rng=GENERATOR, progress=PROGRESS,
+        returns=TRAINED_NETWORK, own_gradients=True,
+    )  # fmt: skip
+    build_together_call: ClassVar[Call] = TogetherCall(
+        networks=Only("Sequence[torch.nn.Module]"), data=Only("Sequence[TrainingData]"), plan=Only("TrainingPlan"),
+        rngs=Only("Sequence[torch.Generator]"), progress=PROGRESS, returns=TRAINED_NETWORK, own_gradients=True,
+    )  # fmt: skip
+
+    @abstractmethod
+    def build(self, device: torch.device) -> TrainPrivately:
+        """Return the defense as a callable."""
+
+    def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:
+        """Return a training of several such networks at once, or None where one after the other is no slower."""
+        return None

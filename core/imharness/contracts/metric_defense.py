@@ -1,0 +1,38 @@
+"""What the defenses of an image-quality metric share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from imharness.components.component import Component, Info
+
+
+class DefenseInfo(Info):
+    """`differentiable`: may an adaptive attack read its gradient. `random`: does it draw from `rng`.
+
+    `group`: a word for the kind of method, for tables by group. `grid`: field -> the values that a parameter study
+    tries, selected by ``method[*]``.
+    """
+
+    differentiable: bool
+    random: bool = False
+    group: str = "other"
+    grid: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
+
+
+class MetricDefense(Component):
+    """What the defenses of a metric share; derive from `Purification`, `TrainingDefense` or `Certification`."""
+
+    kind: ClassVar[str] = "defense"
+    info: ClassVar[DefenseInfo]
+
+    def variants(self) -> list[Self]:
+        """Return this defense at each value of its grid, or alone."""
+        return [self.with_parameters(**{f: v}) for f, values in self.info.grid.items() for v in values] or [self]
+
+    def without_grid(self) -> Self:
+        """Return this defense with the fields of its grid at their defaults: what all its variants are variants of."""
+        return type(self).model_validate({k: v for k, v in self.model_dump().items() if k not in self.info.grid})

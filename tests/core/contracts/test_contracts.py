@@ -1,0 +1,173 @@
+"""Every contract says once how it is called: runs check it, the conformance suite tries it, the sandbox carries it."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from imharness.components.component import Component
+from imharness.components.loading import Provenance, load_plugins
+from imharness.components.registry import Registered, Registry, build_registry, info_class
+from imharness.contracts.call import Data, call_of, contract_of, contracts
+from imharness.errors import ContractError, PluginError
+from imharness.images import Certificate
+from imharness.results.records import TaskSpec
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, TaskContext
+from imharness_conformance import check_component
+from imharness_conformance.probes import probe_of
+from imharness_submissions.sandbox.calls import able
+from imharness_submissions.sandbox.describing import described
+from imharness_submissions.sandbox.proxies import proxy
+
+CPU = torch.device("cpu")
+EVERY = sorted(contracts())
+WRONG = torch.full((7, 5), float("nan"))
+TRAINED_ONLY = {"TrainingDefense", "WeightTraining"}
+"""Run by `harness train`; no input for them can be drawn."""
+CARRIED = {
+    "Attack", "FittedAttack", "Purification", "Certification", "NoReferenceMetric", "FullReferenceMetric",
+    "DistributionMetric", "MembershipEvaluator", "MembershipRelease", "GradientDefense", "ImageProtection",
+}  # fmt: skip
+FACTS = {
+    "DefenseInfo": {"differentiable": False},
+    "MetricInfo": {"higher_means": "better_quality", "bounds": (0, 1), "differentiable": False},
+    "AttackInfo": {"access": "black_box", "norm": "linf", "strengths": {}},
+}
+
+
+def fake(contract: type[Component], result: Any) -> Component:
+    """Return a component of a contract whose functions all return one thing, whatever they are given."""
+
+    def method(name: str) -> Any:
+        call = getattr(contract, "call" if name == "build" else f"{name}_call", None)
+        if isinstance(call, Data) or (call is not None and call.direct):
+            return lambda self, *given: result
+        return lambda self, *given: lambda *arguments: result
+
+    info = info_class(contract)
+    body: dict[str, Any] = {name: method(name) for name in [*contract.__abstractmethods__, *_methods(contract)]}
+    body |= {"__doc__": "A fake.", "info": info(id="acme/fake", version="1", **FACTS.get(info.__name__, {}))}
+    made: Any = type("Fake", (contract,), {**body, "__module__": __name__})
+    return made()  # type: ignore[no-any-return]
+
+
+def _methods(contract: type[Component]) -> list[str]:
+    return [name.removesuffix("_call") for name in dir(contract) if name.endswith("_call")]
+
+
+def context(component: Component, folder: Path) -> TaskContext:
+    registry = Registry([Registered(component, "test", Provenance("test", "1"))])
+    spec = TaskSpec(
+        track="", step="", version="", components={"role": component.ref()}, options={}, limit=None, seed=0, needs={}
+    )
+    return TaskContext(BuildCache(registry, Store(folder), CPU, 16), "", spec, lambda done, total: None)
+
+
+def given(component: Component) -> dict[str, Any]:
+    """Return arguments of the component's function, where the suite can draw them."""
+    probe = probe_of(component, 1)
+    if probe is None or isinstance(call_of(type(component)), Data) or contract_of(type(component)).__name__ in SMOOTHED:
+        return {}
+    size = probe.sizes[0]
+    return probe.given(probe.inputs(*size), probe.seeds(size[0]))
+
+
+SMOOTHED = {"Certification"}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_wrong_result_is_refused_in_a_run(name: str, tmp_path: Path) -> None:
+    contract = contracts()[name]
+    component = fake(contract, WRONG)
+    run = context(component, tmp_path)
+    if isinstance(call_of(contract), Data):
+        with pytest.raises(ContractError, match="acme/fake"):
+            run.build("role")
+        return
+    for method in ["build", *_methods(contract)]:
+        call = call_of(contract, method)
+        extra = {"FittedAttack": [{}]}.get(name, []) if method == "build" else []
+        arguments = {**dict.fromkeys(call.arguments), **(given(component) if method == "build" else {})}
+        arguments |= {n: torch.zeros(2, 3, 8, 8) for n in ("images", "scores") if n in arguments}
+        if method == "build_together":
+            arguments["networks"] = [torch.nn.Linear(1, 1).train()]
+        with pytest.raises(ContractError, match="acme/fake"):
+            run.build("role", *extra, method=method)(*arguments.values())
+
+
+IMAGES = torch.rand(2, 3, 8, 8)
+NAN = float("nan")
+ROWS = torch.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result"),
+    [
+        ("Purification", (IMAGES, None), IMAGES * NAN),
+        ("Attack", (IMAGES, None, None), IMAGES * NAN),
+        ("NoReferenceMetric", (IMAGES,), ROWS * NAN),
+        ("FullReferenceMetric", (IMAGES, IMAGES), ROWS * NAN),
+        ("DistributionMetric", (IMAGES, IMAGES), NAN),
+        ("Certification", (torch.zeros(2, 5, 1), (0.0, 1.0)), Certificate(ROWS * NAN, ROWS, ROWS, ROWS > 0)),
+        ("MembershipRelease", (torch.full((2, 4), 0.25), None, None), torch.full((2, 4), NAN)),
+        ("MembershipRelease", (torch.full((2, 4), 0.25), None, None), torch.full((2, 4), 1.5)),
+        ("GradientDefense", ({"w": torch.ones(2, 3)}, None), {"w": torch.full((2, 3), NAN)}),
+        ("GradientDefense", ({"w": torch.ones(2, 3)}, None), {"w": torch.ones(2, 4)}),
+        ("ImageProtection", (IMAGES, torch.ones(2, 4), None, None), (IMAGES * NAN, torch.ones(2, 4))),
+        ("ImageProtection", (IMAGES, torch.ones(2, 4), None, None), (IMAGES, torch.ones(2, 5))),
+        ("ReconstructionAttack", ({"w": torch.ones(2, 3)}, None, (3, 8, 8), None, None), IMAGES * NAN),
+        ("MembershipTraining", (None,) * 5, torch.nn.Linear(1, 1).train()),
+    ],
+)  # fmt: skip
+def test_nan_and_other_shapes_are_refused_in_a_run(name: str, arguments: Any, result: Any, tmp_path: Path) -> None:
+    built = context(fake(contracts()[name], result), tmp_path).build("role")
+    with pytest.raises(ContractError, match="acme/fake"):
+        built(*arguments)
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in TRAINED_ONLY])
+def test_a_wrong_result_fails_the_conformance_suite(name: str) -> None:
+    found = {o.check: o.status for o in check_component(fake(contracts()[name], WRONG), seed=1)}
+    assert found["gives what its contract says"] == "failed"
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_contract_goes_into_the_sandbox_or_is_refused_by_name(name: str) -> None:
+    contract = contracts()[name]
+    assert able(call_of(contract)) == (name in CARRIED)
+    facts = described(fake(contract, WRONG))
+    assert facts["contract"] == name
+    if name in CARRIED:
+        assert isinstance(proxy(facts, None), contract)
+    else:
+        with pytest.raises(PluginError, match=f"{name} cannot run in the sandbox"):
+            proxy(facts, None)
+
+
+@pytest.mark.parametrize("name", sorted(CARRIED - {"Certification"}))
+def test_arguments_come_back_from_tensors_as_they_were(name: str) -> None:
+    component = fake(contracts()[name], WRONG)
+    arguments, call = given(component), call_of(type(component))
+    kinds = {n: kind for n, kind in call.arguments.items() if n != "target"}
+    there = call.tensors(arguments, kinds)
+    again = call.tensors(call.restored(there, kinds, CPU), kinds)
+    assert there.keys() == again.keys()
+    assert all(torch.equal(there[n], again[n]) for n in there)
+
+
+def test_a_contract_of_another_package_needs_no_change_here(install_packages, tmp_path: Path) -> None:
+    registry = build_registry(load_plugins(install_packages("acme-contract")))
+    assert registry.failures == []
+    blend, overshoot = (registry.one("defense", f"acme/{name}") for name in ("blend", "overshoot"))
+    guided = importlib.import_module("acme_contract").GuidedCleaning
+    assert contract_of(type(overshoot)) is guided
+    images, guide = torch.zeros(2, 3, 8, 8), torch.ones(2, 3, 8, 8)
+    assert torch.equal(context(blend, tmp_path).build("role")(images, guide, None), (images + guide) / 2)
+    with pytest.raises(ContractError, match=r"acme/overshoot: expected values in \[0, 1\]"):
+        context(overshoot, tmp_path).build("role")(images, guide, None)
+    assert {o.status for o in check_component(blend, seed=1)} <= {"passed", "skipped"}
+    assert "in [0, 1]" in {o.check: o.message for o in check_component(overshoot)}["gives what its contract says"]
+    assert isinstance(proxy(described(blend), None), guided)
