@@ -1,0 +1,113 @@
+"""What evaluators achieved, as arrays: scores of rows, and the figures of every cell."""
+
+import numpy as np
+from scipy.stats import rankdata
+
+from imharness.tracks import Blocks, Query, UsageError
+
+FIGURES = {
+    "accuracy": ("Attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
+    "auc": ("AUC", "Area under the ROC curve, 0.5 is chance", 3),
+    "tpr1": ("TPR at 1% FPR", "Share of members found while at most 1% of non-members are accused", 3),
+    "tpr01": ("TPR at 0.1% FPR", "Share of members found while at most 0.1% of non-members are accused", 3),
+}
+FACETS = ["dataset", "model", "evaluator", "split", "attacker"]
+CELL = ["dataset", "model", "evaluator", "attacker"]
+
+
+def scores_of(query: Query) -> Blocks:
+    """Return the score of every defense and row, and two facts of the row: its class, and whether it is a member.
+
+    Measures: ``score``; ``right``, the model knows the row's class; ``caught``, its membership is guessed right.
+    """
+    guesses = query.blocks(
+        f"SELECT {labelled(query, 'evaluate')} AS defense, dataset, model, evaluator, split, CASE WHEN adaptive "
+        "THEN 'adaptive' ELSE 'fixed' END AS attacker, dataset || ' ' || row AS name, member, label, score, "
+        'CAST("right" AS FLOAT) AS "right" FROM evaluate',
+        entry="defense",
+        by=FACETS,
+        measures=["score", "right"],
+        about=["member", "label"],
+    )
+    member = guesses.about["member"]
+    caught = [
+        np.where(np.isnan(score), np.nan, (score >= 0) == inside).astype(np.float32)
+        for score, inside in zip(guesses.values["score"], member, strict=True)
+    ]
+    values = {**guesses.values, "caught": tuple(caught)}
+    return Blocks(guesses.entries, guesses.conditions, guesses.units, values, guesses.about)
+
+
+def labelled(query: Query, step: str) -> str:
+    """Return the SQL that names early stopping after the defense whose accuracy it has."""
+    if "matched" not in query(f"SELECT * FROM {step}_tasks LIMIT 0"):
+        return "defense"
+    return "CASE WHEN matched IS NULL THEN defense ELSE defense || ', as accurate as ' || matched END"
+
+
+def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
+
+    They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates at two false-positive rates.
+    A row that lacks a number has NaN. Raises `UsageError` without members or without non-members.
+    """
+    n_in, n_out = int(member.sum()), int((~member).sum())
+    if not n_in or not n_out:
+        raise UsageError(f"figures of an attack need members and non-members, got {n_in} and {n_out}")
+    whole = ~np.isnan(score).any(axis=1)
+    known = score[whole].astype(np.float64)
+    inside, outside = known[:, member], np.sort(known[:, ~member], axis=1)
+    ranks = rankdata(known, axis=1)[:, member].sum(axis=1)
+
+    def found(share: float) -> np.ndarray:
+        allowed = int(np.floor(share * n_out + 1e-9))
+        return np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1)
+
+    numbers = {
+        "accuracy": (np.mean(inside >= 0, axis=1) + np.mean(outside < 0, axis=1)) / 2,
+        "auc": (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out),
+        "tpr1": found(0.01),
+        "tpr01": found(0.001),
+    }
+    made = {name: np.full(len(score), np.nan) for name in numbers}
+    for name, own in numbers.items():
+        made[name][whole] = own
+    return made
+
+
+def figures_of(scores: Blocks) -> Blocks:
+    """Return the figures as measures: the same entries, conditions without splits, and all splits as units."""
+    splits = sorted({own["split"] for own in scores.conditions})
+    cells: dict[tuple[str, ...], dict[str, np.ndarray]] = {}
+    for c, own in enumerate(scores.conditions):
+        empty = {name: np.full((len(scores.entries), len(splits)), np.nan) for name in FIGURES}
+        cell = cells.setdefault(tuple(own[name] for name in CELL), empty)
+        for name, numbers in figures(scores.values["score"][c], scores.about["member"][c]).items():
+            cell[name][:, splits.index(own["split"])] = numbers
+    keys = sorted(cells)
+    return Blocks(
+        scores.entries,
+        tuple(dict(zip(CELL, key, strict=True)) for key in keys),
+        tuple(np.array(splits, dtype=object) for _ in keys),
+        {name: tuple(cells[key][name] for key in keys) for name in FIGURES},
+    )
+
+
+def by_evaluator(figures: Blocks) -> Blocks:
+    """Return the adaptive figures with evaluators as entries; a unit is a split of a defense."""
+    evaluators = sorted({own["evaluator"] for own in figures.conditions})
+    places = sorted({(own["dataset"], own["model"]) for own in figures.conditions})
+    splits = figures.units[0]
+    units = np.array([f"{defense} {split}" for defense in figures.entries for split in splits], dtype=object)
+    values = {name: [np.full((len(evaluators), len(units)), np.nan) for _ in places] for name in FIGURES}
+    for c in figures.where(attacker="adaptive"):
+        own = figures.conditions[c]
+        place, row = places.index((own["dataset"], own["model"])), evaluators.index(own["evaluator"])
+        for name, blocks in values.items():
+            blocks[place][row] = figures.values[name][c].ravel()
+    return Blocks(
+        tuple(evaluators),
+        tuple({"dataset": dataset, "model": model} for dataset, model in places),
+        tuple(units for _ in places),
+        {name: tuple(blocks) for name, blocks in values.items()},
+    )
