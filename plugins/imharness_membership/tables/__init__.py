@@ -19,9 +19,11 @@ def report(query: Query) -> TrackReport:
     tables = [
         attack_accuracy(figures, trained),
         evaluators(turned),
-        *thresholds(turned),
-        *risk(promised),
-        *classes(promised),
-        *sensitivity(query),
+        thresholds(turned),
+        risk(promised),
+        classes(promised),
+        *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
-    return ranked_defenses(scores, figures, trained) + TrackReport(tables, [], charts(scores))
+    return ranked_defenses(scores, figures, trained) + TrackReport(
+        [table for table in tables if table.rows], [], charts(scores)
+    )

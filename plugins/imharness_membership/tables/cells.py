@@ -1,5 +1,7 @@
 """What evaluators achieved, as arrays: scores of rows, and the figures of every cell."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.stats import rankdata
 
@@ -43,6 +45,15 @@ def labelled(query: Query, step: str) -> str:
     if "matched" not in query(f"SELECT * FROM {step}_tasks LIMIT 0"):
         return "defense"
     return "CASE WHEN matched IS NULL THEN defense ELSE defense || ', as accurate as ' || matched END"
+
+
+def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str, np.ndarray]:
+    """Return measures and facts of a defense's rows in those of the conditions that it met, one after the other."""
+    i = scores.entries.index(defense)
+    met = [c for c in conditions if not np.isnan(scores.values["score"][c][i]).any()]
+    found = {name: [blocks[c][i] for c in met] for name, blocks in scores.values.items()}
+    found |= {name: [facts[c] for c in met] for name, facts in scores.about.items()}
+    return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in found.items()}
 
 
 def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:

@@ -12,13 +12,12 @@ SINGLE = "[per_class=False]"
 
 def evaluators(turned: Blocks) -> Table:
     """Rank evaluators, the strongest first."""
-    columns = [
-        Column(key, label, f"{meaning}; adaptive, mean over defenses and splits.", "higher", decimals)
-        for key, (label, meaning, decimals) in FIGURES.items()
-    ]
     report = ranking(
         turned,
-        *columns,
+        *(
+            Column(key, label, f"{meaning}; adaptive, mean over defenses and splits.", "higher", decimals)
+            for key, (label, meaning, decimals) in FIGURES.items()
+        ),
         id="evaluators",
         title="Evaluators",
         caption="How much each evaluator finds out. n counts (defense, split) pairs.",
@@ -27,7 +26,7 @@ def evaluators(turned: Blocks) -> Table:
     return report.tables[0]
 
 
-def thresholds(turned: Blocks) -> list[Table]:
+def thresholds(turned: Blocks) -> Table:
     """Return table 3: thresholds of their own for each class against one for all."""
     rows = []
     for label in turned.entries:
@@ -40,24 +39,20 @@ def thresholds(turned: Blocks) -> list[Table]:
             both = ~np.isnan(one + each)
             if both.any():
                 rows.append(Row(label=name, values=_gain(one[both], each[both])))
-    if not rows:
-        return []
     columns = (
         ColumnSpec(key="one", label="one threshold", better="higher", description="Balanced accuracy, one for all."),
         ColumnSpec(key="each", label="one per class", better="higher", description="Balanced accuracy, one per class."),
         ColumnSpec(key="gain", label="gain", better="higher", description="Of one threshold per class, paired."),
         ColumnSpec(key="p", label="p", decimals=4, description="One-sided Wilcoxon signed-rank test of the gain."),
     )
-    return [
-        Table(
-            id="thresholds",
-            title="Table 3: one threshold for all classes, or one per class",
-            caption="Attack accuracy over defenses and splits, adaptive adversaries.",
-            entry="evaluator",
-            columns=columns,
-            rows=tuple(rows),
-        )
-    ]
+    return Table(
+        id="thresholds",
+        title="Table 3: one threshold for all classes, or one per class",
+        caption="Attack accuracy over defenses and splits, adaptive adversaries.",
+        entry="evaluator",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:

@@ -1,8 +1,11 @@
 """The pictures of the track on the site: ROC curves on log axes, and privacy against accuracy."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from imharness.tracks import Blocks, Chart, Series
+from imharness_membership.tables.cells import rows_of
 
 UNDEFENDED = "harness/plain-training"
 POINTS = 200
@@ -11,8 +14,9 @@ POINTS = 200
 
 def charts(scores: Blocks) -> list[Chart]:
     """Draw what evaluators find out about the undefended model, and what defenses cost."""
+    curves = tuple(_curves(scores)) if UNDEFENDED in scores.entries else ()
     roc = Chart(
-        id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=tuple(_curves(scores)),
+        id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=curves,
         x_label="false-positive rate", y_label="true-positive rate",
         caption="Share of members found against share of non-members accused, both on log axes: what matters to a "
         "person accused is the left edge. First split, first model.",
@@ -23,26 +27,16 @@ def charts(scores: Blocks) -> list[Chart]:
         caption="Test accuracy of the defended model against the strongest adaptive attack. The line joins the "
         "defenses that no other beats in both.",
     )  # fmt: skip
-    return [roc, front] if roc.series else [front]
+    return [roc, front] if curves else [front]
 
 
-def _curves(scores: Blocks) -> list[Series]:
-    """Return one curve for each evaluator that met the undefended model."""
-    if UNDEFENDED not in scores.entries:
-        return []
-    row = scores.entries.index(UNDEFENDED)
-    met = [c for c in scores.where(split="0", attacker="fixed") if not np.isnan(scores.values["score"][c][row]).all()]
-    first = min((scores.conditions[c]["model"] for c in met), default="")
-    found = []
-    for evaluator in sorted({scores.conditions[c]["evaluator"] for c in met}):
-        own = [c for c in scores.where(evaluator=evaluator, model=first) if c in met]
-        if own:
-            score, member = (
-                scores.of("score", UNDEFENDED, own),
-                np.concatenate([scores.about["member"][c] for c in own]),
-            )
-            found.append(_curve(evaluator, score, member))
-    return found
+def _curves(scores: Blocks) -> Iterator[Series]:
+    """Yield one curve for each evaluator that met the undefended model."""
+    first = scores.where(split="0", attacker="fixed", model=min(own["model"] for own in scores.conditions))
+    for evaluator in sorted({scores.conditions[c]["evaluator"] for c in first}):
+        own = rows_of(scores, UNDEFENDED, set(first) & set(scores.where(evaluator=evaluator)))
+        if len(own["score"]):
+            yield _curve(evaluator, own["score"], own["member"])
 
 
 def _curve(label: str, score: np.ndarray, member: np.ndarray) -> Series:

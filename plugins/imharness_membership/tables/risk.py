@@ -8,6 +8,7 @@ import numpy as np
 from imharness.stats import NotTestable, correlate
 from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, missing
 from imharness_membership.risk import calibration_rmse, precision_and_recall
+from imharness_membership.tables.cells import rows_of
 
 Columns = Mapping[str, np.ndarray]
 RISK = "harness/privacy-risk"
@@ -17,23 +18,12 @@ THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 def risk_rows(scores: Blocks) -> dict[str, Columns]:
     """Return, for each defense, risk score, membership, class and ``right`` of all rows, adaptive adversaries."""
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"].startswith(RISK)]
-    found = {}
-    for i, defense in enumerate(scores.entries) if chosen else ():
-        own = {name: np.concatenate([scores.values[name][c][i] for c in chosen]) for name in ("score", "right")}
-        own |= {name: np.concatenate([scores.about[name][c] for c in chosen]) for name in ("member", "label")}
-        kept = ~np.isnan(own["score"])
-        if kept.any():
-            found[defense] = {
-                **{name: numbers[kept] for name, numbers in own.items()},
-                "risk": own["score"][kept] + 0.5,
-            }
-    return found
+    found = {defense: rows_of(scores, defense, chosen) for defense in scores.entries}
+    return {defense: {**own, "risk": own["score"] + 0.5} for defense, own in found.items() if len(own["score"])}
 
 
-def risk(promised: Mapping[str, Columns]) -> list[Table]:
+def risk(promised: Mapping[str, Columns]) -> Table:
     """Return table 6 and the calibration."""
-    if not promised:
-        return []
     columns = [
         ColumnSpec(
             key=f"{key}{i}",
@@ -47,16 +37,14 @@ def risk(promised: Mapping[str, Columns]) -> list[Table]:
         key="rmse", label="calibration RMSE", better="lower",
         description="Of the risk score against the real share of members, ten bins.",
     )  # fmt: skip
-    return [
-        Table(
-            id="risk",
-            title="Table 6: privacy risk scores",
-            caption="Precision and recall of accusing rows above a threshold of the risk score, splits together.",
-            entry="defense",
-            columns=(*columns, rmse),
-            rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
-        )
-    ]
+    return Table(
+        id="risk",
+        title="Table 6: privacy risk scores",
+        caption="Precision and recall of accusing rows above a threshold of the risk score, splits together.",
+        entry="defense",
+        columns=(*columns, rmse),
+        rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
+    )
 
 
 def _kept(own: Columns) -> dict[str, Value]:
@@ -69,10 +57,8 @@ def _kept(own: Columns) -> dict[str, Value]:
     return {**values, "rmse": Value(value=calibration_rmse(own["risk"], own["member"]), n=len(own["risk"]))}
 
 
-def classes(promised: Mapping[str, Columns]) -> list[Table]:
+def classes(promised: Mapping[str, Columns]) -> Table:
     """Return how unequal the risk is between classes, and how it goes with the generalisation error."""
-    if not promised:
-        return []
     rows = []
     for defense, own in promised.items():
         mean, error = _per_class(own)
@@ -84,16 +70,14 @@ def classes(promised: Mapping[str, Columns]) -> list[Table]:
         ColumnSpec(key="correlation", label="with generalisation error",
                    description="Pearson correlation over classes of mean risk score and train minus test accuracy."),
     )  # fmt: skip
-    return [
-        Table(
-            id="classes",
-            title="Risk by class",
-            caption="Classes are not equally exposed; the risk follows the generalisation error.",
-            entry="defense",
-            columns=columns,
-            rows=tuple(rows),
-        )
-    ]
+    return Table(
+        id="classes",
+        title="Risk by class",
+        caption="Classes are not equally exposed; the risk follows the generalisation error.",
+        entry="defense",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
@@ -108,10 +92,8 @@ def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
     return mean, train - test
 
 
-def sensitivity(query: Query) -> list[Table]:
+def sensitivity(query: Query) -> Table:
     """Return how the risk score of a member goes with what its removal does to the model."""
-    if "sensitivity" not in query.steps:
-        return []
     rows = []
     for name in (RISK, "harness/confidence", "harness/lira"):
         pairs = query(
@@ -121,20 +103,16 @@ def sensitivity(query: Query) -> list[Table]:
         if len(pairs["score"]):
             found = _correlation(pairs["score"], pairs["sensitivity"], "spearman")
             rows.append(Row(label=name, values={"correlation": found}))
-    if not rows:
-        return []
     column = ColumnSpec(key="correlation", label="Spearman correlation", description="Of score and sensitivity.")
-    return [
-        Table(
-            id="sensitivity",
-            title="Risk and sensitivity",
-            caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
-            "that when it is trained with it. First members of the first split, undefended.",
-            entry="evaluator",
-            columns=(column,),
-            rows=tuple(rows),
-        )
-    ]
+    return Table(
+        id="sensitivity",
+        title="Risk and sensitivity",
+        caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
+        "that when it is trained with it. First members of the first split, undefended.",
+        entry="evaluator",
+        columns=(column,),
+        rows=tuple(rows),
+    )
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> Value:
