@@ -1,7 +1,7 @@
 """Tables of the track, after those of Song & Mittal (USENIX Security 2021)."""
 
 from imharness.tracks import Query, TrackReport
-from imharness_membership.tables.cells import by_evaluator, figures_of, scores_of
+from imharness_membership.tables.cells import figures_of, scores_of
 from imharness_membership.tables.defenses import accuracies, attack_accuracy, ranked_defenses
 from imharness_membership.tables.evaluators import evaluators, thresholds
 from imharness_membership.tables.pictures import charts
@@ -14,16 +14,14 @@ def report(query: Query) -> TrackReport:
         return TrackReport()
     scores = scores_of(query)
     figures = figures_of(scores)
-    turned, promised = by_evaluator(figures), risk_rows(scores)
-    trained = accuracies(query, scores.entries)
+    promised, trained = risk_rows(scores), accuracies(query, scores.entries)
     tables = [
         attack_accuracy(figures, trained),
-        evaluators(turned),
-        thresholds(turned),
+        evaluators(figures),
+        thresholds(figures),
         risk(promised),
         classes(promised),
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
-    return ranked_defenses(scores, figures, trained) + TrackReport(
-        [table for table in tables if table.rows], [], charts(scores)
-    )
+    others = TrackReport([table for table in tables if table.rows], [], charts(scores))
+    return ranked_defenses(scores, figures, trained) + others

@@ -1,5 +1,6 @@
 """What evaluators achieved, as arrays: scores of rows, and the figures of every cell."""
 
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,6 +16,7 @@ FIGURES = {
 }
 FACETS = ["dataset", "model", "evaluator", "split", "attacker"]
 CELL = ["dataset", "model", "evaluator", "attacker"]
+ALWAYS = {"attacker": {"adaptive", "fixed"}}
 
 
 def scores_of(query: Query) -> Blocks:
@@ -45,6 +47,11 @@ def labelled(query: Query, step: str) -> str:
     if "matched" not in query(f"SELECT * FROM {step}_tasks LIMIT 0"):
         return "defense"
     return "CASE WHEN matched IS NULL THEN defense ELSE defense || ', as accurate as ' || matched END"
+
+
+def evaluators_of(blocks: Blocks) -> list[str]:
+    """Return the evaluators, sorted."""
+    return sorted({own["evaluator"] for own in blocks.conditions})
 
 
 def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str, np.ndarray]:
@@ -87,38 +94,18 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def figures_of(scores: Blocks) -> Blocks:
-    """Return the figures as measures: the same entries, conditions without splits, and all splits as units."""
+    """Return the figures as measures: a condition for every combination of facets, and all splits as units."""
     splits = sorted({own["split"] for own in scores.conditions})
-    cells: dict[tuple[str, ...], dict[str, np.ndarray]] = {}
+    facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
+    shape = (len(scores.entries), len(splits))
+    cells = {key: {name: np.full(shape, np.nan) for name in FIGURES} for key in itertools.product(*facets)}
     for c, own in enumerate(scores.conditions):
-        empty = {name: np.full((len(scores.entries), len(splits)), np.nan) for name in FIGURES}
-        cell = cells.setdefault(tuple(own[name] for name in CELL), empty)
+        cell = cells[tuple(own[name] for name in CELL)]
         for name, numbers in figures(scores.values["score"][c], scores.about["member"][c]).items():
             cell[name][:, splits.index(own["split"])] = numbers
-    keys = sorted(cells)
     return Blocks(
         scores.entries,
-        tuple(dict(zip(CELL, key, strict=True)) for key in keys),
-        tuple(np.array(splits, dtype=object) for _ in keys),
-        {name: tuple(cells[key][name] for key in keys) for name in FIGURES},
-    )
-
-
-def by_evaluator(figures: Blocks) -> Blocks:
-    """Return the adaptive figures with evaluators as entries; a unit is a split of a defense."""
-    evaluators = sorted({own["evaluator"] for own in figures.conditions})
-    places = sorted({(own["dataset"], own["model"]) for own in figures.conditions})
-    splits = figures.units[0]
-    units = np.array([f"{defense} {split}" for defense in figures.entries for split in splits], dtype=object)
-    values = {name: [np.full((len(evaluators), len(units)), np.nan) for _ in places] for name in FIGURES}
-    for c in figures.where(attacker="adaptive"):
-        own = figures.conditions[c]
-        place, row = places.index((own["dataset"], own["model"])), evaluators.index(own["evaluator"])
-        for name, blocks in values.items():
-            blocks[place][row] = figures.values[name][c].ravel()
-    return Blocks(
-        tuple(evaluators),
-        tuple({"dataset": dataset, "model": model} for dataset, model in places),
-        tuple(units for _ in places),
-        {name: tuple(blocks) for name, blocks in values.items()},
+        tuple(dict(zip(CELL, key, strict=True)) for key in cells),
+        tuple(np.array(splits, dtype=object) for _ in cells),
+        {name: tuple(cell[name] for cell in cells.values()) for name in FIGURES},
     )

@@ -1,31 +1,19 @@
 """How well defenses protect, and what they cost."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from imharness.tracks import (
-    Blocks,
-    Column,
-    ColumnSpec,
-    Query,
-    Row,
-    Table,
-    TrackReport,
-    Value,
-    Wins,
-    mean_value,
-    missing,
-    ranking,
-)
-from imharness_membership.tables.cells import FIGURES, labelled
+from imharness.tracks import Blocks, Column, Query, Row, Table, TrackReport, Value, Wins, mean_value, missing, ranking
+from imharness_membership.tables.cells import FIGURES, evaluators_of, labelled
 
 Accuracies = dict[str, dict[str, Value]]
 """Defense -> accuracy of its models on rows they were tested on and on rows they were trained on."""
 ADVERSARIES = {"plain": ("fixed", "non-adaptive"), "adaptive": ("adaptive", "adaptive")}
 ACCURACY = (
-    ColumnSpec(key="test", label="Test accuracy", description="Of the defended model.", better="higher"),
-    ColumnSpec(key="train", label="Train accuracy", description="Of the defended model."),
+    Column("test", "Test accuracy", "Of the defended model.", "higher"),
+    Column("train", "Train accuracy", "Of the defended model."),
 )
 WINS = Wins(
     "defense-wins",
@@ -38,7 +26,7 @@ WINS = Wins(
 
 
 def accuracies(query: Query, defenses: Sequence[str]) -> Accuracies:
-    """Return the mean accuracies of the defended models."""
+    """Return the mean accuracies of the defended models. The order of tasks decides what intervals draw."""
     rows = query(
         f"SELECT {labelled(query, 'train')} AS defense, test_accuracy AS test, train_accuracy AS train "
         "FROM train_tasks WHERE role = 'target' ORDER BY task"
@@ -79,37 +67,31 @@ def _against(figures: Blocks, key: str, kind: str) -> Column:
     )
 
 
-def _accuracy(trained: Accuracies, spec: ColumnSpec) -> Column:
-    return Column(spec.key, spec.label, spec.description, spec.better, value=lambda defense: trained[defense][spec.key])
+def _accuracy(trained: Accuracies, column: Column) -> Column:
+    return replace(column, value=lambda defense: trained[defense][column.key])
 
 
 def strongest(figures: Blocks, key: str, defense: str, attacker: str) -> Value:
     """Return the figure of the evaluator with the highest mean."""
-    evaluators = sorted({own["evaluator"] for own in figures.conditions})
-    found = [figures.of(key, defense, figures.where(evaluator=name, attacker=attacker)) for name in evaluators]
-    found = [numbers for numbers in found if len(numbers)]
+    places = [figures.where(evaluator=name, attacker=attacker) for name in evaluators_of(figures)]
+    found = [numbers for here in places if len(numbers := figures.of(key, defense, here))]
     return mean_value(max(found, key=np.mean)) if found else missing("no cell")
 
 
 def attack_accuracy(figures: Blocks, trained: Accuracies) -> Table:
     """Return tables 2, 4 and 5: attack accuracy per defense and evaluator, adaptive."""
-    names = sorted({own["evaluator"] for own in figures.conditions})
+    names = evaluators_of(figures)
     places = [figures.where(evaluator=name, attacker="adaptive") for name in names]
     rows = []
     for defense in figures.entries:
         values = {f"e{i}": mean_value(figures.of("accuracy", defense, here)) for i, here in enumerate(places)}
         rows.append(Row(label=defense, values={**values, **trained[defense]}))
     columns = [
-        ColumnSpec(
-            key=f"e{i}", label=name, better="lower", description=f"Balanced accuracy of {name}, mean over splits."
-        )
+        Column(f"e{i}", name, f"Balanced accuracy of {name}, mean over splits.", "lower").spec
         for i, name in enumerate(names)
     ]
     return Table(
-        id="accuracy",
-        title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
+        id="accuracy", title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
         caption="Adaptive adversaries: their shadow models are defended as the target is.",
-        entry="defense",
-        columns=(*columns, *ACCURACY),
-        rows=tuple(rows),
-    )
+        entry="defense", columns=(*columns, *(column.spec for column in ACCURACY)), rows=tuple(rows),
+    )  # fmt: skip

@@ -38,13 +38,11 @@ def risk(promised: Mapping[str, Columns]) -> Table:
         description="Of the risk score against the real share of members, ten bins.",
     )  # fmt: skip
     return Table(
-        id="risk",
-        title="Table 6: privacy risk scores",
+        id="risk", title="Table 6: privacy risk scores",
         caption="Precision and recall of accusing rows above a threshold of the risk score, splits together.",
-        entry="defense",
-        columns=(*columns, rmse),
+        entry="defense", columns=(*columns, rmse),
         rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
-    )
+    )  # fmt: skip
 
 
 def _kept(own: Columns) -> dict[str, Value]:
@@ -71,13 +69,10 @@ def classes(promised: Mapping[str, Columns]) -> Table:
                    description="Pearson correlation over classes of mean risk score and train minus test accuracy."),
     )  # fmt: skip
     return Table(
-        id="classes",
-        title="Risk by class",
+        id="classes", title="Risk by class",
         caption="Classes are not equally exposed; the risk follows the generalisation error.",
-        entry="defense",
-        columns=columns,
-        rows=tuple(rows),
-    )
+        entry="defense", columns=columns, rows=tuple(rows),
+    )  # fmt: skip
 
 
 def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
@@ -105,14 +100,11 @@ def sensitivity(query: Query) -> Table:
             rows.append(Row(label=name, values={"correlation": found}))
     column = ColumnSpec(key="correlation", label="Spearman correlation", description="Of score and sensitivity.")
     return Table(
-        id="sensitivity",
-        title="Risk and sensitivity",
+        id="sensitivity", title="Risk and sensitivity",
         caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
-        "that when it is trained with it. First members of the first split, undefended.",
-        entry="evaluator",
-        columns=(column,),
-        rows=tuple(rows),
-    )
+        "that when it is trained with it. First members of the first split, undefended.", entry="evaluator",
+        columns=(column,), rows=tuple(rows),
+    )  # fmt: skip
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> Value:
