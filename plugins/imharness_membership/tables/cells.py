@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from imharness.tracks import Blocks, Query, UsageError
 
@@ -75,7 +75,7 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
     whole = ~np.isnan(score).any(axis=1)
     known = score[whole].astype(np.float64)
     inside, outside = known[:, member], np.sort(known[:, ~member], axis=1)
-    ranks = rankdata(known, axis=1)[:, member].sum(axis=1)
+    ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
 
     def found(share: float) -> np.ndarray:
         allowed = int(np.floor(share * n_out + 1e-9))
