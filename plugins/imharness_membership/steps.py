@@ -39,24 +39,16 @@ def train(context: StepContext) -> StepResult:
     member, outside, reference = (parts[f"{role}_{kind}"] for kind in ("member", "non_member", "reference"))
     network = _trained(context, table, member, reference, "training")
     rows = torch.cat([member, outside])
-    population = torch.cat([parts["shadow_member"], parts["shadow_non_member"]]) if role == "target" else rows[:0]
+    population = _population(parts) if role == "target" else rows[:0]
     shown = _shown(context, network, table, torch.cat([rows, population]), member, reference)
-    outputs = shown[: len(rows)]
-    right = (outputs.argmax(dim=1) == table.labels[rows]).float()
+    outputs, labels = shown[: len(rows)], table.labels[rows]
+    right = (outputs.argmax(dim=1) == labels).float()
     held_out = _outputs(network, table, reference).argmax(dim=1) == table.labels[reference]
     odds = log_odds(shown[len(rows) :], table.labels[population])
     arrays = {"outputs": outputs, "population": odds, "held_out": held_out.float().mean()[None]}
-    if context.options["copies"]:
-        arrays["robustness"] = _robustness(context, network, table, rows)
-    if context.options["gradients"]:
-        arrays["features"] = _last_layer_inputs(network, table, rows)
-        arrays["error"] = _outputs(network, table, rows) - one_hot(table.labels[rows], table.classes)
+    arrays |= _asked_for(context, network, table, rows)
     return StepResult(
-        rows={
-            "row": rows.numpy(),
-            "label": table.labels[rows].cpu().numpy(),
-            "member": np.arange(len(rows)) < len(member),
-        },
+        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": np.arange(len(rows)) < len(member)},
         arrays={name: array.cpu().numpy() for name, array in arrays.items()},
         facts={
             "train_accuracy": float(right[: len(member)].mean()),
@@ -65,14 +57,26 @@ def train(context: StepContext) -> StepResult:
     )
 
 
+def _asked_for(
+    context: StepContext, network: torch.nn.Module, table: TableSet, rows: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Return what only some evaluators read: robustness against noise, gradients of the last layer."""
+    found = {}
+    if context.options["copies"]:
+        found["robustness"] = _robustness(context, network, table, rows)
+    if context.options["gradients"]:
+        found["features"] = _last_layer_inputs(network, table, rows)
+        found["error"] = _outputs(network, table, rows) - one_hot(table.labels[rows], table.classes)
+    return found
+
+
 @step(version="2")
 def references(context: StepContext) -> StepResult:
     """Train the adversary's reference models, each on a random half of the rows the target's members are among."""
     table = context.table()
     parts = _parts(context, table)
     rows = torch.cat([parts["target_member"], parts["target_non_member"]])
-    population = torch.cat([parts["shadow_member"], parts["shadow_non_member"]])
-    everything = torch.cat([rows, population])
+    everything = torch.cat([rows, _population(parts)])
     total = int(context.options["models"])
     drawn = [
         torch.randperm(len(rows), generator=context.generator("half", str(number)))[: len(rows) // 2]
@@ -84,13 +88,8 @@ def references(context: StepContext) -> StepResult:
         shown = _shown(context, network, table, everything, rows[half], parts["shadow_reference"])
         odds.append(log_odds(shown, table.labels[everything]).cpu())
         inside.append(torch.zeros(len(rows), dtype=torch.bool).scatter(0, half, True))
-    found = torch.stack(odds)
-    arrays = {
-        "log_odds": found[:, : len(rows)],
-        "member": torch.stack(inside),
-        "population": found[:, len(rows) :],
-    }
-    return StepResult(arrays={name: array.numpy() for name, array in arrays.items()})
+    target, population = np.split(torch.stack(odds).numpy(), [len(rows)], axis=1)
+    return StepResult(arrays={"log_odds": target, "member": torch.stack(inside).numpy(), "population": population})
 
 
 @step(version="1")
@@ -122,8 +121,17 @@ def sensitivity(context: StepContext) -> StepResult:
 @step(version="2")
 def evaluate(context: StepContext) -> StepResult:
     """Show an evaluator the target's rows in a secret order and keep its score per row."""
-    shadow, target = context.need("shadow"), context.need("target")
+    target = context.need("target")
     order = torch.randperm(len(target.rows["row"]), generator=context.generator("order")).numpy()
+    scores = context.build("evaluator")(_query(context, order)).cpu().numpy()
+    right = target.arrays["outputs"][order].argmax(axis=1) == target.rows["label"][order]
+    columns = {name: target.rows[name][order] for name in ("row", "member", "label")}
+    return StepResult(rows={**columns, "right": right, "score": scores})
+
+
+def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
+    """Return what the evaluator may know, the target's rows in the given order."""
+    shadow, target = context.need("shadow"), context.need("target")
     reads = context.component("evaluator").reads
 
     def tensor(array: np.ndarray) -> torch.Tensor:
@@ -147,24 +155,19 @@ def evaluate(context: StepContext) -> StepResult:
             target_error=tensor(target.arrays["error"][order]),
             target_features=tensor(target.arrays["features"][order]),
         )
-    query = MembershipQuery(
-        shadow_outputs=tensor(shadow.arrays["outputs"]),
-        shadow_labels=tensor(shadow.rows["label"]),
-        shadow_member=tensor(shadow.rows["member"]),
-        target_outputs=tensor(target.arrays["outputs"][order]),
-        target_labels=tensor(target.rows["label"][order]),
-        references=known,
-        robustness=noisy,
-        gradients=slopes,
-    )
-    scores = context.build("evaluator")(query).cpu().numpy()
-    right = target.arrays["outputs"][order].argmax(axis=1) == target.rows["label"][order]
-    columns = {name: target.rows[name][order] for name in ("row", "member", "label")}
-    return StepResult(rows={**columns, "right": right, "score": scores})
+    return MembershipQuery(
+        shadow_outputs=tensor(shadow.arrays["outputs"]), shadow_labels=tensor(shadow.rows["label"]),
+        shadow_member=tensor(shadow.rows["member"]), target_outputs=tensor(target.arrays["outputs"][order]),
+        target_labels=tensor(target.rows["label"][order]), references=known, robustness=noisy, gradients=slopes,
+    )  # fmt: skip
 
 
 def _parts(context: StepContext, table: TableSet) -> dict[str, torch.Tensor]:
     return split_rows(len(table.labels), derive_seed("split", context.options["split"]), int(context.options["part"]))
+
+
+def _population(parts: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([parts["shadow_member"], parts["shadow_non_member"]])
 
 
 def _trained(

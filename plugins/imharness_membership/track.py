@@ -21,11 +21,25 @@ from imharness.membership import (
     Model,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
 from imharness_membership.steps import evaluate, references, sensitivity, train
 from imharness_membership.tables import report
 
+Defense = MembershipTraining | MembershipRelease
+OptionValue = int | float | str
 BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """A defense, and the training defense whose accuracy it is to have."""
+
+    defense: Component
+    matched: Component | None = None
+
+    @property
+    def roles(self) -> dict[str, Component]:
+        return {} if self.matched is None else {"matched": self.matched}
 
 
 class MembershipTrack(Track):
@@ -52,47 +66,38 @@ class MembershipTrack(Track):
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Train target, shadow and references per split and defense, then let every evaluator guess."""
         evaluators = selection.of(MembershipEvaluator)
-        defenses = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
+        guards = list(self._guards(planner, [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]))
         for dataset in selection.of(TableDataset):
             for model in selection.of(Model):
                 for split in range(self.splits):
-                    plan = _Plan(self, planner, dataset, model, evaluators, split)
-                    for guard in plan.guards(defenses):
+                    plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split)
+                    for guard in guards:
                         plan.attacked(guard)
                     if self.sensitivity_rows and split == 0:
                         plan.sensitivity()
+
+    def _guards(self, planner: Planner, defenses: list[Defense]) -> Iterator[_Guard]:
+        """Yield every defense, and early stopping at the accuracy of every training defense."""
+        for defense in defenses:
+            yield _Guard(defense)
+            trains = isinstance(defense, MembershipTraining) and defense.info.id not in (BASELINE, STOPPED)
+            if self.matched and trains:
+                yield _Guard(planner.component("defense", STOPPED), defense)
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow."""
         return report(query)
 
 
-@dataclass(frozen=True)
-class _Guard:
-    """A defense, and the training defense whose accuracy it is to have."""
-
-    defense: Component
-    matched: Component | None = None
-
-
 class _Plan:
-    """The tasks of one model on one split of one data set."""
+    """The tasks of one model on one split of one data set; `planner` knows both."""
 
     def __init__(
-        self,
-        track: MembershipTrack,
-        planner: Planner,
-        dataset: TableDataset,
-        model: Model,
-        evaluators: list[MembershipEvaluator],
-        split: int,
+        self, track: MembershipTrack, planner: Planner, evaluators: list[MembershipEvaluator], split: int
     ) -> None:
         self.track, self.planner, self.evaluators = track, planner, evaluators
-        self.roles: dict[str, Component] = {"dataset": dataset, "model": model}
         self.baseline = _Guard(planner.component("defense", BASELINE))
-        reads = frozenset[str]().union(*(e.reads for e in evaluators))
-        self.reads = reads
-        self.options: dict[str, int | float | str] = {
+        self.training: dict[str, OptionValue] = {
             "split": split,
             "part": track.part,
             "epochs": track.epochs,
@@ -100,32 +105,20 @@ class _Plan:
             "learning_rate": track.learning_rate,
             "optimiser": track.optimiser,
         }
+        reads = {name for evaluator in evaluators for name in evaluator.reads}
         self.copies = track.copies if "robustness" in reads else 0
         self.gradients = "gradients" in reads
 
-    def guards(self, defenses: list[MembershipTraining | MembershipRelease]) -> Iterator[_Guard]:
-        """Yield every defense, and early stopping at the accuracy of every training defense."""
-        for defense in defenses:
-            yield _Guard(defense)
-            trains = isinstance(defense, MembershipTraining) and defense.info.id not in (BASELINE, STOPPED)
-            if self.track.matched and trains:
-                yield _Guard(self.planner.component("defense", STOPPED), defense)
-
-    def _guarded(self, guard: _Guard) -> dict[str, Component]:
-        roles = {**self.roles, "defense": guard.defense}
+    def _task(self, step: Step, guard: _Guard, options: dict[str, OptionValue], stopped: str) -> Planned:
+        """Plan a training under a defense; early stopping needs the model that it is to match, in a role."""
+        roles = {"defense": guard.defense}
         if isinstance(guard.defense, MembershipRelease):
             roles["training"] = self.baseline.defense
-        return roles if guard.matched is None else {**roles, "matched": guard.matched}
+        needs = {"matched": self._trained(_Guard(guard.matched), stopped)} if guard.matched is not None else {}
+        return self.planner.task(step, roles | guard.roles, options={**options, **self.training}, needs=needs)
 
     def _trained(self, guard: _Guard, role: str) -> Planned:
-        needs = {"matched": self._trained(_Guard(guard.matched), role)} if guard.matched is not None else {}
-        options = {"role": role, "copies": self.copies, "gradients": self.gradients, **self.options}
-        return self.planner.task("train", self._guarded(guard), options=options, needs=needs)
-
-    def _references(self, guard: _Guard) -> Planned:
-        needs = {"matched": self._trained(_Guard(guard.matched), "shadow")} if guard.matched is not None else {}
-        options = {"models": self.track.references, **self.options}
-        return self.planner.task("references", self._guarded(guard), options=options, needs=needs)
+        return self._task(train, guard, {"role": role, "copies": self.copies, "gradients": self.gradients}, role)
 
     def attacked(self, guard: _Guard) -> None:
         """Plan every evaluator's guess, with undefended shadow models and with defended ones."""
@@ -135,19 +128,17 @@ class _Plan:
             for evaluator in self.evaluators:
                 needs = {"target": target, "shadow": self._trained(own, "shadow")}
                 if "references" in evaluator.reads:
-                    needs["references"] = self._references(own)
-                matched = {"matched": guard.matched} if guard.matched is not None else {}
+                    needs["references"] = self._task(references, own, {"models": self.track.references}, "shadow")
                 self.planner.task(
-                    "evaluate",
-                    {**self.roles, "defense": guard.defense, **matched, "evaluator": evaluator},
-                    options={"adaptive": adaptive, "split": int(self.options["split"])},
+                    evaluate,
+                    {"defense": guard.defense, **guard.roles, "evaluator": evaluator},
+                    options={"adaptive": adaptive, "split": self.training["split"]},
                     needs=needs,
                 )
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""
-        options = {"rows": self.track.sensitivity_rows, **self.options}
-        self.planner.task("sensitivity", self._guarded(self.baseline), options=options)
+        self._task(sensitivity, self.baseline, {"rows": self.track.sensitivity_rows}, "target")
 
 
 @hookimpl

@@ -1,0 +1,115 @@
+"""What privacy risk scores promise and keep, by threshold, by class, and against what removal does to a model."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from imharness.stats import NotTestable, correlate
+from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, missing
+from imharness_membership.risk import calibration_rmse, precision_and_recall
+from imharness_membership.tables.cells import rows_of
+
+Columns = Mapping[str, np.ndarray]
+RISK = "harness/privacy-risk"
+THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+
+
+def risk_rows(scores: Blocks) -> dict[str, Columns]:
+    """Return, for each defense, risk score, membership, class and ``right`` of all rows, adaptive adversaries."""
+    chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"].startswith(RISK)]
+    found = {defense: rows_of(scores, defense, chosen) for defense in scores.entries}
+    return {defense: {**own, "risk": own["score"] + 0.5} for defense, own in found.items() if len(own["score"])}
+
+
+def risk(promised: Mapping[str, Columns]) -> Table:
+    """Return table 6 and the calibration."""
+    columns = [
+        ColumnSpec(
+            key=f"{key}{i}",
+            label=f"{word}, {threshold:g}",
+            description=f"{word.capitalize()} of: member if the risk score is at least {threshold:g}.",
+        )
+        for i, threshold in enumerate(THRESHOLDS)
+        for key, word in (("p", "precision"), ("r", "recall"))
+    ]
+    rmse = ColumnSpec(
+        key="rmse", label="calibration RMSE", better="lower",
+        description="Of the risk score against the real share of members, ten bins.",
+    )  # fmt: skip
+    return Table(
+        id="risk", title="Table 6: privacy risk scores",
+        caption="Precision and recall of accusing rows above a threshold of the risk score, splits together.",
+        entry="defense", columns=(*columns, rmse),
+        rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
+    )  # fmt: skip
+
+
+def _kept(own: Columns) -> dict[str, Value]:
+    precision, recall = precision_and_recall(own["risk"], own["member"], np.array(THRESHOLDS))
+    values: dict[str, Value] = {}
+    for i, _ in enumerate(THRESHOLDS):
+        accused = not np.isnan(precision[i])
+        values[f"p{i}"] = Value(value=float(precision[i])) if accused else missing("nobody is accused")
+        values[f"r{i}"] = Value(value=float(recall[i]), n=int(own["member"].sum()))
+    return {**values, "rmse": Value(value=calibration_rmse(own["risk"], own["member"]), n=len(own["risk"]))}
+
+
+def classes(promised: Mapping[str, Columns]) -> Table:
+    """Return how unequal the risk is between classes, and how it goes with the generalisation error."""
+    rows = []
+    for defense, own in promised.items():
+        mean, error = _per_class(own)
+        values = {"low": Value(value=float(mean.min())), "high": Value(value=float(mean.max()))}
+        rows.append(Row(label=defense, values={**values, "correlation": _correlation(mean, error, "pearson")}))
+    columns = (
+        ColumnSpec(key="low", label="lowest risk", description="Mean risk score of the members of the safest class."),
+        ColumnSpec(key="high", label="highest risk", description="The same of the most exposed class."),
+        ColumnSpec(key="correlation", label="with generalisation error",
+                   description="Pearson correlation over classes of mean risk score and train minus test accuracy."),
+    )  # fmt: skip
+    return Table(
+        id="classes", title="Risk by class",
+        caption="Classes are not equally exposed; the risk follows the generalisation error.",
+        entry="defense", columns=columns, rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean risk score of members and generalisation error of the classes that have both kinds of row."""
+    labels, place = np.unique(own["label"], return_inverse=True)
+    member, right = own["member"], own["right"]
+    inside, outside = (np.bincount(place[m], minlength=len(labels)) for m in (member, ~member))
+    kept = (inside > 0) & (outside > 0)
+    mean = np.bincount(place[member], own["risk"][member], len(labels))[kept] / inside[kept]
+    train = np.bincount(place[member], right[member], len(labels))[kept] / inside[kept]
+    test = np.bincount(place[~member], right[~member], len(labels))[kept] / outside[kept]
+    return mean, train - test
+
+
+def sensitivity(query: Query) -> Table:
+    """Return how the risk score of a member goes with what its removal does to the model."""
+    rows = []
+    for name in (RISK, "harness/confidence", "harness/lira"):
+        pairs = query(
+            "SELECT score, sensitivity FROM evaluate e JOIN sensitivity s USING (dataset, model, defense, row) "
+            f"WHERE evaluator = '{name}' AND e.split = 0 AND adaptive ORDER BY dataset, model, row"
+        )
+        if len(pairs["score"]):
+            found = _correlation(pairs["score"], pairs["sensitivity"], "spearman")
+            rows.append(Row(label=name, values={"correlation": found}))
+    column = ColumnSpec(key="correlation", label="Spearman correlation", description="Of score and sensitivity.")
+    return Table(
+        id="sensitivity", title="Risk and sensitivity",
+        caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
+        "that when it is trained with it. First members of the first split, undefended.", entry="evaluator",
+        columns=(column,), rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> Value:
+    try:
+        found = correlate(x, y, method)
+    except NotTestable as reason:
+        return missing(reason)
+    return Value(value=found.value, n=found.n)

@@ -1,0 +1,207 @@
+"""Every table from a tiny hand-made store, against numbers worked out by hand."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, spearmanr
+
+from imharness.errors import UsageError
+from imharness.results.identity import ComponentRef
+from imharness.results.query import ResultQuery
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness.stats import auc, balanced_accuracy, tpr_at_fpr
+from imharness.tracks import TrackReport
+from imharness_membership.tables import report
+from imharness_membership.tables.cells import figures
+
+PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
+STOPPED = f"harness/early-stopping, as accurate as {GUARD}"
+MEMBER = np.array([True, True, False, False])
+LABEL = np.array([0, 1, 0, 1])
+RIGHT, HALF, WRONG = [0.4, 0.2, -0.1, -0.3], [0.4, -0.2, 0.1, -0.3], [-0.4, -0.2, 0.1, 0.3]
+"""Scores of which all, two and none say the truth about `MEMBER`."""
+
+
+class World:
+    """A store that cells are put into one by one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store, self.records = Store(folder), list[TaskRecord]()
+
+    def put(self, step: str, roles: dict[str, str], options: dict, rows: dict, facts: dict | None = None) -> None:
+        refs = {
+            role: ComponentRef(kind=role, id=label.partition("[")[0], version="1", label=label, parameters={})
+            for role, label in {"dataset": "x/rows", "model": "x/model", **roles}.items()
+        }
+        spec = TaskSpec(
+            track="harness/membership", step=step, version="1", components=refs, options=options, limit=None, seed=0,
+            needs={},
+        )  # fmt: skip
+        key = hashlib.sha256(f"{step}{roles}{options}".encode()).hexdigest()
+        bare = TaskRecord(
+            key=key, spec=spec, status="done", started="", seconds=0.0, device="", versions={}, facts=facts or {}
+        )
+        self.records.append(self.store.commit(bare, rows, {}))
+
+    def guess(
+        self, defense: str, evaluator: str, score: Sequence[float], *, adaptive: bool = True, split: int = 0,
+        matched: str = "", right: Sequence[bool] = (True, True, True, True),
+    ) -> None:  # fmt: skip
+        roles = {"defense": defense, **({"matched": matched} if matched else {}), "evaluator": evaluator}
+        rows = {"row": np.arange(4) + 8, "member": MEMBER, "label": LABEL, "right": np.array(right)}
+        self.put("evaluate", roles, {"adaptive": adaptive, "split": split}, {**rows, "score": np.array(score)})
+
+    def trained(self, defense: str, test: float, matched: str = "") -> None:
+        roles = {"defense": defense, **({"matched": matched} if matched else {})}
+        facts = {"test_accuracy": test, "train_accuracy": 1.0}
+        self.put("train", roles, {"role": "target", "split": 0}, {"row": np.arange(4)}, facts)
+
+    def report(self) -> TrackReport:
+        return report(ResultQuery(self.store, self.records))
+
+    def table(self, id: str) -> dict[str, dict[str, float | None]]:
+        """Return label -> column -> number, in the order of the rows."""
+        table = next(table for table in self.report().tables if table.id == id)
+        return {row.label: {key: value.value for key, value in row.values.items()} for row in table.rows}
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    return World(tmp_path)
+
+
+def test_figures_of_many_rows_are_those_of_each_one() -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random(301) < 0.4
+    score = np.round(rng.normal(size=(5, 301)) + 0.5 * member, 1)
+    score[3] = np.nan
+    found = figures(score, member)
+    for row in (0, 1, 2, 4):
+        assert found["accuracy"][row] == pytest.approx(balanced_accuracy(score[row], member), abs=1e-12)
+        assert found["auc"][row] == pytest.approx(auc(score[row], member), abs=1e-12)
+        assert found["tpr1"][row] == pytest.approx(tpr_at_fpr(score[row], member, 0.01), abs=1e-12)
+        assert found["tpr01"][row] == pytest.approx(tpr_at_fpr(score[row], member, 0.001), abs=1e-12)
+    assert all(np.isnan(numbers[3]) for numbers in found.values())
+    with pytest.raises(UsageError, match="need members and non-members, got 0 and 301"):
+        figures(score, np.zeros(301, dtype=bool))
+
+
+def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> None:
+    for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
+        for adaptive in (False, True):
+            world.guess(defense, "x/one", score, adaptive=adaptive)
+    world.guess(LATE, "x/one", WRONG, adaptive=False)
+    for defense in (PLAIN, GUARD, LATE):
+        world.trained(defense, 0.5)
+    found = world.table("defenses")
+    assert list(found) == [GUARD, PLAIN, LATE]
+    assert [row["accuracy_adaptive"] for row in found.values()] == [0.5, 1.0, None]
+    assert [row["accuracy_plain"] for row in found.values()] == [0.5, 1.0, 0.0]
+
+
+def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) -> None:
+    world.trained(PLAIN, 0.75)
+    for split, score in enumerate((RIGHT, HALF)):
+        world.guess(PLAIN, "x/one", score, split=split)
+        world.guess(PLAIN, "x/two", HALF, split=split)
+    own = world.table("defenses")[PLAIN]
+    assert own["accuracy_adaptive"] == 0.75
+    assert own["auc_adaptive"] == (1.0 + 0.75) / 2
+    assert own["tpr1_adaptive"] == (1.0 + 0.5) / 2
+    assert own["accuracy_plain"] is None
+    assert (own["test"], own["train"]) == (0.75, 1.0)
+    assert world.table("accuracy")[PLAIN] == {"e0": 0.75, "e1": 0.5, "test": 0.75, "train": 1.0}
+    assert {name: row["accuracy"] for name, row in world.table("evaluators").items()} == {"x/one": 0.75, "x/two": 0.5}
+    assert list(world.table("evaluators")) == ["x/one", "x/two"]
+
+
+def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
+    for defense, matched, score in ((GUARD, "", RIGHT), ("harness/early-stopping", GUARD, HALF)):
+        world.guess(defense, "x/one", score, matched=matched)
+    world.guess("harness/early-stopping", "x/one", WRONG)
+    world.trained(GUARD, 0.75)
+    world.trained("harness/early-stopping", 0.25)
+    world.trained("harness/early-stopping", 0.5, GUARD)
+    found = world.table("defenses")
+    assert list(found) == ["harness/early-stopping", STOPPED, GUARD]
+    assert [row["test"] for row in found.values()] == [0.25, 0.5, 0.75]
+
+
+def test_one_threshold_is_set_against_one_for_each_class(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    world.trained(GUARD, 0.5)
+    world.guess(PLAIN, "x/one", RIGHT)
+    world.guess(PLAIN, "x/one[per_class=False]", HALF)
+    world.guess(GUARD, "x/one", RIGHT)
+    world.guess(PLAIN, "x/two[per_class=False]", HALF)
+    found = world.table("thresholds")
+    assert list(found) == ["x/one"]
+    assert (found["x/one"]["one"], found["x/one"]["each"], found["x/one"]["gain"]) == (0.5, 1.0, 0.5)
+
+
+def test_risk_scores_by_threshold_and_by_class(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    world.guess(PLAIN, "harness/privacy-risk", RIGHT, right=(True, True, True, False))
+    world.guess(PLAIN, "harness/privacy-risk", WRONG, adaptive=False)
+    own = world.table("risk")[PLAIN]
+    promised = np.array(RIGHT) + 0.5
+    assert (own["p0"], own["r0"]) == (None, 0.0)
+    assert (own["p1"], own["r1"]) == (1.0, 0.5)
+    assert (own["p5"], own["r5"]) == (1.0, 1.0)
+    assert own["rmse"] == pytest.approx(np.sqrt(np.mean((promised - MEMBER) ** 2)))
+    classes = world.table("classes")[PLAIN]
+    assert classes["low"] == pytest.approx(0.7)
+    assert classes["high"] == pytest.approx(0.9)
+    assert classes["correlation"] is None
+
+
+def test_risk_follows_the_generalisation_error_of_classes(world: World) -> None:
+    rows = {
+        "row": np.arange(6), "member": np.repeat([True, False], 3), "label": np.array([0, 1, 2] * 2),
+        "right": np.array([True, True, True, False, True, True]), "score": np.array([0.4, 0.1, 0.2, 0, 0, 0]),
+    }  # fmt: skip
+    roles = {"defense": PLAIN, "evaluator": "harness/privacy-risk"}
+    world.put("evaluate", roles, {"adaptive": True, "split": 0}, rows)
+    world.trained(PLAIN, 0.5)
+    assert world.table("classes")[PLAIN]["correlation"] == pytest.approx(pearsonr([0.9, 0.6, 0.7], [1, 0, 0])[0])
+
+
+def test_risk_is_set_against_what_removal_does(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    scores = [0.4, 0.2, -0.1, -0.3]
+    world.guess(PLAIN, "harness/lira", scores)
+    world.guess(PLAIN, "harness/lira", WRONG, split=1)
+    world.guess(GUARD, "harness/lira", WRONG)
+    moved = {"row": np.array([8, 9, 10]), "sensitivity": np.array([0.3, 0.7, 0.1])}
+    world.put("sensitivity", {"defense": PLAIN}, {"rows": 3, "split": 0}, moved)
+    world.trained(GUARD, 0.5)
+    expected = spearmanr(scores[:3], moved["sensitivity"])[0]
+    assert world.table("sensitivity") == {"harness/lira": {"correlation": pytest.approx(expected)}}
+
+
+def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: World) -> None:
+    for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
+        world.guess(defense, "x/one", score, adaptive=defense == PLAIN)
+        world.trained(defense, 0.5)
+    (found,) = world.report().comparisons
+    assert [facets["attacker"] for facets in found.conditions] == ["adaptive", "fixed"]
+    assert found.units[0] == ("x/rows 10", "x/rows 11", "x/rows 8", "x/rows 9")
+    assert found.entries == (PLAIN, GUARD)
+    np.testing.assert_array_equal(found.values[0], [[1, 1, 1, 1], [np.nan] * 4])
+    np.testing.assert_array_equal(found.values[1], [[np.nan] * 4, [0, 1, 1, 0]])
+
+
+def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) -> None:
+    world.guess(PLAIN, "x/one", HALF, adaptive=False)
+    world.guess(PLAIN, "x/one", WRONG, adaptive=False, split=1)
+    world.guess(GUARD, "x/one", WRONG, adaptive=False)
+    for defense in (PLAIN, GUARD):
+        world.trained(defense, 0.5)
+    roc, cost = world.report().charts
+    (curve,) = roc.series
+    assert (curve.label, curve.x, curve.y) == ("x/one", (0, 0.5, 0.5, 1), (0.5, 0.5, 1, 1))
+    assert (cost.x, cost.y) == ("test", "accuracy_adaptive")
