@@ -1,4 +1,4 @@
-"""What the attacks share that run Adam on the pixels: they differ in what they minimise."""
+"""What the attacks that run Adam on the pixels share; they differ in what they minimise."""
 
 from collections.abc import Callable
 
@@ -27,14 +27,14 @@ class AdamAttack(Attack):
     iterations: int = Field(default=10, ge=1, le=10_000, description="Steps.")
 
     def budget(self) -> Budget:
-        """Return one score per step; the distance is not bounded."""
+        """Return one score for each step; the distance is not bounded."""
         return Budget(queries=self.iterations)
 
     def descend(self, loss: Loss, mask: Callable[[Images], torch.Tensor] | None = None) -> Perturb:
         """Return the attack that minimises ``loss(images, target)``, a function ``(N, 3, H, W)`` -> ``(N,)``.
 
-        `mask`: what the gradient is multiplied by before Adam sees it, given the images. NaN in a gradient counts as
-        zero.
+        `mask`: images -> the factor by which the gradient is multiplied before Adam sees it. NaN in a gradient counts
+        as zero.
         """
 
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
@@ -53,5 +53,5 @@ class AdamAttack(Attack):
 
 
 def relative(scores: torch.Tensor, target: Target) -> torch.Tensor:
-    """Return scores over the range of the metric."""
+    """Return scores divided by the range of the metric."""
     return scores / (target.upper - target.lower)

@@ -1,9 +1,9 @@
-"""Auto-PGD: projected gradient steps whose size halves by itself.
+"""Auto-PGD: projected gradient steps that halve their size where they stop to help.
 
 Croce & Hein, "Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-Free Attacks" (ICML
-2020), algorithm 1 and section 3: momentum 0.75; at the checkpoints w_j the step of an image is halved, and its search
-restarted from the best point, when fewer than 75 % of the steps since the last one went up, or when neither the step
-nor the best value changed. Every image decides for itself.
+2020), algorithm 1 and section 3, with momentum 0.75. At a checkpoint w_j the step of an image is halved and its search
+starts again from the best point, if fewer than 75 % of the steps since the last checkpoint raised the loss, or if
+neither the step nor the best value changed. This is decided for every image by itself.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ MOMENTUM, RISING = 0.75, 0.75
 
 
 def checkpoints(steps: int) -> list[int]:
-    """Return the steps after which step sizes are reconsidered: 0.22 of all, then ever closer."""
+    """Return the steps after which step sizes are reconsidered: the first at 0.22 of all, the next ever closer."""
     places, previous, place = [], 0.0, 0.22
     while place <= 1:
         places.append(-(-round(1e6 * place * steps) // 1_000_000))

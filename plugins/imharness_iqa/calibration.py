@@ -1,7 +1,7 @@
-"""How strong is an attack? The value of its parameter at which the mean distortion meets a target.
+"""The strength of attacks: the value of a parameter at which the mean distortion meets a target.
 
-Guardians of Image Quality, appendix A.3.4: ten values of the parameter, the mean distortion of each, a linear
-approximation between them.
+Guardians of Image Quality, appendix A.3.4: the mean distortion is measured at ten values of the parameter and
+interpolated linearly between them.
 """
 
 import json
@@ -23,7 +23,7 @@ TARGETS = {
 }
 VALUES = 10
 REACH = 4.0
-"""The ten values begin at the weak strength over this, and end at the strong one times this."""
+"""The ten values begin at the weak strength divided by this, and end at the strong one times this."""
 
 
 class Preset(BaseModel):
@@ -39,7 +39,7 @@ class Preset(BaseModel):
     measured: Sequence[tuple[float, float]] = ()
     """(value, mean distortion) of every value that was tried."""
     unreached: Sequence[str] = ()
-    """Strengths whose target lies beyond everything that was measured; they have the value that came nearest."""
+    """Strengths whose target is beyond all measured distortions; they get the value that came nearest."""
     data: str = ""
     images: int = 0
 
@@ -50,7 +50,7 @@ def varied(attack: BaseAttack) -> str:
 
 
 def values(attack: BaseAttack) -> list[float]:
-    """Return ten values of the varied field, evenly spaced in their logarithm; whole ones for a whole field."""
+    """Return ten values of the varied field, evenly spaced in their logarithm; integers for an integer field."""
     field = varied(attack)
     first, last = (float(attack.info.strengths[s][field]) for s in ("weak", "strong"))
     low, high = (first / REACH, last * REACH) if first < last else (last / REACH, first * REACH)
@@ -102,7 +102,7 @@ def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
 
 
 def read_presets(path: Path) -> list[Preset]:
-    """Return the presets of a file; raises `UsageError` when it is none."""
+    """Return the presets of a file; raises `UsageError` when it is no file of presets."""
     try:
         return [Preset.model_validate(item) for item in json.loads(path.read_text())]
     except (OSError, ValueError) as error:
@@ -124,7 +124,7 @@ def published() -> Mapping[tuple[str, str], Preset]:
 
 
 def at(attack: BaseAttack, metric: str, strength: str, presets: Mapping[tuple[str, str], Preset]) -> BaseAttack:
-    """Return an attack at a strength: by a preset for this metric, or as the attack declares it."""
+    """Return an attack at a strength: as a preset for this metric says, or else as the attack declares it."""
     preset = presets.get((attack.info.id, metric))
     if preset is None or strength not in preset.strengths:
         return attack.at(strength)

@@ -1,7 +1,7 @@
-"""User-guided colourisation: lightness, colour hints and their mask -> colours.
+"""User-guided colourisation: from lightness, colour hints and their mask to colours.
 
 Zhang, Zhu, Isola, Geng, Lin, Yu & Efros, "Real-Time User-Guided Image Colorization with Learned Deep Priors" (SIGGRAPH
-2017). Lightness is (L - 50) / 100, colours are (a, b) / 110, a mask of 1 marks a hint.
+2017). Lightness is (L - 50) / 100, colours are (a, b) / 110, and the mask is 1 where there is a hint.
 """
 
 import torch

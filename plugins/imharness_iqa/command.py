@@ -1,4 +1,4 @@
-"""`harness iqa`: calibrate attacks, take in results of others, check subsets."""
+"""`harness iqa`: calibrate attacks, import results of others, check subsets."""
 
 from __future__ import annotations
 

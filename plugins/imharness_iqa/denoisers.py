@@ -1,4 +1,4 @@
-"""What certifications put between the noise and the metric."""
+"""Denoisers that certifications put between the noise and the metric."""
 
 import torch
 from pydantic import Field
@@ -57,7 +57,7 @@ def convolutional(backbone: Backbone, device: torch.device) -> Denoise:
 
 
 def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device) -> Denoise:
-    """Return a diffusion model that starts at the step whose noise is `sigma` and comes back in `steps` steps.
+    """Return a diffusion model that starts at the step whose noise is `sigma` and reaches the image in `steps` steps.
 
     One step: Carlini et al., "(Certified!!) Adversarial Robustness for Free!" (ICLR 2023). Several: Xiao et al.,
     "DensePure: Understanding Diffusion Models for Adversarial Robustness" (ICLR 2023), by a respaced chain.

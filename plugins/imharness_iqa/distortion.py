@@ -1,4 +1,4 @@
-"""How far an attack changes images, measured by the step that a run uses."""
+"""The distortion by an attack, measured by the same step that a run uses."""
 
 from collections.abc import Callable
 
@@ -24,8 +24,8 @@ def meter(
 ) -> Callable[[BaseAttack], float]:
     """Return a function: attack with other parameters -> mean distortion over the first images of a data set.
 
-    The distortion is of the kind the attack declares; infinite ones (nothing changed) are left out. A part that is
-    trained is trained once.
+    The distortion is of the kind that the attack declares; infinite numbers (nothing changed) are left out. An attack
+    that has to be trained is trained once.
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
     options = {"adaptive": False, "samples": 1, "fit_images": images}

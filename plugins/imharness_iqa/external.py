@@ -1,4 +1,4 @@
-"""Per-image scores that someone else measured: read, checked line by line, and put into the form of the tables."""
+"""Scores of single images that someone else measured: they are read and checked line by line."""
 
 import csv
 from collections.abc import Callable, Sequence

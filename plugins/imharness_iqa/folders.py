@@ -1,4 +1,4 @@
-"""A folder of images and a table of opinion scores as an `ImageSet`."""
+"""Image sets from a folder of images and a table of opinion scores."""
 
 import csv
 import hashlib
@@ -23,7 +23,7 @@ NO_LABELS = "nobody judged these images"
 
 @dataclass(frozen=True)
 class Listing:
-    """What a data set says it holds: file names below `folder`, and one value per file in each column."""
+    """What a data set should hold: file names below `folder`, and in each column one value for each file."""
 
     folder: Path
     names: Sequence[str]
@@ -32,7 +32,7 @@ class Listing:
 
 
 class FolderDataset(ImageDataset):
-    """Images of a folder, named by a listing; what is missing or unreadable is named and counted."""
+    """Images of a folder as a listing names them; files that are missing or unreadable are reported."""
 
     on_missing: Literal["refuse", "skip"] = Field(
         default="refuse", description="What to do about files that are missing or are no image."
@@ -44,7 +44,7 @@ class FolderDataset(ImageDataset):
 
     @abstractmethod
     def listing(self) -> Listing:
-        """Return what there is; raises `Unavailable` when it is not on this machine."""
+        """Return what the data set should hold; raises `Unavailable` when it is not on this machine."""
 
     def require(self) -> None:
         """Ask for the listing."""
@@ -62,7 +62,7 @@ class FolderDataset(ImageDataset):
         ).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return the images, those of one size behind each other; raises `ContractError` for what is missing."""
+        """Return the images, grouped by size; raises `ContractError` for missing files."""
         listing = self.listing()
         sizes = {name: _size(listing.folder / name) for name in listing.names}
         lost = [name for name, size in sizes.items() if size is None]
@@ -105,7 +105,7 @@ def _decoded(path: Path) -> np.ndarray:
 
 
 def _features(listing: Listing, kept: Sequence[int]) -> np.ndarray:
-    """Return ``(n, 2 or 3)``: SI, CF and, where there is one, the score; the first two are kept between runs."""
+    """Return SI, CF and the score, if there is one, ``(n, 2 or 3)``; SI and CF are cached between runs."""
     paths = [listing.folder / listing.names[i] for i in kept]
     state = hashlib.sha256(_state(paths).encode()).hexdigest()
     stored = cache_folder().parent / "features" / f"{state[:32]}.npy"
@@ -141,7 +141,7 @@ def images_below(folder: Path) -> list[str]:
 def read_scores(
     path: Path, name: Sequence[str], score: Sequence[str], only: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[float]]:
-    """Return file names and scores of a table; the first of the given column names that it has is taken.
+    """Return file names and scores of a table; of the given column names, the first that it has is read.
 
     `only`: column -> the value that a row must have there. Raises `UsageError` that names the column or the line.
     """

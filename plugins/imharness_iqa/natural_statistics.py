@@ -23,7 +23,7 @@ def window(size: int, sigma: float) -> torch.Tensor:
 
 
 def normalised(grey: torch.Tensor, kernel: torch.Tensor, constant: float) -> torch.Tensor:
-    """Return luminance ``(N, 1, H, W)`` less its local mean, over its local deviation plus a constant."""
+    """Return luminance ``(N, 1, H, W)`` minus its local mean, divided by its local deviation plus a constant."""
     kernel = kernel.to(grey)[None, None]
     padded = F.pad(grey, [kernel.shape[-1] // 2] * 4, mode="replicate")
     mean, power = F.conv2d(padded, kernel), F.conv2d(padded.square(), kernel)

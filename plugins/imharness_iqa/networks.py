@@ -122,7 +122,7 @@ class _Block(nn.Module):
 
 
 def _initialise(network: nn.Module) -> None:
-    """He initialisation: there is no normalisation that would repair the scale of the layers."""
+    """Initialise as He et al.: the networks have no normalisation that would correct the scale of the layers."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -130,7 +130,7 @@ def _initialise(network: nn.Module) -> None:
 
 
 def _detail(images: torch.Tensor) -> torch.Tensor:
-    """Return what a 5x5 box filter takes away, amplified: distortions live there, content mostly does not."""
+    """Return what a 5x5 box filter removes, amplified: distortions are found there, content mostly is not."""
     padded = F.pad(images, [2] * 4, mode="reflect")
     return 8 * (images - F.avg_pool2d(F.avg_pool2d(padded, (5, 1), 1), (1, 5), 1))
 

@@ -16,7 +16,7 @@ EPOCHS, BATCH, LEARNING_RATE = 10, 32, 5e-3
 
 
 def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Train:
-    """Return the training of a fresh network: smooth L1 of the label, AdamW, one cycle; images are varied at random."""
+    """Return the training of a fresh network by smooth L1 and AdamW on a one-cycle schedule, on varied images."""
 
     def train(workshop: TrainingContext) -> Trained:
         data, rng = workshop.data, workshop.rng
@@ -48,7 +48,7 @@ def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Tra
 
 
 def _varied(batch: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """Mirror a batch and exchange its channels at random: neither changes how distorted an image is."""
+    """Mirror a batch and exchange its channels at random; neither changes how distorted an image is."""
     for side in (2, 3):
         if torch.rand((), generator=rng) < 0.5:
             batch = batch.flip(side)

@@ -29,7 +29,7 @@ class CropTraining(WeightTraining):
 def training(make: Callable[[], nn.Module], loss: Loss, steps: int, card: Callable[..., dict[str, float]]) -> Train:
     """Return the training of a fresh network by Adam on a one-cycle schedule, on random windows of the crops.
 
-    `card`: the figures of the trained network, given it and the test crops.
+    `card`: (trained network, test crops) -> figures for the model card.
     """
 
     def train(workshop: TrainingContext) -> Trained:

@@ -1,4 +1,4 @@
-"""Networks that clean images: what the learned purifications are made of."""
+"""Networks that clean images, for the learned purifications."""
 
 import torch
 import torch.nn.functional as F
@@ -75,11 +75,11 @@ class _Perceptron(nn.Module):
 
 
 class LocalImplicit(nn.Module):
-    """EDSR features of 3x3 neighbourhoods, and a perceptron that answers with the colour at a place.
+    """EDSR features of 3x3 neighbourhoods, from which a perceptron tells the colour at a place.
 
     Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
-    Asked at the centres of its own pixels, the blend of the four nearest features gives all weight to the pixel's own:
-    offset 0, cell 2 in both directions.
+    Only the centres of the image's own pixels are asked for. There the blend of the four nearest features has all its
+    weight on the pixel's own, so the offset is 0 and the cell 2 in both directions.
     """
 
     def __init__(self, width: int = 64, blocks: int = 16, hidden: int = 256, layers: int = 4) -> None:
@@ -96,7 +96,7 @@ class LocalImplicit(nn.Module):
 
 
 class ColourFilter(nn.Module):
-    """Three convolutions against changed colours.
+    """Three convolutions that undo changes of colour.
 
     Gushchin et al., "Adversarial purification for no-reference image-quality metrics: applicability study and new
     methods" (2024): 64, 16 and 3 filters, instance normalisation, tanh.

@@ -32,7 +32,7 @@ def colourfulness(images: Images) -> torch.Tensor:
 def clustered(features: np.ndarray, per_cluster: int, draw: int) -> np.ndarray:
     """Return positions, sorted: `per_cluster` images drawn from each of ten clusters of ``(N, F)`` features.
 
-    The features are standardised; a cluster that is smaller is taken whole. Fewer images than clusters: all of them.
+    The features are standardised. A smaller cluster is taken whole; of fewer images than clusters, all are taken.
     """
     if len(features) <= CLUSTERS:
         return np.arange(len(features))

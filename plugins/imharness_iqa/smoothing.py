@@ -1,4 +1,4 @@
-"""Randomised smoothing of a quality metric: the noisy pass, and the two promises that can be read off it.
+"""Randomised smoothing of a quality metric: the scores of noisy copies, and two certificates that follow from them.
 
 Cohen, Rosenfeld & Kolter, "Certified Adversarial Robustness via Randomized Smoothing" (ICML 2019), algorithm CERTIFY
 and theorem 1, on the score cut into ordered classes; Chiang et al., "Detection as Regression: Certified Object
@@ -18,7 +18,7 @@ from imharness.images import Certificate, Certification, Certify, ImageRng, Imag
 ALPHA = 0.001
 """One minus the confidence of a radius."""
 DRAWN, SCORED = 16, 64
-"""Copies of each image drawn at once, whatever the batch, so that it changes no result; copies scored at once."""
+"""Copies of each image drawn at once, independent of the batch so that it changes no result; copies scored at once."""
 Denoise = Callable[[Images, ImageRng], Images]
 
 
@@ -31,13 +31,13 @@ class GaussianPass(Certification):
     votes: int = Field(default=1, ge=1, le=101, description="Denoised versions of each copy that vote on its class.")
 
     def denoiser(self, device: torch.device) -> Denoise | None:
-        """Return what noisy copies go through before the metric sees them, or None."""
+        """Return the denoiser of noisy copies, or None."""
         return None
 
     def smooth(self, device: torch.device) -> Smooth:
         """Return the noisy pass: ``(N, selection + samples, votes)``, copies scored as they are drawn.
 
-        Clipping to [0, 1] is a part of the smoothed metric, the promise holds with it.
+        Clipping to [0, 1] is a part of the smoothed metric, so the certificate holds with it.
         """
         denoise = self.denoiser(device)
 

@@ -1,4 +1,4 @@
-"""Training a quality network further, against attacks: the loop that the training defenses share.
+"""Further training of a quality network against attacks: the loop that the training defenses share.
 
 Guardians of Image Quality, appendix A.3.5, after Chistyakova et al., "Increasing the Robustness of Image Quality
 Assessment Models Through Adversarial Training" (Technologies 12:220, 2024) and Liu et al., "Defense Against Adversarial
@@ -74,7 +74,7 @@ def tuned(
 
 
 def _shuffled(images: ImageSet, size: int, rng: torch.Generator) -> list[list[int]]:
-    """Return batches of images of one shape in a random order; how many there are does not depend on it."""
+    """Return batches of images of one shape in a random order, which does not change the number of batches."""
     place = torch.randperm(len(images), generator=rng).tolist()
     by_shape: dict[tuple[int, int], list[int]] = {}
     for position in place:

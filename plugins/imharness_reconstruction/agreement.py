@@ -12,14 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
-from imharness.tracks import ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness.tracks import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
 
-Columns = Mapping[str, np.ndarray]
+RECOGNISED = "recognised"
+"""Stands for a metric: 1 where a reconstruction was recognised, 0 where it was not."""
 FEWEST = 6
 RANKINGS = {
     "rho": ("|rho|", "Absolute Spearman correlation", spearman_rows),
     "tau": ("|tau|", "Absolute Kendall correlation", kendall_rows),
 }
+
+
+def slug(text: str) -> str:
+    """Return a text as a part of a file name."""
+    return "".join(c if c.isalnum() else "-" for c in text.lower()).strip("-")
 
 
 @dataclass(frozen=True)
@@ -38,24 +44,30 @@ class Study:
     who: str
 
     @classmethod
-    def of(cls, dataset: str, attack: str, rows: Columns, sets: Columns, votes: Columns) -> Study | None:
-        """Return the study of long rows, or None with fewer than `FEWEST` models.
+    def of(cls, scores: Blocks) -> Study | None:
+        """Return the study of one data set and attack, or None with fewer than `FEWEST` models or two images.
 
-        Images that were not judged on every one of the models are left out.
+        `scores` has one condition for each metric and one for `RECOGNISED`, as `tables.leakages` makes them. Images
+        that were not judged on every one of the models are left out, and so are metrics that lack a number.
         """
-        models, names = np.intersect1d(rows["entry"], votes["entry"]), np.intersect1d(rows["name"], votes["name"])
-        if len(models) < FEWEST:
+        places = {own["metric"]: c for c, own in enumerate(scores.conditions)}
+        votes = places.pop(RECOGNISED)
+        people = scores.values["score"][votes]
+        models = ~np.isnan(people).all(axis=1)
+        whole = {metric for metric, c in places.items() if scores.about["whole"][c][0]}
+        measured = [unit for metric, c in places.items() if metric not in whole for unit in scores.units[c]]
+        judged = ~np.isnan(people[models]).any(axis=0) & np.isin(scores.units[votes], measured)
+        if models.sum() < FEWEST or judged.sum() < 2:
             return None
-        people = _grid(votes, np.ones(len(votes["entry"]), dtype=bool), models, names)
-        judged = ~np.isnan(people).any(axis=0)
-        names, people = names[judged], people[:, judged]
-        if len(names) < 2:
-            return None
-        scores = {str(m): _grid(rows, rows["metric"] == m, models, names) for m in np.unique(rows["metric"])}
-        for metric in np.unique(sets["metric"]):
-            scores[str(metric)] = _grid(sets, sets["metric"] == metric, models, None)
-        whole = {m: grid for m, grid in scores.items() if not np.isnan(grid).any()}
-        return cls(dataset, attack, tuple(map(str, models)), whole, people, str(votes["who"][0]))
+        grids = {}
+        for metric, c in places.items():
+            chosen = np.isin(scores.units[c], scores.units[votes][judged]) | (metric in whole)
+            grid = scores.values["score"][c][np.ix_(models, chosen)] * scores.about["closeness"][c][0]
+            if grid.shape[1] == (1 if metric in whole else judged.sum()) and not np.isnan(grid).any():
+                grids[metric] = grid
+        here, names = scores.conditions[votes], np.array(scores.entries)[models]
+        who = str(scores.about["who"][votes][0])
+        return cls(here["dataset"], here["attack"], tuple(names.tolist()), grids, people[np.ix_(models, judged)], who)
 
     @property
     def place(self) -> str:
@@ -65,7 +77,7 @@ class Study:
     @property
     def slug(self) -> str:
         """Data set and attack as a part of a file name."""
-        return "".join(c if c.isalnum() else "-" for c in f"{self.dataset}-{self.attack}".lower()).strip("-")
+        return slug(f"{self.dataset}-{self.attack}")
 
     def leakage(self, metric: str, drawn: np.ndarray | None = None) -> np.ndarray:
         """Return the models' mean leakage ``(r, K)`` for each row of drawn images ``(r, N)``; all images without."""
@@ -73,17 +85,6 @@ class Study:
         if drawn is None or grid.shape[1] == 1:
             return grid.mean(axis=1)[None].repeat(1 if drawn is None else len(drawn), axis=0)
         return grid[:, drawn].mean(axis=2).T
-
-
-def _grid(rows: Columns, mask: np.ndarray, models: np.ndarray, names: np.ndarray | None) -> np.ndarray:
-    keep = mask & np.isin(rows["entry"], models)
-    if names is not None:
-        keep &= np.isin(rows["name"], names)
-    out = np.full((len(models), 1 if names is None else len(names)), np.nan)
-    column = 0 if names is None else np.searchsorted(names, rows["name"][keep])
-    sign = rows["closeness"][keep] if "closeness" in rows else 1
-    out[np.searchsorted(models, rows["entry"][keep]), column] = rows["score"][keep] * sign
-    return out
 
 
 def agreement(study: Study, metric: str, ranking: str) -> Value:

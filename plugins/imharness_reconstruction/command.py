@@ -32,13 +32,15 @@ def export(store: Path, out: Path, assets: Path | None) -> None:
     People's judgements decide where they were imported (`harness annotate import`), a classifier's elsewhere.
     """
     from imharness.commands import add_assets, console, query
-    from imharness_reconstruction.export import verdicts, write
-    from imharness_reconstruction.tables import recognised
+    from imharness_reconstruction.export import recognised, write
+    from imharness_reconstruction.tables import verdicts
 
     if assets is not None:
         add_assets(assets)
-    rows = recognised(query(store, TRACK))
-    judged = verdicts(rows) if rows else {}
+    found = query(store, TRACK)
+    votes = verdicts(found)
+    rows = found(votes) if votes else {}
+    judged = recognised(rows) if rows else {}
     count = write(out, rebuilt_in(store), judged)
     who = "; ".join(sorted(set(rows["who"]))) if rows else "nobody was asked"
     share = sum(judged.values()) / max(1, len(judged))
@@ -53,9 +55,10 @@ def plots(store: Path, out: Path) -> None:
     from imharness.commands import console, query
     from imharness.gradients import UsageError
     from imharness_reconstruction.plots import scatter
-    from imharness_reconstruction.tables import all_studies
+    from imharness_reconstruction.tables import leakages, studies_of
 
-    studies = all_studies(query(store, TRACK))
+    found = query(store, TRACK)
+    studies = studies_of(leakages(found)) if "leakage" in found.steps else []
     if not studies:
         raise UsageError(f"store {store} has no attack that six judged models met.")
     for file in scatter(studies, out):

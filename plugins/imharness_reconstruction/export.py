@@ -34,7 +34,7 @@ class Rebuilt:
         return re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.labels['dataset']}-{name}").strip("-")
 
 
-def verdicts(rows: Mapping[str, np.ndarray]) -> dict[tuple[Key, str], bool]:
+def recognised(rows: Mapping[str, np.ndarray]) -> dict[tuple[Key, str], bool]:
     """Return (key, name of the image) -> recognised, from long rows."""
     facts = zip(*(rows[fact] for fact in FACTS), rows["name"], rows["score"], strict=True)
     return {((str(d), str(a), str(m), str(g)), str(n)): bool(s >= 0.5) for d, a, m, g, n, s in facts}

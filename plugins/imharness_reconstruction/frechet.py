@@ -2,8 +2,8 @@
 
 Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a Local Nash Equilibrium" (NeurIPS 2017),
 equation 6: |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)). The trace of the root is the sum of the square roots of the
-eigenvalues of S1 S2, a symmetric problem by a Cholesky factor of S1; with fewer rows than dimensions, where
-S = A^T A with centred rows A, they are the squared singular values of A B^T, and no covariance is formed.
+eigenvalues of S1 S2, which a Cholesky factor of S1 makes a symmetric problem. With fewer rows than dimensions no
+covariance is formed: S1 = A^T A and S2 = B^T B for centred rows, so they are the squared singular values of A B^T.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def frechet_distance(features: Array, reference: Array) -> float:
 
 
 def _centred(x: Array) -> Array:
-    """Return rows whose product with themselves is the unbiased covariance."""
+    """Return rows A for which A^T A is the unbiased covariance."""
     return (x - x.mean(axis=0)) / np.sqrt(len(x) - 1)
 
 

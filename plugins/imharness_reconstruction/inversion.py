@@ -1,8 +1,8 @@
-"""The shared part of InvGrad and GradAttack: signed Adam matches the gradient's direction, with priors on the image.
+"""What InvGrad and GradAttack share: signed Adam matches the direction of the gradient, with priors on the image.
 
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
-4: 1 - cosine + total variation; the step decays by 10 at 3/8, 5/8 and 7/8 of the steps. The label comes from the
-gradient. All images and all starts are optimised at once, each with its own loss.
+4: 1 - cosine + total variation; the step size is divided by 10 after 3/8, 5/8 and 7/8 of the steps. The label is read
+from the gradient. All images and all starts are optimised at once, each with its own loss.
 """
 
 import torch
@@ -16,7 +16,7 @@ DECAYS = (3, 5, 7)
 
 
 class GradientInversion(ReconstructionAttack):
-    """Signed Adam on images until their gradient has the direction of the shared one."""
+    """Changes images by signed Adam until their gradient has the direction of the shared one."""
 
     steps: int = Field(default=4800, ge=8, le=100_000, description="Adam steps.")
     learning_rate: float = Field(default=0.1, gt=0, le=10, description="Step size of Adam, in pixel range units.")
@@ -25,7 +25,7 @@ class GradientInversion(ReconstructionAttack):
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
     def prior(self, model: torch.nn.Module, images: Images) -> torch.Tensor:
-        """Return what is added to each image's loss, ``(N,)``."""
+        """Return the prior that is added to the loss of each image, ``(N,)``."""
         return self.total_variation * total_variation(images)
 
     def build(self, device: torch.device) -> Reconstruct:
@@ -75,7 +75,7 @@ def flat(gradients: Gradients) -> torch.Tensor:
 
 
 def total_variation(images: torch.Tensor) -> torch.Tensor:
-    """Return the mean absolute difference of neighbouring pixels, ``(N,)``, both directions added."""
+    """Return the sum over both directions of the mean absolute difference of neighbouring pixels, ``(N,)``."""
     down = (images[:, :, 1:] - images[:, :, :-1]).abs().flatten(1).mean(dim=1)
     across = (images[:, :, :, 1:] - images[:, :, :, :-1]).abs().flatten(1).mean(dim=1)
     return down + across

@@ -1,4 +1,4 @@
-"""The shared part of DLG and iDLG: L-BFGS on dummies, from several starts, until their gradient is the shared one."""
+"""What DLG and iDLG share: L-BFGS changes dummies, from several starts, until their gradient is the shared one."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,12 @@ from imharness_vision.lbfgs import minimise
 
 Dummy = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 """Flat variables ``(S * N, d)`` -> images and targets."""
-
-
 PRUNED = 0.5
 """A gradient with a larger share of zeros counts as pruned."""
 
 
 def survivors(gradients: Gradients) -> Gradients | None:
-    """Return 1 for coordinates that a defense left and 0 for those it set to 0; None when nothing was pruned."""
+    """Return 1 for coordinates that a defense kept and 0 for those it set to 0; None when nothing was pruned."""
     zeros = sum(int((values == 0).sum()) for values in gradients.values())
     if zeros <= PRUNED * sum(values.numel() for values in gradients.values()):
         return None

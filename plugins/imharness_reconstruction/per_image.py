@@ -7,7 +7,7 @@ from imharness.gradients import Gradients
 
 
 def image_gradients(model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
-    """Return parameter name -> ``(N, *shape)``: gradients of the cross-entropy of each image alone.
+    """Return the gradient of the cross-entropy of each image alone: parameter name -> ``(N, *shape)``.
 
     `targets`: int64 ``(N,)`` labels or float ``(N, classes)`` probabilities.
     """
@@ -21,7 +21,7 @@ def image_gradients(model: torch.nn.Module, images: torch.Tensor, targets: torch
 
 
 def labels_from_gradients(gradients: Gradients) -> torch.Tensor:
-    """Return int64 ``(N,)``: the class whose last-layer bias has the most negative gradient.
+    """Return the class whose bias in the last layer has the most negative gradient, int64 ``(N,)``.
 
     Exact for one image and cross-entropy (Zhao et al., iDLG, 2020, section 3): softmax minus one-hot is negative at the
     true class only.

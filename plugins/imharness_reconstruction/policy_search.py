@@ -1,10 +1,10 @@
-"""The search for ATS policies: private by the gradients a policy gives, and still good to train on.
+"""The search for ATS policies whose gradients reveal little and which are still good to train on.
 
-Gao et al., CVPR 2021, section 4. Privacy: how alike the gradients of a transformed image and of a point on the way
-from noise to it are, averaged over the way; less is more private (equation 6). Accuracy: how differently a network
-responds to transformed images, from the eigenvalues of the correlations of its Jacobians (equation 9, after Mellor et
-al., ICML 2021); more is better. Of the policies with an accuracy score in the upper half, those with the least privacy
-score are kept.
+Gao et al., CVPR 2021, section 4. Privacy: the cosine similarity of the gradient of a transformed image and of a point
+on the line from noise to it, averaged over the line; less is more private (equation 6). Accuracy: how differently a
+network responds to transformed images, from the eigenvalues of the correlations of its Jacobians (equation 9, after
+Mellor et al., ICML 2021); more is better. The search keeps the policies with an accuracy score in the upper half, the
+lowest privacy score first.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from imharness_reconstruction.per_image import image_gradients
 from imharness_reconstruction.transformations import TRANSFORMATIONS, transformed
 
 WAY = 20
-"""Points between noise and image."""
+"""Points on the line between noise and image."""
 LONGEST = 3
 EPS = 1e-5
 
@@ -66,7 +66,7 @@ def search(
 
 
 def privacy(network: torch.nn.Module, shown: torch.Tensor, noise: torch.Tensor, labels: torch.Tensor) -> float:
-    """Return the mean cosine similarity of gradients along the way from noise to the shown images."""
+    """Return the mean cosine similarity of gradients along the line from noise to the shown images."""
     aim = flat(image_gradients(network, shown, labels))
     alike = []
     for step in range(WAY):

@@ -1,8 +1,8 @@
 """SemSim: a distance of features, learnt from reconstructions that people recognised or did not.
 
 Sun et al., NeurIPS 2023, section 4.3: a network f is trained with max(d(x, x+) - d(x, x-) + margin, 0), d the Euclidean
-distance of features, x an original, x+ a recognised and x- an unrecognised reconstruction of it. An original without a
-recognised reconstruction is its own positive; one without an unrecognised one takes that of another original.
+distance of features, x an original, x+ a recognised and x- an unrecognised reconstruction of it. Where no
+reconstruction was recognised, x+ is the original itself; where all were, x- belongs to another original.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,10 @@ def _resnet(name: str) -> nn.Module:
 
 @dataclass(frozen=True)
 class Annotations:
-    """Originals ``(M, 3, H, W)``; reconstructions ``(R, 3, H, W)``, whose they are and if recognised, both ``(R,)``."""
+    """Originals ``(M, 3, H, W)`` and reconstructions ``(R, 3, H, W)``.
+
+    `reference`: the position of the original of each reconstruction, ``(R,)``; `recognised`: bool ``(R,)``.
+    """
 
     originals: Images
     reconstructions: Images
@@ -124,7 +127,7 @@ class SemSimTraining:
 
 
 class Triplets:
-    """Draws (original, recognised, unrecognised); every original is as likely as it has reconstructions."""
+    """Draws (original, recognised, unrecognised), an original as often as it has reconstructions."""
 
     def __init__(self, data: Annotations) -> None:
         self._data = data
@@ -143,7 +146,7 @@ class Triplets:
 
 
 class _Groups:
-    """The rows of each original that were recognised, or were not."""
+    """The reconstructions of each original that were recognised, or those that were not."""
 
     def __init__(self, data: Annotations, recognised: bool) -> None:
         rows = torch.where(data.recognised == recognised)[0]

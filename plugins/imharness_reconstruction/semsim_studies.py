@@ -1,8 +1,8 @@
 """SemSim's own studies: what it learns from, and how well it then ranks protected models as people do.
 
 Sun et al., NeurIPS 2023: leave one data set out (table 1), unseen attacks (table 2), number of annotations, backbone
-and loss (figure 7), margin (figure 9). Each setting trains one network and correlates the models' mean distances on
-what it has not seen with the share of their reconstructions that were recognised.
+and loss (figure 7), margin (figure 9). Each setting trains one network, measures reconstructions that it has not seen,
+and correlates the mean distance of each model with the share of its reconstructions that were recognised.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEMSIM = "semsim"
 
 @dataclass(frozen=True)
 class Corpus:
-    """Annotated reconstructions, and per reconstruction its data set, attack and protected model."""
+    """Annotated reconstructions with the data set, the attack and the protected model of each."""
 
     data: Annotations
     dataset: np.ndarray
@@ -80,7 +80,7 @@ class Outcome:
 
 
 def leave_one_out(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
-    """Train on all data sets but one, test on that one."""
+    """Train on all data sets but one, and test on that one."""
     names = np.unique(corpus.dataset)
     if len(names) < 2:
         raise UsageError("leaving one data set out needs annotations of two.")
@@ -89,7 +89,7 @@ def leave_one_out(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setti
 
 
 def unseen_attack(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
-    """Train on the attack with most annotations, test on each other one."""
+    """Train on the attack with the most annotations, and test on each other one."""
     names, counts = np.unique(corpus.attack, return_counts=True)
     if len(names) < 2:
         raise UsageError("an unseen attack needs annotations of two.")
@@ -141,7 +141,7 @@ STUDIES: Mapping[str, Callable[[Corpus, SemSimPlan, str], Iterator[Setting]]] = 
 
 
 def _divided(corpus: Corpus, test: str) -> tuple[Corpus, Corpus]:
-    """Return what to train on and the data set to test on; with one data set, half of its originals each."""
+    """Return what to train on and what to test on: a data set, or half of the originals where there is only one."""
     names = np.unique(corpus.dataset)
     if len(names) == 1:
         half = (corpus.data.reference % 2 == 0).numpy()

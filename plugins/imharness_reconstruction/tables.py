@@ -1,31 +1,32 @@
 """Tables of the track: protected models by leakage, what defenses cost, and which metric ranks models as people do."""
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from imharness.stats import NotTestable
 from imharness.tracks import (
+    Blocks,
     Chart,
-    ColumnSpec,
+    Column,
     Example,
     PairedScores,
     Panel,
     Query,
-    Row,
     Table,
     TrackReport,
-    Value,
-    cube,
-    mean_value,
     missing,
-    paired_scores,
-    ranked,
+    ranking,
 )
-from imharness_reconstruction.agreement import Study, agreement_table, comparison_table, matrix_table
+from imharness_reconstruction.agreement import (
+    RECOGNISED,
+    Study,
+    agreement_table,
+    comparison_table,
+    matrix_table,
+    slug,
+)
 
-Columns = Mapping[str, np.ndarray]
 BASELINE = "harness/plain-gradient"
 FIRST = "harness/psnr"
 CELL = "dataset, attack, model, defense"
@@ -36,203 +37,166 @@ def report(query: Query) -> TrackReport:
     """Return every table there are results for."""
     if "leakage" not in query.steps:
         return TrackReport()
-    rows, sets = _leakage(query), _sets(query)
-    judged = recognised(query)
-    studies = list(_studies(rows, sets, judged))
-    main, *others = _rankings(rows, sets, judged)
-    found = [main]
+    scores = leakages(query)
+    attacks = _by_attack(_as_stored(query, scores))
+    main, *others = [
+        _ranking(part, attack, f"models-{slug(attack.partition('/')[2])}" if number else "models")
+        for number, (attack, part) in enumerate(attacks.items())
+    ]
+    studies, agreements = studies_of(scores), []
     if studies:
-        found += [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
+        agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
     return TrackReport(
-        tables=[*found, *_cost(query), *others],
-        comparisons=[_comparison(rows)],
+        tables=[main, *agreements, *_cost(query), *others],
+        comparisons=[_comparison(scores)],
         charts=_charts(main),
-        examples=_examples(query, rows),
+        examples=_examples(query, next(iter(attacks))),
     )
 
 
-def all_studies(query: Query) -> list[Study]:
-    """Return one study per data set and attack that enough models met."""
-    if "leakage" not in query.steps:
-        return []
-    return list(_studies(_leakage(query), _sets(query), recognised(query)))
+def leakages(query: Query) -> Blocks:
+    """Return the scores of every protected model by data set, attack and metric, one for each private image.
 
-
-def _leakage(query: Query) -> dict[str, np.ndarray]:
-    return _named(query(f"SELECT {CELL}, metric, name, score, closeness FROM leakage"))
-
-
-def _named(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    entry = [f"{m} + {d}" for m, d in zip(rows["model"], rows["defense"], strict=True)]
-    return {**rows, "entry": np.array(entry, dtype=str)}
-
-
-def _sets(query: Query) -> dict[str, np.ndarray]:
-    """Return the numbers that belong to a whole set of reconstructions."""
-    if "distribution" not in query.steps:
-        return {name: np.array([]) for name in ("dataset", "attack", "entry", "metric", "score", "closeness")}
-    return _named(query(f"SELECT {CELL}, metric, score, closeness FROM distribution"))
-
-
-def recognised(query: Query) -> Columns:
-    """Return per reconstruction whether it was recognised, and ``who`` says so.
-
-    People decide on every data set and attack they were asked about, the judge on the others. Empty without either.
+    A metric of whole sets has one number in place of those (`whole`), and `RECOGNISED` stands for a metric where
+    somebody judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does.
     """
-    people, judge = _people(query), {}
+    parts = [f"SELECT {CELL}, metric, name, score, closeness, false AS whole, '' AS who FROM leakage"]
+    if "distribution" in query.steps:
+        parts.append(f"SELECT {CELL}, metric, '', score, closeness, true, '' FROM distribution")
+    if votes := verdicts(query):
+        parts.append(f"SELECT {CELL}, '{RECOGNISED}', name, score, 1, false, who FROM ({votes})")
+    return query.blocks(
+        "SELECT *, model || ' + ' || defense AS entry, dataset || ' ' || name AS image "
+        f"FROM ({' UNION ALL '.join(parts)}) SEMI JOIN leakage USING ({CELL})",
+        entry="entry",
+        by=["dataset", "attack", "metric"],
+        unit="image",
+        about=["closeness", "whole", "who"],
+    )
+
+
+def verdicts(query: Query) -> str:
+    """Return a SELECT of what was recognised: `score` is 1 for recognised and `who` says so; "" if nobody was asked.
+
+    People decide on every data set and attack they were asked about, the judge on the others.
+    """
+    columns = f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score"
+    people, judge = "", ""
+    if "external" in query.steps:
+        given = set(query("SELECT * FROM external LIMIT 0"))
+        if {"recognised", "attack", "model", "defense"} <= given:
+            people = f"{columns}, '{PEOPLE}' AS who FROM external"
     if "recognise" in query.steps:
-        judge = _verdicts(query, "recognise", PROXY)
-    if not people or not judge:
-        return people or judge
-    asked = {*zip(people["dataset"], people["attack"], strict=True)}
-    left = np.array([pair not in asked for pair in zip(judge["dataset"], judge["attack"], strict=True)])
-    return {name: np.concatenate([people[name], judge[name][left]]) for name in judge}
+        judge = f"{columns}, '{PROXY}' AS who FROM recognise"
+    if people and judge:
+        return f"{people} UNION ALL {judge} ANTI JOIN external USING (dataset, attack)"
+    return people or judge
 
 
-def _people(query: Query) -> Columns:
-    if "external" not in query.steps:
-        return {}
-    columns = set(query("SELECT * FROM external LIMIT 0"))
-    return _verdicts(query, "external", PEOPLE) if {"recognised", "attack", "model", "defense"} <= columns else {}
+def studies_of(scores: Blocks) -> list[Study]:
+    """Return one study for each data set and attack that enough models met."""
+    judged = [own for own in scores.conditions if own["metric"] == RECOGNISED]
+    found = [Study.of(scores.part(scores.where(dataset=own["dataset"], attack=own["attack"]))) for own in judged]
+    return [study for study in found if study is not None]
 
 
-def _verdicts(query: Query, view: str, who: str) -> dict[str, np.ndarray]:
-    rows = _named(query(f"SELECT {CELL}, name, CAST(recognised AS DOUBLE) AS score FROM {view}"))
-    return {**rows, "who": np.full(len(rows["entry"]), who)}
+def _by_attack(scores: Blocks) -> dict[str, Blocks]:
+    """Return the scores of each attack, the attack that most protected models met first."""
+    names = sorted({own["attack"] for own in scores.conditions})
+    parts = {name: scores.part(scores.where(attack=name)) for name in names}
+    return dict(sorted(parts.items(), key=lambda part: -len(part[1].entries)))
 
 
-def _where(rows: Columns, **wanted: str) -> dict[str, np.ndarray]:
-    mask = np.ones(len(rows["entry"]), dtype=bool)
-    for name, value in wanted.items():
-        mask &= rows[name] == value
-    return {name: values[mask] for name, values in rows.items()}
+def _as_stored(query: Query, scores: Blocks) -> Blocks:
+    """Return the same with images in the order of the data set, in which the intervals of the rankings are drawn."""
+    first = "SELECT min(task) FROM leakage_tasks GROUP BY dataset"
+    images = query(f"SELECT dataset || ' ' || name AS image FROM leakage WHERE task IN ({first})")["image"]
+    place = {image: i for i, image in enumerate(images)}
+    orders = [np.argsort([place.get(image, len(place)) for image in units], kind="stable") for units in scores.units]
+
+    def ordered(blocks: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
+        return tuple(block[..., order] for block, order in zip(blocks, orders, strict=True))
+
+    return Blocks(
+        scores.entries,
+        scores.conditions,
+        ordered(scores.units),
+        {name: ordered(blocks) for name, blocks in scores.values.items()},
+        {name: ordered(facts) for name, facts in scores.about.items()},
+    )
 
 
-def _studies(rows: Columns, sets: Columns, judged: Columns) -> Iterator[Study]:
-    """Yield one study per data set and attack that enough models met."""
-    if not judged:
-        return
-    for dataset in np.unique(rows["dataset"]):
-        for attack in np.unique(rows["attack"]):
-            here = {"dataset": str(dataset), "attack": str(attack)}
-            one, many, votes = (_where(table, **here) for table in (rows, sets, judged))
-            study = Study.of(str(dataset), str(attack), one, many, votes)
-            if study is not None:
-                yield study
-
-
-def _rankings(rows: Columns, sets: Columns, judged: Columns) -> list[Table]:
-    """Return one table per attack, the attack that most protected models met first."""
-    names, counts = np.unique(rows["attack"][_first_of_each(rows)], return_counts=True)
-    attacks = [str(name) for name in names[np.argsort(-counts, kind="stable")]]
-    found = []
-    for number, attack in enumerate(attacks):
-        parts = [_where(table, attack=attack) if len(table) else table for table in (rows, sets, judged)]
-        found.append(_ranking(*parts, attack, "models" if number == 0 else f"models-{_slug(attack)}"))
-    return found
-
-
-def _first_of_each(rows: Columns) -> np.ndarray:
-    """Return one row of each protected model and attack."""
-    both = np.array([f"{entry} {attack}" for entry, attack in zip(rows["entry"], rows["attack"], strict=True)])
-    return np.unique(both, return_index=True)[1]
-
-
-def _slug(attack: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in attack.partition("/")[2].lower()).strip("-")
-
-
-def _ranking(rows: Columns, sets: Columns, judged: Columns, attack: str, id: str) -> Table:
-    columns: list[ColumnSpec] = []
-    entries = [str(entry) for entry in np.unique(rows["entry"])]
-    values: dict[str, dict[str, Value]] = {entry: {} for entry in entries}
-
-    def add(column: ColumnSpec, numbers: Columns) -> None:
-        columns.append(column)
-        for entry in entries:
-            values[entry][column.key] = mean_value(numbers["score"][numbers["entry"] == entry])
-
-    for table in (rows, sets):
-        for metric in sorted(map(str, np.unique(table["metric"])), key=lambda m: (m != FIRST, m)):
-            here = _where(table, metric=metric)
-            text = f"Mean {metric} between reconstruction and private image."
-            better: Literal["lower", "higher"] = "lower" if int(here["closeness"][0]) > 0 else "higher"
-            add(ColumnSpec(key=metric, label=metric.partition("/")[2], description=text, better=better), here)
-    if judged:
-        text = f"Share of reconstructions that are recognised; {', '.join(np.unique(judged['who']))}."
-        add(ColumnSpec(key="recognised", label="recognised", description=text, better="lower"), judged)
-    first = columns[0]
-    direction = 1 if first.better == "lower" else -1
-
-    def place(entry: str) -> float:
-        value = values[entry][first.key].value
-        return np.inf if value is None else direction * value
-
-    several = " Data sets are pooled." if len(np.unique(rows["dataset"])) > 1 else ""
-    return Table(
+def _ranking(scores: Blocks, attack: str, id: str) -> Table:
+    places = {own["metric"]: c for c, own in enumerate(scores.conditions)}
+    whole = {metric: bool(scores.about["whole"][c][0]) for metric, c in places.items()}
+    metrics = sorted(places, key=lambda m: (m == RECOGNISED, whole[m], m != FIRST, m))
+    several = " Data sets are pooled." if len({own["dataset"] for own in scores.conditions}) > 1 else ""
+    found = ranking(
+        scores,
+        *(_column(scores, metric, places[metric]) for metric in metrics),
         id=id,
         title=f"Protected models by leakage, {attack.partition('/')[2]}",
         caption="A row is a classifier with a defense of the gradient or of the images; the less close a "
         f"reconstruction by {attack} comes, the better. n is the number of private images.{several}",
         entry="protected model",
-        columns=tuple(columns),
-        rows=tuple(Row(label=entry, values=values[entry]) for entry in sorted(entries, key=place)),
-        ranked_by=first.key,
     )
+    return found.tables[0]
+
+
+def _column(scores: Blocks, metric: str, condition: int) -> Column:
+    where = {"metric": metric}
+    if metric == RECOGNISED:
+        who = sorted({scores.about["who"][c][0] for c in scores.where(metric=metric)})
+        text = f"Share of reconstructions that are recognised; {', '.join(who)}."
+        return Column(metric, metric, text, "lower", of="score", where=where)
+    text = f"Mean {metric} between reconstruction and private image."
+    better = "lower" if scores.about["closeness"][condition][0] > 0 else "higher"
+    return Column(metric, metric.partition("/")[2], text, better, of="score", where=where)
 
 
 def _cost(query: Query) -> list[Table]:
     """Return what a defense costs: test accuracy with it and without, over the same held-out images."""
     if "train" not in query.steps:
         return []
-    rows = query('SELECT dataset, model, defense, name, CAST("right" AS DOUBLE) AS "right" FROM train')
-    place = np.array([f"{d} {m}" for d, m in zip(rows["dataset"], rows["model"], strict=True)])
-    defenses, conditions, right = cube(rows["defense"], place, rows["name"], rows["right"])
-    columns = [
-        ColumnSpec(
-            key="accuracy", label="test accuracy", description="Over models and held-out images.", better="higher"
-        )
-    ]
-    columns.append(
-        ColumnSpec(
-            key="cost", label="cost", description="Accuracy without a defense minus accuracy with it.", better="lower"
-        )
+    right = query.blocks(
+        'SELECT dataset, model, defense, name, CAST("right" AS DOUBLE) AS accuracy FROM train',
+        entry="defense",
+        by=["dataset", "model"],
+        measures=["accuracy"],
     )
-    columns += [
-        ColumnSpec(
-            key=c, label=c.partition(" ")[2].partition("/")[2], description=f"Test accuracy, {c}.", better="higher"
-        )
-        for c in conditions
-    ]
-    table_rows = []
-    for i, defense in enumerate(defenses):
-        values = {"accuracy": mean_value(right[i].ravel())}
-        values |= {c: mean_value(right[i, j]) for j, c in enumerate(conditions)}
-        if BASELINE in defenses:
-            values["cost"] = mean_value((right[defenses.index(BASELINE)] - right[i]).ravel())
-        else:
-            values["cost"] = missing(NotTestable("no undefended model was trained"))
-        table_rows.append(Row(label=defense, values=values))
-    return [
-        Table(
-            id="cost",
-            title="What a defense costs",
-            caption="Accuracy on held-out images of classifiers that were trained under the defense.",
-            entry="defense",
-            columns=tuple(columns),
-            rows=tuple(ranked(table_rows, columns[0])),
-            ranked_by="accuracy",
-        )
-    ]
+    cost = Column("cost", "cost", "Accuracy without a defense minus accuracy with it.", "lower")
+    if BASELINE in right.entries:
+        accuracy, plain = right.values["accuracy"], right.entries.index(BASELINE)
+        lost = tuple(block[plain] - block for block in accuracy)
+        right = Blocks(right.entries, right.conditions, right.units, {"accuracy": accuracy, "cost": lost})
+    else:
+        cost = replace(cost, value=lambda defense: missing("no undefended model was trained"))
+    found = ranking(
+        right,
+        Column("accuracy", "test accuracy", "Over models and held-out images.", "higher"),
+        cost,
+        *(_accuracy(**own) for own in right.conditions),
+        id="cost",
+        title="What a defense costs",
+        caption="Accuracy on held-out images of classifiers that were trained under the defense.",
+        entry="defense",
+    )
+    return [*found.tables]
 
 
-def _comparison(rows: Columns) -> PairedScores:
-    """A unit is a private image."""
-    return paired_scores(
-        rows["entry"],
-        {name: rows[name] for name in ("dataset", "attack", "metric")},
-        np.array([f"{d} {n}" for d, n in zip(rows["dataset"], rows["name"], strict=True)]),
-        rows["score"] * rows["closeness"],
+def _accuracy(dataset: str, model: str) -> Column:
+    both, where = f"{dataset} {model}", {"dataset": dataset, "model": model}
+    return Column(both, model.partition("/")[2], f"Test accuracy, {both}.", "higher", of="accuracy", where=where)
+
+
+def _comparison(scores: Blocks) -> PairedScores:
+    """Compare protected models by what each metric says of each private image."""
+    image_by_image = [
+        c for c, own in enumerate(scores.conditions) if own["metric"] != RECOGNISED and not scores.about["whole"][c][0]
+    ]
+    rows = scores.part(image_by_image)
+    turned = [block * sign[0] for block, sign in zip(rows.values["score"], rows.about["closeness"], strict=True)]
+    return PairedScores(
         id="model-wins",
         title="Which protected model leaks less",
         about="reconstructions less close to the private images",
@@ -240,50 +204,47 @@ def _comparison(rows: Columns) -> PairedScores:
         measure="closeness",
         description="How close the reconstruction comes, in the unit of the metric, turned so that more is closer.",
         better="lower",
+        entries=rows.entries,
+        conditions=rows.conditions,
+        units=tuple(map(tuple, rows.units)),
+        values=tuple(block.astype(np.float32) for block in turned),
         unit="private image",
     )
 
 
 def _charts(main: Table) -> list[Chart]:
     """Draw each metric against recognition, where somebody recognised."""
-    metrics = [c for c in main.columns if c.key != "recognised"]
+    metrics = [column for column in main.columns if column.key != RECOGNISED]
     if len(metrics) == len(main.columns):
         return []
     return [
         Chart(
             id=f"recognition-{metric.label}", title=f"{metric.label} against recognition", kind="scatter",
-            table=main.id, x=metric.key, y="recognised",
+            table=main.id, x=metric.key, y=RECOGNISED,
             caption="Each point is a protected model: what the metric says leaks, and what is recognised.",
         )
         for metric in metrics
     ]  # fmt: skip
 
 
-def _examples(query: Query, rows: Columns) -> list[Example]:
-    """Show the first private images beside what the attack that met most models made of them."""
+def _examples(query: Query, attack: str) -> list[Example]:
+    """Show the first private images beside what an attack made of them."""
     if "gallery" not in query.steps:
         return []
-    attack = _main_attack(rows)
-    private = query("SELECT dataset, position, name, task FROM gallery ORDER BY ALL")
-    cells = _named(query(f"SELECT task, {CELL} FROM reconstruct_tasks ORDER BY ALL"))
-    cells = _where(cells, attack=attack)
-    psnr = _where(rows, attack=attack, metric=FIRST)
-    scores = dict(zip(zip(psnr["dataset"], psnr["entry"], psnr["name"], strict=True), psnr["score"], strict=True))
+    rows = query(
+        "SELECT dataset, position, name, g.task AS private, r.task AS rebuilt, attack, "
+        "model || ' + ' || defense AS entry, score "
+        f"FROM gallery g JOIN reconstruct_tasks r USING (dataset) JOIN leakage USING ({CELL}, name) "
+        f"WHERE metric = '{FIRST}' ORDER BY ALL"
+    )
     found = []
-    places = zip(*(private[name].tolist() for name in ("dataset", "position", "name", "task")), strict=True)
-    for dataset, position, name, task in places:
-        for cell, entry in zip(cells["task"], cells["entry"], strict=True):
-            score = scores.get((dataset, entry, name))
-            if score is not None:
-                shown = (
-                    Panel(label="private", task=task, array="images", position=position),
-                    Panel(label="rebuilt", task=cell, array="images", position=position, score=f"{score:.1f} dB"),
-                )
-                facets = {"dataset": dataset, "attack": attack}
-                found.append(Example(entry=entry, title=name, facets=facets, panels=shown))
+    for i in np.flatnonzero(rows["attack"] == attack):
+        private, rebuilt, position = rows["private"][i], rows["rebuilt"][i], int(rows["position"][i])
+        score = f"{rows['score'][i]:.1f} dB"
+        shown = (
+            Panel(label="private", task=private, array="images", position=position),
+            Panel(label="rebuilt", task=rebuilt, array="images", position=position, score=score),
+        )
+        facets = {"dataset": rows["dataset"][i], "attack": attack}
+        found.append(Example(entry=rows["entry"][i], title=rows["name"][i], facets=facets, panels=shown))
     return found
-
-
-def _main_attack(rows: Columns) -> str:
-    names, counts = np.unique(rows["attack"][_first_of_each(rows)], return_counts=True)
-    return str(names[np.argmax(counts)])

@@ -6,13 +6,14 @@ the share of reconstructions they recognise, says which metric can be trusted (s
 """
 
 from collections.abc import Mapping
+from itertools import product
 
 from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
-from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness.tracks import Planner, Query, Selection, Track, TrackReport
 from imharness_reconstruction.steps import distribution, gallery, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
 
@@ -45,64 +46,51 @@ class ReconstructionTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """One reconstruction per (data set, model, defense, attack), scored by every metric and shown to the judge."""
-        guards: list[Guard] = [*selection.of(GradientDefense), *selection.of(ImageProtection)]
         attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
-            plan = _Plan(self, planner, selection, dataset)
-            planner.task("gallery", {"dataset": dataset}, options={"images": self.shown_images})
-            for model in models:
-                for guard in guards:
-                    if isinstance(guard, ImageProtection) and plan.training is None:
-                        continue
-                    for attack in attacks:
-                        if self._meets(attack, model, guard):
-                            plan.attacked(model, guard, attack)
+            planner.task(gallery, {"dataset": dataset}, options={"images": self.shown_images})
+            training = training_part(dataset)
+            own = planner.within(dataset=dataset, **({} if training is None else {"training": training}))
+            guards: list[Guard] = [*selection.of(GradientDefense)]
+            if training is not None:
+                guards += selection.of(ImageProtection)
+            for model, guard, attack in product(models, guards, attacks):
+                if self._meets(attack, model, guard):
+                    self._attacked(own, selection, training is not None, model, guard, attack)
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
         wanted = self.narrow.get(attack.info.id)
         return wanted is None or (isinstance(guard, GradientDefense) and model.label in wanted)
 
+    def _attacked(
+        self,
+        own: Planner,
+        selection: Selection,
+        trainable: bool,
+        model: Model,
+        guard: Guard,
+        attack: ReconstructionAttack,
+    ) -> None:
+        """Plan one reconstruction and all that is asked of it; networks are trained where there are images for it."""
+        schedule = {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        cell = own.within(model=model, defense=guard, attack=attack)
+        before = {}
+        if trainable and not model.trained and model.label not in self.untrained:
+            before["trained"] = own.task(train, {"model": model, "defense": guard}, options=schedule)
+        rebuilt = cell.task(reconstruct, options=dict.fromkeys(before, True), needs=before)
+        for metric in selection.of(FullReferenceMetric):
+            cell.task(leakage, {"metric": metric}, needs={"rebuilt": rebuilt})
+        for whole in selection.of(DistributionMetric):
+            cell.task(distribution, {"metric": whole}, needs={"rebuilt": rebuilt})
+        asked = own.component("model", self.judge)
+        if isinstance(asked, Model) and (asked.trained or trainable):
+            before = {} if asked.trained else {"judge": own.task(judge, {"model": asked}, options=schedule)}
+            options = dict.fromkeys(before, True)
+            cell.task(recognise, {"judge": asked}, options=options, needs={"rebuilt": rebuilt, **before})
+
     def report(self, query: Query) -> TrackReport:
         """Return the ranking of protected models, what defenses cost, and which metric agrees with people."""
         return report(query)
-
-
-class _Plan:
-    """The cells of one data set."""
-
-    def __init__(self, track: ReconstructionTrack, planner: Planner, selection: Selection, dataset: ImageDataset):
-        self.track, self.planner, self.selection, self.dataset = track, planner, selection, dataset
-        self.training = training_part(dataset)
-        self.roles = {"dataset": dataset} | ({"training": self.training} if self.training is not None else {})
-        judge = planner.component("model", track.judge)
-        self.judge = judge if isinstance(judge, Model) else None
-
-    def attacked(self, model: Model, guard: Guard, attack: ReconstructionAttack) -> None:
-        """Plan one reconstruction and all that is asked of it."""
-        roles = {**self.roles, "model": model, "defense": guard, "attack": attack}
-        fits = model.trained or model.label in self.track.untrained
-        trained = None if fits or self.training is None else self._training("train", model, guard)
-        options, needs = ({}, {}) if trained is None else ({"trained": True}, {"trained": trained})
-        rebuilt = self.planner.task("reconstruct", roles, options=options, needs=needs)
-        for metric in self.selection.of(FullReferenceMetric):
-            self.planner.task("leakage", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
-        for metric in self.selection.of(DistributionMetric):
-            self.planner.task("distribution", {**roles, "metric": metric}, needs={"rebuilt": rebuilt})
-        if self.judge is None or (self.training is None and not self.judge.trained):
-            return
-        answered = {**roles, "judge": self.judge}
-        if self.judge.trained:
-            self.planner.task("recognise", answered, needs={"rebuilt": rebuilt})
-        else:
-            judge = self._training("judge", self.judge, None)
-            needs = {"rebuilt": rebuilt, "judge": judge}
-            self.planner.task("recognise", answered, options={"judge": True}, needs=needs)
-
-    def _training(self, step: str, model: Model, guard: Guard | None) -> Planned:
-        track = self.track
-        options = {"epochs": track.epochs, "batch_size": track.batch_size, "learning_rate": track.learning_rate}
-        roles = {**self.roles, "model": model} | ({"defense": guard} if guard is not None else {})
-        return self.planner.task(step, roles, options=options)
 
 
 def training_part(dataset: ImageDataset) -> ImageDataset | None:

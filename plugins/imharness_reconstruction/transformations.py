@@ -1,10 +1,10 @@
-"""The fifty transformations that ATS policies are made of, batched, with random numbers per image.
+"""The fifty transformations that ATS policies are made of; they work on batches, with random numbers for each image.
 
 Gao et al., "Privacy-preserving Collaborative Learning with Automatic Transformation Search" (CVPR 2021), section 3:
 each is an operation of AutoAugment with a probability and a magnitude in 0..9. A policy such as 3-1-7 applies the
-transformations of these numbers one after the other; 3-1-7+43-18-18 draws one of two policies per image. The list is
-that of the published code; there 3-1-7 is translateX, contrast, translateY and 43-18-18 is translateY, contrast,
-contrast, where SemSim's table 3 prints Invert for 1 and Autocontrast for 18.
+transformations of these numbers one after the other; 3-1-7+43-18-18 draws one of two policies for each image. The list
+is that of the published code, in which 3-1-7 is translateX, contrast, translateY and 43-18-18 is translateY, contrast,
+contrast; SemSim's table 3 prints Invert for 1 and Autocontrast for 18.
 """
 
 import functools
@@ -76,7 +76,7 @@ def parse_policy(text: str) -> list[list[int]]:
 
 
 def transformed(images: Images, policies: list[list[int]], rng: ImageRng) -> Images:
-    """Return every image through one of the policies, drawn per image."""
+    """Return the images, each changed by one of the policies, which is drawn at random."""
     chosen = rng.integers(0, len(policies))
     out = images
     for number, policy in enumerate(policies):

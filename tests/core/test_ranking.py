@@ -57,6 +57,10 @@ def test_blocks_hold_what_the_long_rows_say(query: ResultQuery) -> None:
     assert found.of("v", "x/b").tolist() == [0.5, 2.5, 1.5]
     assert found.of("v", "x/b", [1, 0]).tolist() == [1.5, 0.5, 2.5]
     assert found.where(s="set 2") == [1]
+    part = found.part([1])
+    assert (part.entries, part.conditions) == (("x/b",), ({"s": "set 2"},))
+    assert (part.values["v"][0].tolist(), part.about["k"][0].tolist()) == ([[1.5]], [10])
+    assert found.part([]).entries == ()
 
 
 def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) -> None:

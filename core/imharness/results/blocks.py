@@ -57,6 +57,19 @@ class Blocks:
         """Return the positions of the conditions with these facets."""
         return [c for c, own in enumerate(self.conditions) if all(own[name] == value for name, value in facets.items())]
 
+    def part(self, conditions: Sequence[int]) -> Blocks:
+        """Return some of the conditions, with the entries that have a number there."""
+        values = {name: [blocks[c] for c in conditions] for name, blocks in self.values.items()}
+        known = [~np.isnan(block).all(axis=1) for chosen in values.values() for block in chosen]
+        kept = np.flatnonzero(np.any(known, axis=0))
+        return Blocks(
+            tuple(self.entries[i] for i in kept),
+            tuple(self.conditions[c] for c in conditions),
+            tuple(self.units[c] for c in conditions),
+            {name: tuple(block[kept] for block in chosen) for name, chosen in values.items()},
+            {name: tuple(facts[c] for c in conditions) for name, facts in self.about.items()},
+        )
+
     def split(self, fact: str, facet: str) -> Blocks:
         """Return blocks in which a fact of the units tells conditions apart, as one more facet."""
         found = [

@@ -13,7 +13,7 @@ SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
 
 
 class Nips2017(FolderDataset):
-    """1,000 photographs of 299x299 px; nobody judged their quality."""
+    """1,000 photographs of 299x299 px, without opinion scores."""
 
     info = Info(id="harness/nips2017", version="1", paper="kurakin2018")
 

@@ -31,7 +31,7 @@ def hinted(clean: Images, rng: torch.Generator) -> tuple[torch.Tensor, torch.Ten
 
 
 def colour_loss(network: torch.nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
-    """Return smooth L1 of the colours and, in a small part, the cross entropy of their bins."""
+    """Return smooth L1 of the colours plus a little of the cross entropy of their bins."""
     inputs, colours = hinted(clean, rng)
     logits, found = network(inputs)
     bins = (F.avg_pool2d(colours, 4).clamp(-1, 1) * (BINS // 2)).round().long() + BINS // 2
@@ -40,7 +40,7 @@ def colour_loss(network: torch.nn.Module, clean: Images, rng: torch.Generator) -
 
 
 def colour_card(network: torch.nn.Module, crops: Images) -> dict[str, float]:
-    """Return the mean absolute error of the colours with hints, beside that of grey."""
+    """Return the mean absolute error of the colours with hints, and that of grey images."""
     inputs, colours = hinted(crops, torch.Generator().manual_seed(0))
     error = 110 * float((network(inputs)[1] - colours).abs().mean())
     return {"test_error_ab": round(error, 3), "test_error_ab_of_grey": round(110 * float(colours.abs().mean()), 3)}

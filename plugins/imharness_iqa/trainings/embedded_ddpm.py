@@ -8,7 +8,7 @@ from imharness_iqa.restoration_training import CropTraining, training
 from imharness_vision.diffusion import GuidedUNet, Schedule
 
 SHALLOW = 100
-"""The model learns the first steps only: purification goes no deeper."""
+"""The model learns the first steps only, because purification uses no others."""
 
 
 class EmbeddedDdpmTraining(CropTraining):
@@ -29,7 +29,7 @@ def noise_loss(network: torch.nn.Module, clean: Images, rng: torch.Generator) ->
 
 
 def noise_card(network: torch.nn.Module, crops: Images) -> dict[str, float]:
-    """Return the squared error of the noise on the test crops; 1 is that of answering zero."""
+    """Return the squared error of the noise on the test crops; always answering zero gives 1."""
     rng = torch.Generator().manual_seed(0)
     return {"test_noise_error": round(float(noise_loss(network, crops, rng)), 4)}
 

@@ -17,7 +17,7 @@ class EmbeddedDenoiserTraining(CropTraining):
 
 
 def noisy(clean: Images, rng: torch.Generator) -> Images:
-    """Add white noise of a deviation of its own to each image."""
+    """Add white noise, with another standard deviation for each image."""
     sigma = 30 / 255 * torch.rand(len(clean), 1, 1, 1, generator=rng)
     return (clean + sigma * torch.randn(clean.shape, generator=rng)).clamp(0, 1)
 

@@ -20,7 +20,7 @@ class EmbeddedFcnTraining(CropTraining):
 
 
 def recolouring():
-    """Return a function that colours images anew from a few wrong hints."""
+    """Return a function that recolours images from a few wrong hints."""
     network = trained(Colorizer(EMBEDDED_WIDTH), "embedded-colorizer", torch.device("cpu"))
 
     def recolour(clean: Images, rng: torch.Generator) -> Images:

@@ -13,7 +13,7 @@ from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Arch
 
 
 class ClassifierWeightTraining(WeightTraining):
-    """A target classifier by stochastic gradient descent (SemSim, appendix C); resumes after a kill."""
+    """A target classifier by stochastic gradient descent (SemSim, appendix C); an interrupted training goes on."""
 
     info = Info(id="harness/classifier", version="1")
     dataset: str = Field(default="harness/thumbnails", description="Data set with train and test parts.")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from imharness.tracks import Blocks
 from imharness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
 
 MODELS, IMAGES = 12, 20
@@ -41,25 +42,39 @@ def test_tables_order_metrics_and_test_them() -> None:
     assert tests.rows[0].values["c0"].missing == "the same metric"
 
 
-def test_long_rows_become_a_study_and_few_models_none() -> None:
+def came_back(s: Study, whole: np.ndarray) -> Blocks:
+    """Return blocks with one metric, of which less is closer, one of whole sets, and what was recognised."""
+    names = np.array([f"n{i:02d}" for i in range(IMAGES)], dtype=object)
+    units = (names, np.array([""], dtype=object), names)
+    return Blocks(
+        s.models,
+        tuple({"dataset": "d", "attack": "a", "metric": m} for m in ("mse", "set", "recognised")),
+        units,
+        {"score": (-s.scores["near"], whole[:, None], s.people)},
+        {
+            "closeness": tuple(np.full(len(u), sign) for u, sign in zip(units, (-1, 1, 1), strict=True)),
+            "whole": tuple(np.full(len(u), yes) for u, yes in zip(units, (False, True, False), strict=True)),
+            "who": tuple(np.full(len(u), "people", dtype=object) for u in units),
+        },
+    )
+
+
+def test_blocks_become_a_study_and_few_models_none() -> None:
     s = study()
-    columns = {
-        "entry": np.repeat(s.models, IMAGES),
-        "name": np.tile([f"n{i:02d}" for i in range(IMAGES)], MODELS),
-        "metric": np.full(MODELS * IMAGES, "mse"),
-        "score": -s.scores["near"].ravel(),
-        "closeness": np.full(MODELS * IMAGES, -1),
-    }
-    votes = {**columns, "score": s.people.ravel(), "who": np.full(MODELS * IMAGES, "people")}
-    del votes["closeness"]
-    sets = {name: np.array([]) for name in columns}
-    found = Study.of("d", "a", columns, sets, votes)
+    scores = came_back(s, np.arange(MODELS) / 2)
+    found = Study.of(scores)
     assert found is not None
-    order = np.argsort(np.array(s.models))
-    np.testing.assert_allclose(found.scores["mse"], s.scores["near"][order])
-    half = {name: values[3:] for name, values in votes.items()}
-    kept = Study.of("d", "a", columns, sets, half)
+    assert (found.models, found.who) == (s.models, "people")
+    np.testing.assert_array_equal(found.scores["mse"], s.scores["near"])
+    np.testing.assert_array_equal(found.scores["set"], np.arange(MODELS)[:, None] / 2)
+    scores.values["score"][2][0, :3] = np.nan
+    kept = Study.of(scores)
     assert kept is not None
-    assert kept.people.shape == (MODELS, IMAGES - 3)
-    few = {name: values[: 5 * IMAGES] for name, values in columns.items()}
-    assert Study.of("d", "a", few, sets, votes) is None
+    np.testing.assert_array_equal(kept.people, s.people[:, 3:])
+    np.testing.assert_array_equal(kept.scores["mse"], s.scores["near"][:, 3:])
+    scores.values["score"][0][1, 7] = np.nan
+    without = Study.of(scores)
+    assert without is not None
+    assert set(without.scores) == {"set"}
+    scores.values["score"][2][5:] = np.nan
+    assert Study.of(scores) is None

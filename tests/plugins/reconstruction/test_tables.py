@@ -1,0 +1,131 @@
+"""Tables of the track on a few hand-made results whose numbers can be worked out."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from imharness.results.identity import ComponentRef
+from imharness.results.query import ResultQuery
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness.tracks import Table
+from imharness_reconstruction.tables import report
+
+IMAGES = ["b", "a"]
+PLAIN, PRUNED, HIDDEN = "harness/plain-gradient", "x/pruning", "x/hiding"
+PSNR, SETS = "harness/psnr", "x/sets"
+
+
+class Results:
+    """A store that is filled by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store, self.records = Store(folder), []
+
+    def add(self, step: str, rows: Mapping[str, Sequence], **roles: str) -> str:
+        roles = {"dataset": "x/d", **({"model": "x/m"} if "defense" in roles else {}), **roles}
+        key = f"{len(self.records):064d}"
+        spec = TaskSpec(
+            track="harness/reconstruction", step=step, version="1", options={}, limit=None, seed=0, needs={},
+            components={
+                r: ComponentRef(kind=r, id=label, version="1", label=label, parameters={}) for r, label in roles.items()
+            },
+        )  # fmt: skip
+        bare = TaskRecord(key=key, spec=spec, status="done", started="", seconds=0.0, device="", versions={})
+        self.records.append(self.store.commit(bare, {k: np.asarray(v) for k, v in rows.items()}, {}))
+        return key
+
+    def leaks(self, defense: str, score: Sequence[float], attack: str = "x/a") -> None:
+        rows = {"name": IMAGES, "score": np.float32(score), "closeness": [1, 1]}
+        self.add("leakage", rows, defense=defense, attack=attack, metric=PSNR)
+
+    def tables(self) -> dict[str, Table]:
+        return {table.id: table for table in report(ResultQuery(self.store, self.records)).tables}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path)
+
+
+def means(table: Table, column: str) -> dict[str, float | None]:
+    return {row.label: row.values[column].value for row in table.rows}
+
+
+def test_the_model_that_leaks_least_stands_first_and_one_without_a_number_last(results: Results) -> None:
+    results.leaks(PLAIN, [20, 30])
+    results.leaks(PRUNED, [5, 10])
+    results.leaks(HIDDEN, [np.nan, np.nan])
+    results.leaks(PLAIN, [40, 50], attack="x/b")
+    for defense in (PRUNED, HIDDEN):
+        results.add("distribution", {"score": [3.0], "closeness": [-1]}, defense=defense, attack="x/a", metric=SETS)
+    found = results.tables()
+    assert next(iter(found)) == "models"
+    first = {"x/m + x/pruning": 7.5, "x/m + harness/plain-gradient": 25, "x/m + x/hiding": None}
+    assert list(means(found["models"], PSNR).items()) == list(first.items())
+    assert list(means(found["models"], SETS).values()) == [3, None, 3]
+    assert [(c.key, c.better) for c in found["models"].columns] == [(PSNR, "lower"), (SETS, "higher")]
+    assert means(found["models-b"], PSNR) == {"x/m + harness/plain-gradient": 45}
+
+
+def test_the_comparison_turns_distances_so_that_more_is_closer(results: Results) -> None:
+    results.leaks(PLAIN, [20, 30])
+    rows = {"name": IMAGES, "score": [1.0, 2.0], "closeness": [-1, -1]}
+    results.add("leakage", rows, defense=PLAIN, attack="x/a", metric="x/mse")
+    (paired,) = report(ResultQuery(results.store, results.records)).comparisons
+    assert [own["metric"] for own in paired.conditions] == [PSNR, "x/mse"]
+    assert paired.units == (("x/d a", "x/d b"),) * 2
+    assert [block.tolist() for block in paired.values] == [[[30, 20]], [[-2, -1]]]
+
+
+def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Results) -> None:
+    for attack in ("x/a", "x/b"):
+        results.leaks(PLAIN, [20, 30], attack=attack)
+        rows = {"name": IMAGES, "recognised": [True, True]}
+        results.add("recognise", rows, defense=PLAIN, attack=attack, judge="x/j")
+    results.add("external", {"name": IMAGES, "recognised": [False, True]}, defense=PLAIN, attack="x/a")
+    found = results.tables()
+    assert means(found["models"], "recognised") == {"x/m + harness/plain-gradient": 0.5}
+    assert means(found["models-b"], "recognised") == {"x/m + harness/plain-gradient": 1}
+    assert found["models"].columns[-1].description.endswith("; people.")
+    assert "proxy" in found["models-b"].columns[-1].description
+
+
+def test_the_metric_that_ranks_models_as_people_do_stands_first(results: Results) -> None:
+    for number in range(6):
+        defense = f"x/d{number}"
+        results.leaks(defense, [number, number])
+        rows = {"name": IMAGES, "score": [float(number % 3)] * 2, "closeness": [1, 1]}
+        results.add("leakage", rows, defense=defense, attack="x/a", metric="x/other")
+        rows = {"name": IMAGES, "recognised": [number > 3, number > 1]}
+        results.add("recognise", rows, defense=defense, attack="x/a", judge="x/j")
+    agreement = results.tables()["agreement"]
+    assert [row.label for row in agreement.rows] == [PSNR, "x/other"]
+    assert agreement.rows[0].values["x/d, x/a rho"].value == pytest.approx(0.956, abs=1e-3)
+    assert agreement.note.startswith("proxy")
+
+
+@pytest.mark.parametrize("baseline", [True, False])
+def test_the_cost_is_the_accuracy_lost(results: Results, baseline: bool) -> None:
+    results.leaks(PLAIN, [20, 30])
+    results.add("train", {"name": IMAGES, "right": [True, False]}, defense=PRUNED)
+    if baseline:
+        results.add("train", {"name": IMAGES, "right": [True, True]}, defense=PLAIN)
+    cost = results.tables()["cost"]
+    assert means(cost, "accuracy")[PRUNED] == means(cost, "x/d x/m")[PRUNED] == 0.5
+    assert means(cost, "cost")[PRUNED] == (0.5 if baseline else None)
+    assert cost.rows[0].label == (PLAIN if baseline else PRUNED)
+
+
+def test_examples_show_the_attack_that_most_models_met(results: Results) -> None:
+    private = results.add("gallery", {"position": [0], "name": ["b"]})
+    rebuilt = {}
+    for defense, attack in ((PLAIN, "x/a"), (PLAIN, "x/b"), (PRUNED, "x/b")):
+        results.leaks(defense, [20.04, 30], attack=attack)
+        rebuilt[defense, attack] = results.add("reconstruct", {}, defense=defense, attack=attack)
+    found = report(ResultQuery(results.store, results.records)).examples
+    assert [example.entry for example in found] == [f"x/m + {PLAIN}", f"x/m + {PRUNED}"]
+    first, second = found[0].panels
+    assert (first.task, second.task, second.score) == (private, rebuilt[PLAIN, "x/b"], "20.0 dB")
