@@ -13,12 +13,8 @@ from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.sampling import colourfulness, spatial_information
 from imharness_iqa.smoothing import ClassSmoothing
 
-CLOSENESS = "distance."
-"""Roles of the full-reference metrics: ``distance.<column>``."""
 TUNED = "tuned"
 """Role of the metric with the weights of a training defense."""
-SHOWN = "shown."
-"""Roles of the defenses that transferred images are shown to."""
 
 
 @step(version="4")
@@ -134,7 +130,7 @@ def transfer(context: StepContext) -> StepResult:
     """Score images that were attacked through one defense behind every other one."""
     images, metric = context.images(), context.build("metric")
     attacked_images = _stored(images, context.need("attacked"))
-    roles = [role for role in context.roles if role.startswith(SHOWN)]
+    roles = list(context.measures("shown").values())
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
@@ -234,8 +230,8 @@ def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _distances(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:
-    roles = [role for role in context.roles if role.startswith(CLOSENESS)]
-    return {prefix + role.removeprefix(CLOSENESS): context.build(role)(images, reference) for role in roles}
+    measures = context.measures("distance").items()
+    return {prefix + name: context.build(role)(images, reference) for name, role in measures}
 
 
 def _stack_name(size: Sequence[int]) -> str:

@@ -18,10 +18,8 @@ from imharness.images import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
-from imharness_iqa.calibration import at, published, read_presets
+from imharness_iqa.calibration import Preset, at, published, read_presets
 from imharness_iqa.steps import (
-    CLOSENESS,
-    SHOWN,
     TUNED,
     attack,
     certify,
@@ -94,26 +92,28 @@ class IqaTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Attack each metric once for all defenses, and once more through each differentiable one."""
-        distances = {CLOSENESS + name: planner.component("metric", label) for name, label in DISTANCES.items()}
-        defenses = selection.of(Purification)
+        distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
+        own = {(p.attack, p.metric): p for p in read_presets(Path(self.presets))} if self.presets else {}
+        presets = {**published(), **own}
+        defenses, certifications = selection.of(Purification), selection.of(Certification)
         for dataset, attacks in self._by_dataset(selection):
             for defense in defenses:
-                planner.task("purify", {"dataset": dataset, "defense": defense, **distances})
-            metrics = selection.of(NoReferenceMetric)
-            first = metrics[0] if metrics else None
-            for metric in metrics:
-                plan = _Plan(self, planner, {"dataset": dataset, "metric": metric}, distances)
-                plan.scores(defenses)
-                trainings = plan.trained(selection.of(TrainingDefense))
-                plan.certified(None, "", selection.of(Certification), None)
+                planner.task(purify, {"dataset": dataset, "defense": defense}, measures={"distance": distances})
+            for place, metric in enumerate(selection.of(NoReferenceMetric)):
+                cells = planner.within(dataset=dataset, metric=metric)
+                cells.task(clean)
+                present = [d for d in defenses if cells.task(defended, {"defense": d}).available]
+                trainings = self._trained(cells, metric, selection.of(TrainingDefense))
+                self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
-                        shared = plan.attacked(attacker, strength, defenses)
-                        if metric is first and strength == self.strengths[-1] and _named(attacker, self.shown):
-                            plan.shown(attacker, strength, shared, defenses)
-                        plan.attacked_weights(attacker, strength, trainings, shared)
+                        attacked = _Attack(self, cells, attacker, metric, strength, presets, distances)
+                        shared = attacked.plan(defenses, present)
+                        if place == 0 and strength == self.strengths[-1] and _named(attacker, self.shown):
+                            attacked.show(shared, defenses)
+                        attacked.plan_trained(trainings, shared)
                         if _named(attacker, self.certified):
-                            plan.certified(attacker, strength, selection.of(Certification), shared)
+                            self._certified(attacked.cells, certifications, shared, attacked.names)
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -126,144 +126,110 @@ class IqaTrack(Track):
             yield dataset, [a for a in attacks if a.info.access == "white_box"]
             yield subset, [a for a in attacks if a.info.access == "black_box"]
 
+    def _trained(
+        self, cells: Planner, metric: NoReferenceMetric, trainings: Sequence[TrainingDefense]
+    ) -> list[dict[str, Component]]:
+        """Plan the scores of the metric with the weights of each training; return those whose weights are here."""
+        if not isinstance(metric, TrainableMetric) or not _named(metric, self.trained):
+            return []
+        found: list[dict[str, Component]] = [{"defense": t, TUNED: metric.trained_by(t.label)} for t in trainings]
+        return [roles for roles in found if cells.task(defended, roles).available]
+
+    def _certified(
+        self,
+        cells: Planner,
+        certifications: Sequence[Certification],
+        attacked: Planned | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        """Plan certificates of clean images, or of attacked ones; those that agree on the noise share a noisy pass."""
+        options = {"attacked": attacked is not None, "images": self.certified_images, **(names or {})}
+        needs = {"attacked": attacked} if attacked is not None else {}
+        for certification in certifications:
+            noisy = cells.task(smooth, {"defense": certification.noisy()}, options=options, needs=needs)
+            cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
         return report(query)
 
 
-class _Plan:
-    """The tasks of one metric on one data set."""
+class _Attack:
+    """The tasks of one attack at one strength, on one metric."""
 
     def __init__(
-        self, track: IqaTrack, planner: Planner, roles: Mapping[str, Component], distances: Mapping[str, Component]
-    ) -> None:
-        self.track, self.planner, self.roles, self.distances = track, planner, roles, distances
-        own = {(p.attack, p.metric): p for p in read_presets(Path(track.presets))} if track.presets else {}
-        self.presets = {**published(), **own}
-
-    def scores(self, defenses: Sequence[Purification]) -> None:
-        """Plan f(x) and f(D(x))."""
-        self.planner.task("clean", self.roles)
-        for defense in defenses:
-            self.planner.task("defended", {**self.roles, "defense": defense})
-
-    def trained(self, trainings: Sequence[TrainingDefense]) -> list[TrainingDefense]:
-        """Plan the scores of the metric with the weights of each training; return those whose weights are here."""
-        metric = self.roles["metric"]
-        if not isinstance(metric, TrainableMetric) or not _named(metric, self.track.trained):
-            return []
-        return [t for t in trainings if self.planner.task("defended", {**self.roles, **self._tuned(t)}).available]
-
-    def _tuned(self, training: TrainingDefense) -> dict[str, Component]:
-        metric = self.roles["metric"]
-        assert isinstance(metric, TrainableMetric)
-        return {"defense": training, TUNED: metric.trained_by(training.label)}
-
-    def attacked_weights(
-        self, attack: BaseAttack, strength: str, trainings: Sequence[TrainingDefense], shared: Planned
-    ) -> None:
-        """Plan what fixed attacks do to each trained metric, and those that attack its own weights."""
-        for training in trainings:
-            tuned = self._tuned(training)
-            self._evaluate(attack, strength, tuned, shared, adaptive=False)
-            if _named(attack, self.track.adaptive):
-                own = self._attack(attack, strength, tuned, samples=1)
-                self._evaluate(attack, strength, tuned, own, adaptive=True)
-
-    def certified(
         self,
-        attack: BaseAttack | None,
+        track: IqaTrack,
+        cells: Planner,
+        attack: BaseAttack,
+        metric: NoReferenceMetric,
         strength: str,
-        certifications: Sequence[Certification],
-        attacked: Planned | None,
+        presets: Mapping[tuple[str, str], Preset],
+        distances: Mapping[str, Component],
     ) -> None:
-        """Plan certificates of clean images (no attack) or of attacked ones; those that share a noisy pass share it."""
-        options: dict[str, str | int | bool] = {"attacked": attack is not None, "images": self.track.certified_images}
-        roles = dict(self.roles)
-        if attack is not None:
-            roles["attack"] = self._at(attack, strength)
-            options |= _names(attack, strength)
-        needs = {"attacked": attacked} if attacked is not None else {}
-        for certification in certifications:
-            source = {**roles, "defense": certification.noisy()}
-            noisy = self.planner.task("smooth", source, options=options, needs=needs)
-            self.planner.task("certify", {**roles, "defense": certification}, options=options, needs={"noisy": noisy})
+        self.track, self.recipe, self.measures = track, attack, {"distance": distances}
+        self.cells = cells.within(attack=at(attack, metric.info.id, strength, presets))
+        self.names = {"method": attack.label, "strength": strength}
 
-    def attacked(self, attack: BaseAttack, strength: str, defenses: Sequence[Purification]) -> Planned:
-        """Plan the images attacked once for all defenses, which are returned, and through each differentiable one."""
-        shared = self._attack(attack, strength, {}, samples=1)
-        through = {}
+    def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
+        """Plan the images attacked once for all defenses, which are returned, and through each differentiable one.
+
+        `present`: the defenses that are on this machine.
+        """
+        shared, through = self._images(), {}
         for defense in defenses:
-            self._evaluate(attack, strength, {"defense": defense}, shared, adaptive=False)
-            adaptive = _named(attack, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
-            if adaptive and defense.info.differentiable and defense.info.id != BASELINE:
+            self._score(shared, adaptive=False, defense=defense)
+            if self._goes_through(defense):
                 samples = self.track.samples if defense.info.random else 1
-                through[defense.label] = self._attack(attack, strength, {"defense": defense}, samples=samples)
-                self._evaluate(attack, strength, {"defense": defense}, through[defense.label], adaptive=True)
-        if _named(attack, self.track.transfer):
-            self._transfer(attack, strength, defenses, through)
+                through[defense.label] = self._images(samples, defense=defense)
+                self._score(through[defense.label], adaptive=True, defense=defense)
+        if _named(self.recipe, self.track.transfer):
+            shown = {str(i): defense for i, defense in enumerate(present)}
+            for source in present:
+                if source.label in through:
+                    needs = {"attacked": through[source.label]}
+                    measures = {"shown": shown}
+                    self.cells.task(transfer, {"source": source}, options=self.names, measures=measures, needs=needs)
         return shared
 
-    def shown(self, attack: BaseAttack, strength: str, attacked: Planned, defenses: Sequence[Purification]) -> None:
+    def plan_trained(self, trainings: Sequence[Mapping[str, Component]], shared: Planned) -> None:
+        """Plan what fixed attacks do to each trained metric, and those that attack its own weights."""
+        for roles in trainings:
+            self._score(shared, adaptive=False, **roles)
+            if _named(self.recipe, self.track.adaptive):
+                self._score(self._images(**roles), adaptive=True, **roles)
+
+    def show(self, attacked: Planned, defenses: Sequence[Purification]) -> None:
         """Plan the images of the gallery."""
-        options = {"images": self.track.shown_images, **_names(attack, strength)}
+        options = {"images": self.track.shown_images, **self.names}
         for defense in defenses:
-            roles = {**self.roles, "attack": self._at(attack, strength), "defense": defense}
-            self.planner.task("gallery", roles, options=options, needs={"attacked": attacked})
+            self.cells.task(gallery, {"defense": defense}, options=options, needs={"attacked": attacked})
 
-    def _transfer(
-        self,
-        attack: BaseAttack,
-        strength: str,
-        defenses: Sequence[Purification],
-        through: Mapping[str, Planned],
-    ) -> None:
-        """Plan one task per source: it shows the images to every defense that is on this machine."""
-        present = [d for d in defenses if self.planner.task("defended", {**self.roles, "defense": d}).available]
-        shown = {f"{SHOWN}{i}": defense for i, defense in enumerate(present)}
-        for source in present:
-            if source.label in through:
-                roles = {**self.roles, "attack": self._at(attack, strength), "source": source, **shown}
-                needs = {"attacked": through[source.label]}
-                self.planner.task("transfer", roles, options=_names(attack, strength), needs=needs)
+    def _goes_through(self, defense: Purification) -> bool:
+        wanted = _named(self.recipe, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
+        return wanted and defense.info.differentiable and defense.info.id != BASELINE
 
-    def _at(self, attack: BaseAttack, strength: str) -> BaseAttack:
-        return at(attack, self.roles["metric"].info.id, strength, self.presets)
-
-    def _attack(self, attack: BaseAttack, strength: str, through: Mapping[str, Component], *, samples: int) -> Planned:
-        """Plan an attack on the metric, or through the defense that `through` holds."""
+    def _images(self, samples: int = 1, **through: Component) -> Planned:
+        """Plan the attack on the metric, or through the defense that is given."""
         options: dict[str, str | int | bool] = {"adaptive": bool(through), "samples": samples}
         if self.track.precision != "strict":
             options["precision"] = self.track.precision
         needs = {}
-        if isinstance(attack, FittedAttack):
-            dataset = self.planner.component("dataset", self.track.fit_dataset)
-            roles = {**self.roles, "dataset": dataset, "attack": attack.unscaled(), **through}
-            needs["fitted"] = self.planner.task("fit", roles, options={**options, "fit_images": self.track.fit_images})
-        roles = {**self.roles, "attack": self._at(attack, strength), **through, **self.distances}
-        return self.planner.task("attack", roles, options={**options, **_names(attack, strength)}, needs=needs)
+        if isinstance(self.recipe, FittedAttack):
+            roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
+            fitting = {**options, "fit_images": self.track.fit_images}
+            roles |= {"attack": self.recipe.unscaled(), **through}
+            needs["fitted"] = self.cells.task(fit, roles, options=fitting)
+        return self.cells.task(attack, through, options={**options, **self.names}, measures=self.measures, needs=needs)
 
-    def _evaluate(
-        self,
-        attack: BaseAttack,
-        strength: str,
-        defense: Mapping[str, Component],
-        attacked: Planned,
-        *,
-        adaptive: bool,
-    ) -> None:
-        roles = {**self.roles, "attack": self._at(attack, strength), **defense, **self.distances}
-        options = {"adaptive": adaptive, **_names(attack, strength)}
-        self.planner.task("evaluate", roles, options=options, needs={"attacked": attacked})
+    def _score(self, attacked: Planned, *, adaptive: bool, **defense: Component) -> None:
+        options, needs = {"adaptive": adaptive, **self.names}, {"attacked": attacked}
+        self.cells.task(evaluate, defense, options=options, measures=self.measures, needs=needs)
 
 
 def _named(component: Component, names: Sequence[str]) -> bool:
     own = {component.info.id, component.label}
     return bool(({"*"} | own) & set(names)) and not {f"!{name}" for name in own} & set(names)
-
-
-def _names(attack: BaseAttack, strength: str) -> dict[str, str]:
-    return {"method": attack.label, "strength": strength}
 
 
 @hookimpl

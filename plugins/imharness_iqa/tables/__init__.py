@@ -2,16 +2,18 @@
 
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import certified, grouped, overall, parameters, pictures, sampling, trained, transfer
-from imharness_iqa.tables.data import BASELINE, load
+from imharness_iqa.tables.data import BASELINE, COMPUTED, load
 
 __all__ = ["BASELINE", "report"]
 
 
 def report(query: Query) -> TrackReport:
     """Return what the finished cells allow."""
-    if "external" not in query.steps and not {"evaluate", "clean", "defended", "attack", "purify"} <= query.steps:
+    if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport()
     study = load(query)
+    if not study.attacked.conditions:
+        return TrackReport()
     tables = [
         *overall.tables(study),
         *trained.tables(study),
@@ -23,7 +25,7 @@ def report(query: Query) -> TrackReport:
     ]
     return TrackReport(
         tables=tables,
-        comparisons=overall.comparisons(study, grouped.attack_types(study.rows)),
+        comparisons=overall.comparisons(study),
         charts=pictures.charts(tables),
         examples=pictures.examples(query),
     )

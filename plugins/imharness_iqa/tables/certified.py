@@ -1,19 +1,22 @@
 """Tables 3, 9 and 21: certified defenses, what they promise and what it costs."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing
-from imharness_iqa.tables.data import MEASURES, Columns, correlation, mean_of, scored, where
+from imharness_iqa.tables.data import MEASURES, Columns, Part, computed, moved
 
 _ROWS = """
-SELECT t.dataset, t.metric, t.defense, t.name, t.score, t.radius, t.delta, t.abstained, t.attacked, t.entry, t.classes,
-       {names} c.score AS source, c.score AS defended, c.mos, c.lower, c.upper,
-       CAST('nan' AS DOUBLE) AS mse
-FROM certify t JOIN clean c USING (dataset, metric, name) ORDER BY ALL
+SELECT t.task, t.dataset, t.metric, t.defense, t.dataset || ' · ' || t.name AS unit, t.score, t.radius, t.delta,
+       CAST(t.abstained AS DOUBLE) AS abstained, CASE WHEN t.attacked THEN 'attacked' ELSE 'clean' END AS shown,
+       c.score AS source, c.mos, c.lower, c.upper
+FROM certify t JOIN clean c USING (dataset, metric, name)
 """
 COLUMNS = (
-    ColumnSpec(key="d", label="D, attacked", better="lower", decimals=2, description=MEASURES["d"].text),
-    ColumnSpec(key="r", label="R, attacked", better="higher", decimals=3, description=MEASURES["r"].text),
+    ColumnSpec(key="d", label="D, attacked", better="lower", decimals=2, description=MEASURES["d"].description),
+    ColumnSpec(key="r", label="R, attacked", better="higher", decimals=3, description=MEASURES["r"].description),
     ColumnSpec(key="srocc_clean", label="SROCC, clean", better="higher", description="Of the smoothed clean score."),
     ColumnSpec(key="srocc", label="SROCC, attacked", better="higher", description="Of the smoothed attacked score."),
     ColumnSpec(
@@ -30,16 +33,20 @@ COLUMNS = (
 
 
 def tables(query: Query, note: str) -> list[Table]:
-    """Return the table of certified defenses."""
+    """Return the tables of certified defenses, and of the number of their classes."""
     if not {"certify", "smooth", "clean"} <= query.steps:
         return []
-    attacked = bool(query("SELECT max(attacked) AS any FROM certify_tasks")["any"][0])
-    rows = query(_ROWS.format(names="t.method, t.strength," if attacked else "'' AS method, '' AS strength,"))
-    rows = scored({k: _text(v) if k in ("method", "strength") else v for k, v in rows.items()})
+    found = query.blocks(
+        _ROWS, entry="defense", by=["dataset", "metric", "shown", "task"], unit="unit",
+        measures=["score", "radius", "delta", "abstained"], about=["source", "mos", "lower", "upper"],
+    )  # fmt: skip
+    if not found.conditions:
+        return []
+    variants = query("SELECT DISTINCT entry, classes, defense FROM certify ORDER BY ALL")
     seconds = query("SELECT defense, avg(seconds) AS seconds FROM smooth_tasks GROUP BY defense")
     times = dict(zip(seconds["defense"], seconds["seconds"], strict=True))
-    usual = where(rows, rows["defense"] == rows["entry"])
-    found = [_row(label, where(usual, usual["defense"] == label), times) for label in np.unique(usual["defense"])]
+    usual = [label for label, entry in zip(variants["defense"], variants["entry"], strict=True) if label == entry]
+    whole = Part.whole(computed(found, _without_abstentions))
     return [
         Table(
             id="certified",
@@ -49,30 +56,67 @@ def tables(query: Query, note: str) -> list[Table]:
             "counted and left out.",
             entry="defense",
             columns=COLUMNS,
-            rows=tuple(found),
+            rows=tuple(_row(label, whole.of(label), times) for label in usual),
             note=note,
         ),
-        *_by_classes(rows, note),
+        *_by_classes(whole.where(shown="clean"), variants, note),
     ]
 
 
-def _by_classes(rows: Columns, note: str) -> list[Table]:
+def _without_abstentions(own: Columns) -> Columns:
+    """Return the smoothed score, D, R and the promise where there is one; everything else beside them."""
+    d, r = moved(own["score"], own["source"], own["lower"], own["upper"])
+    delta = own["delta"] / (own["upper"] - own["lower"])
+    promised = {"score": own["score"], "d": d, "r": r, "radius": own["radius"], "delta": delta}
+    promised = {name: np.where(own["abstained"] == 0, numbers, np.nan) for name, numbers in promised.items()}
+    source = np.where(np.isnan(own["abstained"]), np.nan, own["source"])
+    return {**promised, "source": source, "abstained": own["abstained"], "any_radius": own["radius"]}
+
+
+def _row(label: str, own: Part, times: Mapping[str, float]) -> Row:
+    clean, attacked = own.where(shown="clean"), own.where(shown="attacked")
+    abstained = own.blocks.of("abstained", label)
+    values = {
+        "d": attacked.mean("d"),
+        "r": attacked.mean("r"),
+        "srocc_clean": clean.correlation(),
+        "srocc": attacked.correlation(),
+        "radius": _mean(own, label, "radius"),
+        "delta": _mean(own, label, "delta"),
+        "abstained": Value(value=100 * float(abstained.mean()), n=len(abstained)),
+        "seconds": Value(value=float(times[label])) if label in times else missing("shares the pass of another one"),
+    }
+    return Row(label=label, values=values)
+
+
+def _mean(own: Part, label: str, measure: str) -> Value:
+    """Return the mean over all images, clean and attacked ones; their order decides the interval."""
+    blocks, row = own.blocks, own.blocks.entries.index(label)
+    found = [
+        (facets["dataset"], facets["metric"], unit, score, number)
+        for c, facets in enumerate(blocks.conditions)
+        for unit, score, number in zip(
+            blocks.units[c], blocks.values["score"][c][row], blocks.values[measure][c][row], strict=True
+        )
+        if np.isfinite(number)
+    ]
+    return mean_value([number for *_, number in sorted(found)])
+
+
+def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> list[Table]:
     """Return table 9: what the number of classes does to the discretised score and to the radius."""
-    clean = where(rows, ~rows["attacked"].astype(bool))
-    found = []
-    for entry in np.unique(clean["entry"]):
-        own = where(clean, clean["entry"] == entry)
-        counts = np.unique(own["classes"]).tolist()
+    rows = []
+    for entry in np.unique(variants["entry"]):
+        mine = variants["entry"] == entry
+        counts = dict(zip(variants["defense"][mine], variants["classes"][mine].tolist(), strict=True))
+        counts = {label: n for label, n in counts.items() if clean.of(label).lines("source")}
         if len(counts) > 1:
-            found += [_classes_row(entry, int(n), where(own, own["classes"] == n)) for n in counts]
-            whole = where(own, own["classes"] == counts[0])
-            whole["score"] = whole["source"]
-            values = {"srocc": correlation(whole, resampled=False)}
+            rows += [_classes_row(f"{entry}, {n}", clean, label, n) for label, n in counts.items()]
+            whole = clean.of(next(iter(counts))).correlation(measure="source")
             reason = missing("the score itself is not smoothed")
-            found.append(
-                Row(label=f"{entry}, no classes", values={**values, "srocc_smoothed": reason, "radius": reason})
-            )
-    if not found:
+            values = {"srocc": whole, "srocc_smoothed": reason, "radius": reason}
+            rows.append(Row(label=f"{entry}, no classes", values=values))
+    if not rows:
         return []
     columns = (
         ColumnSpec(key="srocc", label="SROCC", better="higher", description="Of the class of the clean score."),
@@ -88,41 +132,21 @@ def _by_classes(rows: Columns, note: str) -> list[Table]:
             caption="Clean images. More classes keep more of the order, and their borders are crossed more easily.",
             entry="classes",
             columns=columns,
-            rows=tuple(found),
+            rows=tuple(rows),
             note=note,
         )
     ]
 
 
-def _classes_row(entry: str, classes: int, rows: Columns) -> Row:
-    kept = where(rows, ~rows["abstained"].astype(bool))
-    place = (rows["source"] - rows["lower"]) / (rows["upper"] - rows["lower"]) * classes
-    plain = {**rows, "score": np.clip(np.floor(place.astype(float)) + 1, 0, classes + 1)}
+def _classes_row(title: str, clean: Part, label: str, classes: int) -> Row:
+    def place(own: Columns) -> Columns:
+        share = (own["source"] - own["lower"]) / (own["upper"] - own["lower"])
+        return {"class": np.clip(np.floor(share * classes) + 1, 0, classes + 1)}
+
+    own = clean.of(label)
     values = {
-        "srocc": correlation(plain, resampled=False),
-        "srocc_smoothed": correlation(kept, resampled=False),
-        "radius": mean_value(rows["radius"].astype(float)),
+        "srocc": replace(own, blocks=computed(own.blocks, place)).correlation(measure="class"),
+        "srocc_smoothed": own.correlation(),
+        "radius": mean_value(own.blocks.of("any_radius", label, own.conditions)),
     }
-    return Row(label=f"{entry}, {classes}", values=values)
-
-
-def _text(values: np.ndarray) -> np.ndarray:
-    return np.array([value or "" for value in values], dtype=str)
-
-
-def _row(label: str, rows: Columns, times: dict[str, float]) -> Row:
-    abstained = rows["abstained"].astype(bool)
-    kept = where(rows, ~abstained)
-    clean, attacked = (where(kept, kept["attacked"].astype(bool) == flag) for flag in (False, True))
-    span = kept["upper"].astype(float) - kept["lower"].astype(float)
-    values: dict[str, Value] = {
-        "d": mean_of(attacked, "d"),
-        "r": mean_of(attacked, "r"),
-        "srocc_clean": correlation(clean, resampled=False),
-        "srocc": correlation(attacked, resampled=False),
-        "radius": mean_value(kept["radius"].astype(float)),
-        "delta": mean_value(kept["delta"].astype(float) / span),
-        "abstained": Value(value=100 * float(abstained.mean()), n=len(abstained)),
-        "seconds": Value(value=float(times[label])) if label in times else missing("shares the pass of another one"),
-    }
-    return Row(label=str(label), values=values)
+    return Row(label=title, values=values)

@@ -1,12 +1,10 @@
 """Table 2, tables 10 and 15 to 17 (who beats whom), and table 20 (rank and linear correlation)."""
 
-import numpy as np
-
-from imharness.tracks import ColumnSpec, PairedScores, Row, Table, Value, missing, paired_scores
-from imharness_iqa.tables.data import EPS, KINDS, MEASURES, NO_GRADIENT, Columns, Study, correlation, mean_of, where
+from imharness.tracks import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
+from imharness_iqa.tables.data import EPS, KINDS, MEASURES, Part, Study, column
 
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "ties", "r_without_ties", "coverage")
-SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."
+NO_GRADIENT = "no attack through this defense"
 
 
 def tables(study: Study) -> list[Table]:
@@ -14,19 +12,13 @@ def tables(study: Study) -> list[Table]:
     return [_main(study), _correlations(study)]
 
 
-def by_fixed_d(row: Row) -> float:
-    """Return what rows are sorted by."""
-    value = row.values["fixed_d"].value
-    return np.inf if value is None else value
-
-
 def _main(study: Study) -> Table:
-    rows = []
-    for defense in study.chosen():
-        own = where(study.rows, study.rows["defense"] == defense)
-        values = {"srocc_clean": correlation(where(study.clean, study.clean["defense"] == defense))}
-        for adaptive, kind in KINDS.items():
-            figures = _figures(where(own, own["adaptive"] == adaptive), study.conditions(adaptive))
+    rows, columns = [], _columns()
+    halves = {kind: study.attacked.where(attacker=kind) for kind in KINDS}
+    for defense in study.chosen:
+        values = {"srocc_clean": study.clean.of(defense).correlation(resampled=True)}
+        for kind, half in halves.items():
+            figures = _figures(half.of(defense), len(half.conditions))
             values |= {f"{kind}_{name}": value for name, value in figures.items()}
         values["ms"] = Value(value=float(study.times[defense])) if defense in study.times else missing("not timed")
         family = study.groups.get(defense)
@@ -39,100 +31,84 @@ def _main(study: Study) -> Table:
         f"metric, eps {EPS:g}. Coverage: share of the conditions (metric, attack, strength) that have a result. Of a "
         "defense with several parameter values, the one with the lowest D against fixed attacks.",
         entry="defense",
-        columns=_columns(),
-        rows=tuple(sorted(rows, key=by_fixed_d)),
-        ranked_by="fixed_d",
+        columns=columns,
+        rows=tuple(ranked(rows, columns[0])),
+        ranked_by=columns[0].key,
         note=study.note,
     )
 
 
 def _columns() -> tuple[ColumnSpec, ...]:
     """Return table 2's columns, the fixed attack beside the adaptive one; what ranks comes first."""
-    shown = {name: (m.label, m.better, m.decimals, m.text) for name, m in MEASURES.items()}
-    shown["srocc"] = ("SROCC", "higher", 3, SROCC)
-    shown["coverage"] = ("coverage %", "", 0, "Share of the conditions that have a result.")
-    columns = [
-        ColumnSpec(key=f"{kind}_{key}", label=f"{label}, {kind}", better=better, decimals=decimals, description=text)
-        for key, (label, better, decimals, text) in ((key, shown[key]) for key in SHOWN)
-        for kind in KINDS.values()
-    ]
-    text = "Spearman correlation of f(D(x)) with the quality labels, mean over metrics."
-    clean = ColumnSpec(key="srocc_clean", label="SROCC, clean", better="higher", description=text)
+    columns = [column(name, kind) for name in SHOWN for kind in KINDS]
+    clean = column(
+        "srocc", "clean", "srocc_clean", "Spearman correlation of f(D(x)) with the quality labels, mean over metrics."
+    )
     ms = ColumnSpec(key="ms", label="ms", better="lower", decimals=2, description="Time of the defense per image.")
     return (*columns[:4], clean, *columns[4:], ms)
 
 
-def _figures(rows: Columns, conditions: int) -> dict[str, Value]:
-    if len(rows["name"]) == 0:
+def _figures(part: Part, conditions: int) -> dict[str, Value]:
+    present = len(part.lines())
+    if not present:
         return dict.fromkeys(SHOWN, missing(NO_GRADIENT))
-    found = {name: mean_of(rows, name) for name in SHOWN if name in MEASURES}
-    present = len(np.unique(rows["condition"]))
+    found = {name: part.mean(name) for name in SHOWN if name not in ("srocc", "coverage")}
     coverage = Value(value=100 * present / conditions, n=present)
-    return {**found, "srocc": correlation(rows), "coverage": coverage}
+    return {**found, "srocc": part.correlation(resampled=True), "coverage": coverage}
 
 
-def comparisons(study: Study, types: np.ndarray) -> list[PairedScores]:
+def comparisons(study: Study) -> list[PairedScores]:
     """Return D and SSIM by image, of fixed and of adaptive attacks: who beats whom (tables 10 and 15 to 17)."""
-    found, shown = [], [*study.chosen(), *study.trained]
-    facets = {**{name: study.rows[name] for name in ("dataset", "metric", "method", "strength")}, "type": types}
-    facets["attack"] = facets.pop("method")
-    if "labels" in study.rows:
-        facets["labels"] = study.rows["labels"]
-    for adaptive, kind in KINDS.items():
-        mask = (study.rows["adaptive"] == adaptive) & np.isin(study.rows["defense"], shown)
-        if len(np.unique(study.rows["defense"][mask])) > 1:
-            own = where(study.rows, mask)
-            found += [
-                paired_scores(
-                    own["defense"],
-                    {**{name: values[mask] for name, values in facets.items()}, "attacker": np.full(mask.sum(), kind)},
-                    own["unit"],
-                    own[score],
-                    id=f"wins-{score}-{kind}",
-                    title=f"Who beats whom by {MEASURES[score].label}, {kind} attacks",
-                    about=f"{MEASURES[score].better} {MEASURES[score].label} ({MEASURES[score].text.rstrip('.')})",
-                    entry="defense",
-                    measure=MEASURES[score].label,
-                    description=MEASURES[score].text,
-                    better="lower" if MEASURES[score].better == "lower" else "higher",
-                    decimals=MEASURES[score].decimals,
+    found = []
+    for kind in KINDS:
+        scores = study.attacked.of(*study.chosen, *study.trained).where(attacker=kind).blocks_of("d", "ssim")
+        if len(scores.entries) > 1:
+            for name in ("d", "ssim"):
+                spec = MEASURES[name]
+                wins = Wins(
+                    id=f"wins-{name}-{kind}",
+                    title=f"Who beats whom by {spec.label}, {kind} attacks",
+                    about=f"{spec.better} {spec.label} ({spec.description.rstrip('.')})",
                     families={**dict.fromkeys(study.trained, "training"), **study.groups},
-                    table="defenses",
-                    column=f"{kind}_{score}",
                 )
-                for score in ("d", "ssim")
-            ]
+                shown = Column(**{**spec.model_dump(), "key": f"{kind}_{name}"}, of=name, wins=wins)
+                found.append(compared(scores, shown, table="defenses", entry="defense"))
     return found
 
 
 def _correlations(study: Study) -> Table:
-    names = {"spearman": "SROCC", "pearson": "PLCC"}
-    halves = {"clean": "f(D(x))", "fixed": "f(D(x')), fixed attacks", "adaptive": "f(D(x')), adaptive attacks"}
-    rows = []
-    for defense in study.chosen():
-        own = where(study.rows, study.rows["defense"] == defense)
-        parts = {kind: where(own, own["adaptive"] == adaptive) for adaptive, kind in KINDS.items()}
-        parts["clean"] = where(study.clean, study.clean["defense"] == defense)
-        values = {
-            f"{half}_{method}": correlation(parts[half], method, resampled=False) for half in halves for method in names
-        }
-        rows.append(Row(label=defense, values=values))
-    columns = tuple(
+    halves = {
+        "clean": (study.clean, "f(D(x))"),
+        "fixed": (study.attacked.where(attacker="fixed"), "f(D(x')), fixed attacks"),
+        "adaptive": (study.attacked.where(attacker="adaptive"), "f(D(x')), adaptive attacks"),
+    }
+    columns = [
         ColumnSpec(
             key=f"{half}_{method}",
             label=f"{name}, {half}",
             better="higher",
             description=f"{method.title()} correlation of {text} with the quality labels, mean over conditions.",
         )
-        for method, name in names.items()
-        for half, text in halves.items()
-    )
+        for method, name in (("spearman", "SROCC"), ("pearson", "PLCC"))
+        for half, (_, text) in halves.items()
+    ]
+    rows = [
+        Row(
+            label=defense,
+            values={
+                f"{half}_{method}": part.of(defense).correlation(method)
+                for half, (part, _) in halves.items()
+                for method in ("spearman", "pearson")
+            },
+        )
+        for defense in study.chosen
+    ]
     return Table(
         id="correlations",
         title="Rank correlation beside linear correlation",
         caption="Do both tell the same story? Scores with quality labels, mean over conditions.",
         entry="defense",
-        columns=columns,
+        columns=tuple(columns),
         rows=tuple(rows),
         note=study.note,
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from imharness.tracks import ColumnSpec, Row, Table, Value, ranked
-from imharness_iqa.tables.data import Study, correlation, mean_of, where
+from imharness_iqa.tables.data import Study
 
 
 def front(cost: np.ndarray, gain: np.ndarray) -> np.ndarray:
@@ -20,19 +20,15 @@ def front(cost: np.ndarray, gain: np.ndarray) -> np.ndarray:
 
 def tables(study: Study) -> list[Table]:
     """Return all variants with D, SROCC and whether they lie on the Pareto front."""
-    purified = ~np.isin(study.rows["defense"], list(study.trained))
-    fixed = where(study.rows, purified & ~study.rows["adaptive"].astype(bool))
-    labels = np.unique(fixed["defense"]).tolist()
-    values = []
-    for label in labels:
-        own = where(fixed, fixed["defense"] == label)
-        clean = correlation(where(study.clean, study.clean["defense"] == label), resampled=False)
-        attacked = correlation(own, resampled=False)
-        values.append({"d": mean_of(own, "d"), "srocc_clean": clean, "srocc": attacked})
-    cost, gain = (_numbers([v[name] for v in values]) for name in ("d", "srocc"))
-    for value, lies in zip(values, front(cost, gain), strict=True):
+    fixed = study.attacked.where(attacker="fixed")
+    values = {}
+    for label in sorted(set(fixed.blocks.entries) - study.trained):
+        own, clean = fixed.of(label), study.clean.of(label).correlation()
+        values[label] = {"d": own.mean("d"), "srocc_clean": clean, "srocc": own.correlation()}
+    cost, gain = (_numbers([v[name] for v in values.values()]) for name in ("d", "srocc"))
+    for value, lies in zip(values.values(), front(cost, gain), strict=True):
         value["front"] = Value(value=float(lies))
-    rows = [Row(label=label, values=value) for label, value in zip(labels, values, strict=True)]
+    rows = [Row(label=label, values=value) for label, value in values.items()]
     columns = (
         ColumnSpec(key="d", label="D", better="lower", decimals=2, description="Against fixed attacks."),
         ColumnSpec(key="srocc", label="SROCC, attacked", better="higher", description="Of f(D(x')), fixed attacks."),

@@ -1,13 +1,28 @@
 """Table 5: does it matter which subset is drawn? Ten draws of the clustered subset, and a Kruskal-Wallis test."""
 
+from collections import Counter
+
 import numpy as np
 
 from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
 from imharness_iqa.sampling import CLUSTERS, clustered
-from imharness_iqa.tables.data import Columns, Study, where
+from imharness_iqa.tables.data import Columns, Study
 
 DRAWS, PER_CLUSTER = 10, 5
+_MEANS = """
+SELECT e.dataset, e.name, avg((c.score - c.lower) / (c.upper - c.lower)) AS source,
+       avg((a.score - c.lower) / (c.upper - c.lower)) AS attacked,
+       avg((d.score - c.lower) / (c.upper - c.lower)) AS defended,
+       avg((e.score - c.lower) / (c.upper - c.lower)) AS score
+FROM evaluate e
+JOIN clean c USING (dataset, metric, name)
+JOIN defended d USING (dataset, metric, defense, name)
+JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.name AND a.method = e.method
+     AND a.strength = e.strength AND NOT a.adaptive
+WHERE NOT e.adaptive GROUP BY ALL ORDER BY ALL
+"""
+"""The four scores of each image over the range of its metric, mean over all conditions, fixed attacks."""
 SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score": "f(D(x'))"}
 
 
@@ -29,30 +44,17 @@ def _all(query: Query, per_cluster: int, note: str) -> list[tuple[Table, int]]:
         return []
     features = query("SELECT dataset, name, any_value(si) AS si, any_value(cf) AS cf, any_value(mos) AS mos FROM clean "
                      "GROUP BY ALL ORDER BY ALL")  # fmt: skip
-    found = []
-    for dataset in np.unique(features["dataset"]):
-        own = where(features, features["dataset"] == dataset)
-        if len(own["name"]) > per_cluster * CLUSTERS:
-            table = validity(str(dataset), own, _means(query, str(dataset)), note, per_cluster)
-            found.append((table, len(own["name"])))
-    return found
+    counts = Counter(features["dataset"].tolist())
+    large = sorted(dataset for dataset, images in counts.items() if images > per_cluster * CLUSTERS)
+    scores = query(_MEANS) if large else {}
+    return [
+        (validity(dataset, *(_of(dataset, rows) for rows in (features, scores)), note, per_cluster), counts[dataset])
+        for dataset in large
+    ]
 
 
-def _means(query: Query, dataset: str) -> Columns:
-    """Return the four scores of each image over the range of its metric, mean over all conditions, fixed attacks."""
-    quoted = dataset.replace("'", "''")
-    return query(f"""
-        SELECT e.name, avg((c.score - c.lower) / (c.upper - c.lower)) AS source,
-               avg((a.score - c.lower) / (c.upper - c.lower)) AS attacked,
-               avg((d.score - c.lower) / (c.upper - c.lower)) AS defended,
-               avg((e.score - c.lower) / (c.upper - c.lower)) AS score
-        FROM evaluate e
-        JOIN clean c USING (dataset, metric, name)
-        JOIN defended d USING (dataset, metric, defense, name)
-        JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.name AND a.method = e.method
-             AND a.strength = e.strength AND NOT a.adaptive
-        WHERE e.dataset = '{quoted}' AND NOT e.adaptive GROUP BY e.name ORDER BY e.name
-    """)
+def _of(dataset: str, rows: Columns) -> Columns:
+    return {name: values[rows["dataset"] == dataset] for name, values in rows.items()}
 
 
 def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int) -> Table:

@@ -1,9 +1,7 @@
 """Table 3, first half: metrics that were trained further against attacks."""
 
-import numpy as np
-
-from imharness.tracks import ColumnSpec, Row, Table, Value
-from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study, correlation, mean_of, where
+from imharness.tracks import ColumnSpec, Row, Table
+from imharness_iqa.tables.data import BASELINE, KINDS, Study, column
 
 SHOWN = ("dd", "rd", "d", "r", "srocc")
 SROCC = "Spearman correlation of the trained metric's scores with the quality labels"
@@ -13,20 +11,15 @@ def tables(study: Study) -> list[Table]:
     """Return the table of training defenses beside the metrics as they were, or nothing without any."""
     if not study.trained:
         return []
-    metrics = np.unique(study.rows["metric"][np.isin(study.rows["defense"], list(study.trained))])
-    own, clean = (where(rows, np.isin(rows["metric"], metrics)) for rows in (study.rows, study.clean))
+    metrics = study.attacked.of(*study.trained).values("metric")
+    attacked, clean = (part.where(metric=metrics) for part in (study.attacked, study.clean))
     rows = []
     for label in [BASELINE, *sorted(study.trained)]:
-        half = where(own, own["defense"] == label)
-        values: dict[str, Value] = {
-            "srocc_clean": correlation(where(clean, clean["defense"] == label), resampled=False)
-        }
-        for adaptive, kind in reversed(KINDS.items()):
-            part = where(half, half["adaptive"] == adaptive)
-            values |= {
-                f"{kind}_{name}": correlation(part, resampled=False) if name == "srocc" else mean_of(part, name)
-                for name in SHOWN
-            }
+        values = {"srocc_clean": clean.of(label).correlation()}
+        for kind in KINDS:
+            part = attacked.of(label).where(attacker=kind)
+            values |= {f"{kind}_{name}": part.mean(name) for name in SHOWN if name != "srocc"}
+            values[f"{kind}_srocc"] = part.correlation()
         rows.append(Row(label=label, values=values))
     return [
         Table(
@@ -44,23 +37,8 @@ def tables(study: Study) -> list[Table]:
 
 
 def _columns() -> tuple[ColumnSpec, ...]:
-    columns = [ColumnSpec(key="srocc_clean", label="SROCC, clean", better="higher", description=f"{SROCC}.")]
-    for kind in reversed(KINDS.values()):
-        for name in SHOWN:
-            if name == "srocc":
-                text = f"{SROCC}, {kind} attacks."
-                columns.append(
-                    ColumnSpec(key=f"{kind}_{name}", label=f"SROCC, {kind}", better="higher", description=text)
-                )
-                continue
-            m = MEASURES[name]
-            columns.append(
-                ColumnSpec(
-                    key=f"{kind}_{name}",
-                    label=f"{m.label}, {kind}",
-                    better=m.better,
-                    decimals=m.decimals,
-                    description=m.text,
-                )
-            )
+    columns = [column("srocc", "clean", "srocc_clean", f"{SROCC}.")]
+    for kind in reversed(KINDS):
+        columns += [column(name, kind) for name in SHOWN if name != "srocc"]
+        columns.append(column("srocc", kind, text=f"{SROCC}, {kind} attacks."))
     return tuple(columns)

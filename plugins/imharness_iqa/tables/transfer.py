@@ -1,8 +1,6 @@
 """How far images that were attacked through one defense move the score behind another one."""
 
-import numpy as np
-
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing
+from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, mean_value, missing
 from imharness_iqa.tables.data import BASELINE, Study
 
 _ROWS = """
@@ -14,7 +12,7 @@ FROM (
     JOIN (SELECT DISTINCT dataset, metric, method, strength FROM transfer) USING (dataset, metric, method, strength)
     WHERE NOT e.adaptive
 ) t JOIN clean c USING (dataset, metric, name)
-GROUP BY ALL ORDER BY ALL
+GROUP BY ALL
 """
 
 
@@ -22,21 +20,17 @@ def tables(query: Query, study: Study) -> list[Table]:
     """Return the matrix of D: attacked through the row's defense, shown to the column's."""
     if "transfer" not in query.steps:
         return []
-    rows = query(_ROWS.format(baseline=BASELINE))
-    sources, defenses = (np.unique(rows[name]).tolist() for name in ("source", "defense"))
-    table_rows = []
-    for source in sources:
-        own = rows["source"] == source
-        cells: dict[str, Value] = {}
-        for i, defense in enumerate(defenses):
-            numbers = rows["d"][own & (rows["defense"] == defense)]
-            cells[f"c{i}"] = mean_value(numbers) if len(numbers) else missing("not attacked")
-        table_rows.append(Row(label=source, values=cells))
+    scores = query.blocks(_ROWS.format(baseline=BASELINE), entry="source", by=["defense", "dataset"], measures=["d"])
+    defenses = sorted({own["defense"] for own in scores.conditions})
+    rows = [
+        Row(label=source, values={f"c{i}": _cell(scores, source, defense) for i, defense in enumerate(defenses)})
+        for source in scores.entries
+    ]
     columns = tuple(
         ColumnSpec(key=f"c{i}", label=defense, decimals=1, description=f"D behind {defense}; higher: the attack works.")
         for i, defense in enumerate(defenses)
     )
-    worst = max((v.value or 0.0 for row in table_rows for v in row.values.values()), default=0.0)
+    known = [v.value for row in rows for v in row.values.values() if v.value is not None]
     return [
         Table(
             id="transfer",
@@ -45,8 +39,13 @@ def tables(query: Query, study: Study) -> list[Table]:
             f"{BASELINE} is the fixed attack.",
             entry="attacked through",
             columns=columns,
-            rows=tuple(table_rows),
+            rows=tuple(rows),
             note=study.note,
-            shading=max(worst, 1.0),
+            shading=max([1.0, *known]),
         )
     ]
+
+
+def _cell(scores: Blocks, source: str, defense: str) -> Value:
+    numbers = scores.of("d", source, scores.where(defense=defense))
+    return mean_value(numbers) if len(numbers) else missing("not attacked")

@@ -1,87 +1,159 @@
-"""Scores and tables against closed forms and numbers worked out by hand."""
+"""Scores and tables against closed forms and numbers worked out by hand, on stores that are written by hand."""
 
 import numpy as np
 import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
 
-from imharness_iqa.tables import certified, grouped, overall, parameters, trained, transfer
-from imharness_iqa.tables.data import (
-    EPS,
-    Study,
-    best_configurations,
-    correlation,
-    mean_of,
-    scored,
-    where,
-    with_baseline,
-)
-from imharness_iqa.tables.sampling import validity
+from imharness.errors import UsageError
+from imharness.results.identity import ComponentRef
+from imharness.results.query import ResultQuery
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness_iqa.sampling import clustered
+from imharness_iqa.tables import certified, grouped, overall, parameters, report, trained, transfer
+from imharness_iqa.tables.data import EPS, Study, load, moved
+from imharness_iqa.tables.sampling import studies, validity
+
+ROLES = ("dataset", "metric", "attack", "defense", "source")
+OPTIONS = ("method", "strength", "adaptive", "attacked")
 
 
-def rows(score: list[float], source: list[float], **more) -> dict[str, np.ndarray]:
+class Finished:
+    """A store into which rows are written step by step; a task has the rows with the same roles and options."""
+
+    def __init__(self, folder) -> None:
+        self.store, self.records = Store(folder), []
+
+    def add(self, step: str, rows: dict, roles: tuple[str, ...], facts: dict | None = None) -> None:
+        tasks: dict[tuple, list[int]] = {}
+        options = [name for name in OPTIONS if name in rows]
+        for i, place in enumerate(zip(*(rows[name] for name in (*roles, *options)), strict=True)):
+            tasks.setdefault(place, []).append(i)
+        for place, mine in tasks.items():
+            named = dict(zip((*roles, *options), place, strict=True))
+            spec = TaskSpec(
+                track="harness/iqa", step=step, version="1", limit=None, seed=0, needs={},
+                options={name: named[name] for name in options},
+                components={
+                    role: ComponentRef(kind=role, id=named[role], version="1", label=named[role], parameters={})
+                    for role in roles
+                },
+            )  # fmt: skip
+            bare = TaskRecord(
+                key=f"{len(self.records):064x}", spec=spec, status="done", started="", seconds=0.0, device="",
+                versions={}, facts=facts or {},
+            )  # fmt: skip
+            own = {name: np.array([values[i] for i in mine]) for name, values in rows.items() if name not in named}
+            self.records.append(self.store.commit(bare, own, {}))
+
+    def query(self) -> ResultQuery:
+        return ResultQuery(self.store, self.records)
+
+
+def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
     n = len(score)
-    columns = {
+    return {
         "dataset": ["d"] * n, "metric": ["m"] * n, "method": ["a"] * n, "strength": ["weak"] * n,
         "adaptive": [False] * n, "defense": ["x/one"] * n, "name": [f"i{k}" for k in range(n)],
-        "mos": list(range(n)), "score": score, "source": source, "defended": source, "lower": [0.0] * n,
+        "mos": [float(k) for k in range(n)], "score": score, "source": source, "defended": source, "lower": [0.0] * n,
         "upper": [10.0] * n, "psnr": [30.0] * n, "ssim": [0.9] * n, "mse": [0.001] * n, "linf": [0.1] * n,
-        "access": ["white_box"] * n, "norm": ["linf"] * n, **more,
+        "access": ["white_box"] * n, "norm": ["linf"] * n, "proxy": [""] * n, "labelled": [""] * n,
+        "attacked": score, "si": [0.0] * n, "cf": [0.0] * n, **more,
     }  # fmt: skip
-    return {name: np.array(values) for name, values in columns.items()}
 
 
-def study(found: dict[str, np.ndarray], **more) -> Study:
-    complete = with_baseline(scored(found))
-    clean = {k: complete[k] for k in ("dataset", "metric", "defense", "name", "mos")} | {"score": complete["defended"]}
-    clean["condition"] = np.array(["d · m"] * len(clean["name"]))
-    best = best_configurations(complete, more.pop("entries", {}))
-    return Study(
-        complete, clean, best, more.pop("groups", {}), more.pop("times", {}), more.pop("trained", frozenset()), ""
-    )
+def once(given: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
+    """Return some columns under new names, one row for each combination of others."""
+    first: dict[tuple, int] = {}
+    for i, place in enumerate(zip(*(given[name] for name in by), strict=True)):
+        first.setdefault(place, i)
+    wanted = {**{name: name for name in by}, **columns}
+    return {name: [given[column][i] for i in first.values()] for name, column in wanted.items()}
 
 
-def test_d_and_r_are_those_of_the_paper() -> None:
-    found = scored(rows([5.0, 2.0, 9.0], [4.0, 2.0, 2.0], defended=[5.0, 1.0, 8.0]))
-    np.testing.assert_allclose(found["d"], [10.0, 0.0, 70.0])
-    np.testing.assert_allclose(found["r"][0], np.log10(0.6 / (0.1 + EPS)))
-    np.testing.assert_allclose(found["r"][2], np.log10(0.8 / (0.7 + EPS)))
-    assert found["r"][1] == pytest.approx(np.log10(0.8 / EPS))
-    assert found["ties"].tolist() == [0, 100, 0]
-    np.testing.assert_allclose(found["dd"], [0.0, 10.0, 10.0])
-    np.testing.assert_allclose(found["rd"], np.log10(np.array([0.5, 0.9, 0.8]) / (np.array([0, 0.1, 0.1]) + EPS)))
-    np.testing.assert_allclose(found["r_without_ties"], [found["r"][0], np.nan, found["r"][2]])
+@pytest.fixture
+def finished(tmp_path) -> Finished:
+    return Finished(tmp_path)
 
 
-def test_each_image_counts_once_and_what_is_not_finite_is_left_out() -> None:
-    two = scored(rows([5.0, 2.0, 4.0], [4.0, 2.0, 4.0], name=["i0", "i1", "i0"], strength=["weak", "weak", "strong"]))
-    assert mean_of(two, "d").value == pytest.approx(np.mean([(10 + 0) / 2, 0]))
-    assert mean_of(two, "d").n == 2
-    two["psnr"] = np.array([np.inf, 30.0, 20.0])
-    assert mean_of(two, "psnr").value == pytest.approx(25)
-    assert mean_of(where(two, two["psnr"] > 99), "psnr").missing
+@pytest.fixture
+def study(finished):
+    """Write the steps that rows of defended attacked images come from, and return what the tables are made of."""
+
+    def written(given: dict, *, entries=None, groups=None, times=None, trained=frozenset()) -> Study:
+        image, pair = ("dataset", "metric", "name"), ("dataset", "metric")
+        shown = ("dataset", "metric", "defense", "method", "strength", "adaptive", "name")
+        kept = {name: name for name in ("score", "psnr", "ssim", "mse", "linf")}
+        finished.add("evaluate", once(given, shown, **kept), (*pair, "defense"))
+        kept = {name: name for name in ("mos", "lower", "upper", "proxy", "labelled", "si", "cf")}
+        finished.add("clean", once(given, image, score="source", **kept), pair)
+        defended = once(given, (*image, "defense"), score="defended")
+        defended["trained"] = [label in trained for label in defended["defense"]]
+        finished.add("defended", defended, (*pair, "defense"))
+        shown = ("dataset", "metric", "method", "strength", "adaptive", "name")
+        finished.add("attack", once(given, shown, access="access", norm="norm", score="attacked"), pair)
+        for label in sorted(set(given["defense"]) - trained):
+            kind = {"entry": [(entries or {}).get(label, label)], "group": [(groups or {}).get(label, "other")]}
+            facts = {"ms": (times or {}).get(label, 1.0)}
+            finished.add("purify", {"defense": [label], "name": ["i"], **kind}, ("defense",), facts)
+        return load(finished.query())
+
+    return written
 
 
-def test_correlations_are_scipys_and_a_constant_score_is_not_testable() -> None:
+def test_d_and_r_are_those_of_the_paper(study) -> None:
+    found = study(rows([5.0, 2.0, 9.0], [4.0, 2.0, 2.0], defended=[5.0, 1.0, 8.0])).attacked.blocks
+    values = {name: found.values[name][0][0] for name in found.values}
+    np.testing.assert_allclose(values["d"], [10.0, 0.0, 70.0])
+    np.testing.assert_allclose(values["r"], np.log10(np.array([0.6, 0.8, 0.8]) / (np.array([0.1, 0, 0.7]) + EPS)))
+    assert values["ties"].tolist() == [0, 100, 0]
+    np.testing.assert_allclose(values["dd"], [0.0, 10.0, 10.0])
+    np.testing.assert_allclose(values["rd"], np.log10(np.array([0.5, 0.9, 0.8]) / (np.array([0, 0.1, 0.1]) + EPS)))
+    np.testing.assert_allclose(values["r_without_ties"], [values["r"][0], np.nan, values["r"][2]])
+    np.testing.assert_allclose(values["mse"], [1.0] * 3)
+    d, r = moved(np.array([[11.0]]), np.array([[5.0]]), np.array([0.0]), np.array([10.0]))
+    np.testing.assert_allclose((d[0, 0], r[0, 0]), (60, np.log10(0.5 / (0.6 + EPS))))
+
+
+def test_each_image_counts_once_and_what_is_not_finite_is_left_out(study) -> None:
+    given = rows([5.0, 2.0, 4.0], [4.0, 2.0, 4.0], name=["i0", "i1", "i0"], strength=["weak", "weak", "strong"])
+    two = study({**given, "psnr": [np.inf, 30.0, 20.0], "ssim": [np.nan] * 3}).attacked
+    assert two.mean("d").value == pytest.approx(np.mean([(10 + 0) / 2, 0]))
+    assert two.mean("d").n == 2
+    assert two.mean("psnr").value == pytest.approx(25)
+    assert two.mean("ssim").missing == "no finite value"
+    assert two.of("x/other").mean("d").missing == two.where(strength="medium").mean("d").missing == "no result"
+    assert two.where(strength=["weak", "strong"]).mean("d") == two.mean("d")
+
+
+def test_correlations_are_scipys(study) -> None:
     score = [3.0, 1.0, 2.0, 5.0, 4.0, 4.0]
-    found = scored(rows(score, [0.0] * 6))
-    rho = correlation(found)
-    assert rho.value == pytest.approx(spearmanr(score, range(6)).statistic)
+    found = study(rows(score, [0.0] * 6)).attacked
+    rho = found.correlation(resampled=True)
+    assert rho.value == found.correlation().value == pytest.approx(spearmanr(score, range(6)).statistic)
     assert rho.low <= rho.value <= rho.high
-    linear = correlation(found, "pearson", resampled=False)
-    assert linear.value == pytest.approx(pearsonr(score, range(6)).statistic)
-    assert correlation(scored(rows([1.0] * 6, [0.0] * 6))).missing
-    assert "judged" in correlation(scored(rows(score, [0.0] * 6, mos=[np.nan] * 6))).missing
+    assert found.correlation("pearson").value == pytest.approx(pearsonr(score, range(6)).statistic)
 
 
-def test_two_data_sets_with_the_same_names_are_correlated_apart() -> None:
-    score, mos = [1.0, 2.0, 3.0, 3.0, 2.0, 1.0], [1, 2, 3, 1, 2, 3]
+@pytest.mark.parametrize(
+    ("more", "reason"), [({}, "one score for all images"), ({"mos": [np.nan] * 6}, "nobody judged these images")]
+)
+def test_a_constant_score_and_images_that_nobody_judged_have_no_correlation(study, more: dict, reason: str) -> None:
+    found = study(rows([1.0] * 6, [0.0] * 6, **more)).attacked
+    assert reason in found.correlation().missing
+    assert found.of("x/other").correlation().missing == "no result"
+
+
+def test_two_data_sets_with_the_same_names_are_correlated_apart(study) -> None:
+    score, mos = [1.0, 2.0, 3.0, 3.0, 2.0, 1.0], [1.0, 2, 3, 1, 2, 3]
     found = rows(score, [0.0] * 6, mos=mos, name=["a", "b", "c"] * 2, dataset=["d"] * 3 + ["e"] * 3)
-    both = correlation(scored(found))
-    assert both.value == pytest.approx(0)
-    assert both.n == 6
+    both = study(found).attacked
+    assert both.correlation().value == pytest.approx(0)
+    assert both.correlation(resampled=True).n == 6
+    assert both.mean("d").n == 6
 
 
-def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown() -> None:
+def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown(study) -> None:
     defenses = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/jpeg"]
     found = study(
         rows(
@@ -90,12 +162,12 @@ def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown() ->
             defense=defenses,
             adaptive=[False, False, False, True],
             name=["i"] * 4,
-            mos=[1] * 4,
+            mos=[1.0] * 4,
         ),
         entries={"x/jpeg[q=1]": "x/jpeg", "x/jpeg": "x/jpeg"},
         times={"x/jpeg[q=1]": 2.5},
     )
-    assert found.chosen() == ["harness/none", "x/jpeg[q=1]"]
+    assert found.chosen == ["harness/none", "x/jpeg[q=1]"]
     main = overall.tables(found)[0]
     by_label = {row.label: row.values for row in main.rows}
     assert [row.label for row in main.rows] == ["x/jpeg[q=1]", "harness/none"]
@@ -106,12 +178,13 @@ def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown() ->
     assert by_label["x/jpeg[q=1]"]["fixed_coverage"].value == 100
 
 
-def test_groups_are_by_strength_metric_type_and_defense() -> None:
+def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
     found = study(
         rows(
             [6.0, 7.0, 8.0, 9.0],
             [5.0] * 4,
             strength=["weak", "strong", "weak", "strong"],
+            method=["a", "free", "queries", "a"],
             access=["white_box", "white_box", "black_box", "white_box"],
             norm=["linf", "unrestricted", "linf", "linf"],
             defense=["x/one", "x/one", "x/two", "x/two"],
@@ -137,17 +210,21 @@ def test_the_front_holds_what_nothing_beats_in_both() -> None:
     assert parameters.front(cost, gain).tolist() == [True, True, False, True, False]
 
 
-def test_transfer_is_the_mean_change_behind_the_other_defense() -> None:
-    class Rows:
-        steps = frozenset({"transfer"})
-
-        def __call__(self, sql: str) -> dict[str, np.ndarray]:
-            parts = {"source": ["x/a"] * 3, "defense": ["x/a", "x/b", "x/b"], "dataset": ["d"] * 3, "d": [10.0, 20, 40]}
-            return {k: np.array(v) for k, v in parts.items()} | {"name": np.array(["i", "i", "j"])}
-
-    (table,) = transfer.tables(Rows(), study(rows([1.0], [1.0])))
+def test_transfer_is_the_mean_change_behind_the_other_defense(study, finished) -> None:
+    given = rows([6.0, 7.0], [5.0, 5.0], name=["i", "j"], defense=["x/b"] * 2, method=["a"] * 2)
+    found = study(given)
+    shown = {
+        "dataset": ["d"] * 3, "metric": ["m"] * 3, "source": ["x/a"] * 3, "method": ["a"] * 3, "strength": ["weak"] * 3,
+        "defense": ["x/a", "x/b", "x/b"], "name": ["i", "i", "j"], "score": [6.0, 7.0, 1.0],
+    }  # fmt: skip
+    finished.add("transfer", shown, ("dataset", "metric", "source"))
+    (table,) = transfer.tables(finished.query(), found)
     assert [c.label for c in table.columns] == ["x/a", "x/b"]
-    assert [table.rows[0].values[f"c{i}"].value for i in (0, 1)] == [10, 30]
+    values = {row.label: [row.values[f"c{i}"] for i in (0, 1)] for row in table.rows}
+    assert [v.value for v in values["x/a"]] == [10, 30]
+    assert values["harness/none"][0].missing == "not attacked"
+    assert values["harness/none"][1].value == pytest.approx(15)
+    assert table.shading == 30
 
 
 def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
@@ -157,8 +234,6 @@ def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
     features = {"name": names, **{k: rng.normal(size=n) for k in ("si", "cf", "mos")}}
     scores = {"name": names, **{k: rng.normal(size=n) for k in ("source", "attacked", "defended", "score")}}
     table = validity("d", features, scores, "", per_cluster=5)
-    from imharness_iqa.sampling import clustered
-
     points = np.column_stack([features[k] for k in ("si", "cf", "mos")])
     draws = [scores["source"][clustered(points, 5, draw)] for draw in range(10)]
     first = table.rows[0].values
@@ -168,57 +243,68 @@ def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
     assert 0.01 < first["p"].value <= 1
 
 
-def test_training_defenses_stand_beside_the_metrics_they_were_tried_on_and_nowhere_else() -> None:
+def test_training_defenses_stand_beside_the_metrics_they_were_tried_on_and_nowhere_else(study) -> None:
     n = 8
     found = study(
         rows(
             [9.0, 8.0, 6.0, 9.0, 5.0, 7.0, 5.0, 6.0],
             [5.0] * n,
-            defended=[5.0] * 4 + [5.0, 5.0, 4.0, 4.0],
+            defended=[5.0] * 4 + [4.0] * 4,
             defense=["harness/none"] * 4 + ["x/hard"] * 4,
             metric=["m", "m", "other", "other"] + ["m"] * 4,
             adaptive=[False] * 4 + [False, False, True, True],
             name=["i", "j"] * 4,
-            mos=[1, 2] * 4,
+            mos=[1.0, 2.0] * 4,
         ),
         trained=frozenset({"x/hard"}),
     )
-    assert found.chosen() == ["harness/none"]
+    assert found.chosen == ["harness/none"]
     (table,) = trained.tables(found)
     by_label = {row.label: row.values for row in table.rows}
     assert list(by_label) == ["harness/none", "x/hard"]
     assert by_label["harness/none"]["fixed_dd"].value == pytest.approx(35)
     assert by_label["harness/none"]["adaptive_dd"].value == pytest.approx(35)
-    assert by_label["x/hard"]["fixed_dd"].value == pytest.approx(10)
+    assert by_label["x/hard"]["fixed_dd"].value == pytest.approx(20)
     assert by_label["x/hard"]["adaptive_dd"].value == pytest.approx(15)
     assert by_label["x/hard"]["adaptive_d"].value == pytest.approx(5)
+    compared = {paired.id: paired for paired in overall.comparisons(found)}
+    assert compared["wins-d-fixed"].entries == ("harness/none", "x/hard")
+    assert compared["wins-d-fixed"].families == {"x/hard": "training", "harness/none": "other"}
+    facets = {"strength": "weak", "type": "white-box, bounded", "attack": "a", "labels": "of people"}
+    assert compared["wins-d-fixed"].conditions[0] == {"dataset": "d", "metric": "m", **facets, "attacker": "fixed"}
+    np.testing.assert_allclose(compared["wins-d-fixed"].values[0], [[40, 30], [0, 20]])
+
+
+def test_without_training_defenses_there_is_no_table_of_them(study) -> None:
     assert trained.tables(study(rows([1.0], [1.0]))) == []
-    compared = overall.comparisons(found, grouped.attack_types(found.rows))
-    assert "x/hard" in {label for paired in compared if paired.id.startswith("wins-d") for label in paired.entries}
 
 
-def test_more_classes_move_borders_nearer() -> None:
-    certified_rows = {
-        "dataset": ["d"] * 8, "metric": ["m"] * 8, "name": list("abcd") * 2, "mos": [1, 2, 3, 4] * 2,
-        "entry": ["x/rs"] * 8, "defense": ["x/rs[classes=2]"] * 4 + ["x/rs"] * 4, "classes": [2] * 4 + [5] * 4,
-        "score": [1.0, 1, 2, 2, 1, 2, 3, 4], "source": [1.0, 3, 6, 8] * 2, "defended": [1.0, 3, 6, 8] * 2,
-        "lower": [0.0] * 8, "upper": [10.0] * 8, "radius": [0.3] * 4 + [0.1, 0.1, 0.0, 0.2], "mse": [np.nan] * 8,
-        "delta": [np.nan] * 8, "abstained": [False] * 6 + [True, False], "attacked": [False] * 8, "method": [""] * 8,
-        "strength": [""] * 8, "adaptive": [False] * 8,
+def certificates(finished: Finished, rows: dict[str, list]) -> None:
+    n = len(rows["defense"])
+    given = {"dataset": ["d"] * n, "metric": ["m"] * n, "entry": ["x/rs"] * n, "delta": [np.nan] * n, **rows}
+    finished.add("certify", given, ("dataset", "metric", "defense"))
+    finished.add("smooth", {"defense": ["x/rs"]}, ("defense",), {"seconds": 2.0})
+    images = {
+        "dataset": ["d"] * 4, "metric": ["m"] * 4, "name": list("abcd"), "score": [1.0, 3, 6, 8],
+        "mos": [1.0, 2, 3, 4], "lower": [0.0] * 4, "upper": [10.0] * 4,
     }  # fmt: skip
+    finished.add("clean", images, ("dataset", "metric"))
 
-    class Rows:
-        steps = frozenset({"certify", "smooth", "clean"})
 
-        def __call__(self, sql: str) -> dict[str, np.ndarray]:
-            if "max(attacked)" in sql:
-                return {"any": np.array([False])}
-            if "smooth_tasks" in sql:
-                return {"defense": np.array(["x/rs"]), "seconds": np.array([2.0])}
-            return {name: np.array(values) for name, values in certified_rows.items()}
-
-    main, classes = certified.tables(Rows(), "")
+def test_more_classes_move_borders_nearer(finished) -> None:
+    given = {
+        "name": list("abcd") * 2, "defense": ["x/rs[classes=2]"] * 4 + ["x/rs"] * 4, "classes": [2] * 4 + [5] * 4,
+        "score": [1.0, 1, 2, 2, 1, 2, 3, 4], "radius": [0.3] * 4 + [0.1, 0.1, 0.0, 0.2],
+        "abstained": [False] * 6 + [True, False], "attacked": [False] * 8,
+    }  # fmt: skip
+    certificates(finished, given)
+    main, classes = certified.tables(finished.query(), "")
     assert [row.label for row in main.rows] == ["x/rs"]
+    values = main.rows[0].values
+    assert (values["abstained"].value, values["abstained"].n, values["seconds"].value) == (25, 4, 2.0)
+    assert values["radius"].value == pytest.approx((0.1 + 0.1 + 0.2) / 3)
+    assert values["d"].missing == "no result"
+    assert values["delta"].missing == "no finite value"
     by_label = {row.label: row.values for row in classes.rows}
     assert list(by_label) == ["x/rs, 2", "x/rs, 5", "x/rs, no classes"]
     assert by_label["x/rs, 2"]["radius"].value == pytest.approx(0.3)
@@ -227,9 +313,46 @@ def test_more_classes_move_borders_nearer() -> None:
     assert by_label["x/rs, 2"]["srocc"].value == pytest.approx(spearmanr([1, 1, 2, 2], [1, 2, 3, 4]).statistic)
 
 
-def test_a_variant_without_a_number_does_not_win_the_parameter_study() -> None:
+def test_certified_scores_of_attacked_images_are_compared_with_the_metric_itself(finished) -> None:
+    given = {
+        "name": list("abcd") * 2, "defense": ["x/rs"] * 8, "classes": [0] * 8, "radius": [np.nan] * 8,
+        "score": [1.0, 3, 6, 8, 2, 5, 9, 8], "delta": [1.0] * 4 + [3.0] * 4, "attacked": [False] * 4 + [True] * 4,
+        "abstained": [False] * 6 + [True, False],
+    }  # fmt: skip
+    certificates(finished, given)
+    (table,) = certified.tables(finished.query(), "")
+    values = table.rows[0].values
+    assert (values["d"].value, values["d"].n) == (pytest.approx((10 + 20 + 0) / 3), 3)
+    assert values["srocc_clean"].value == values["srocc"].value == 1
+    assert (values["delta"].value, values["delta"].n) == (pytest.approx((4 * 0.1 + 3 * 0.3) / 7), 7)
+
+
+def test_a_variant_without_a_number_does_not_win_the_parameter_study(study) -> None:
     found = rows([5.0, 2.0, float("nan"), float("nan")], [4.0, 2.0, 4.0, 2.0], name=["i0", "i1"] * 2,
                  defense=["x/one", "x/one", "x/none", "x/none"])  # fmt: skip
     (table,) = parameters.tables(study(found))
     assert [row.label for row in table.rows] == ["x/one", "x/none"]
     assert table.rows[1].values["d"].missing
+
+
+def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_them(study, finished) -> None:
+    assert not report(finished.query()).tables
+    study(rows([6.0, 7.0] * 2, [5.0, 4.0] * 2, defense=["harness/none"] * 2 + ["x/one"] * 2, name=["i", "j"] * 2,
+               mos=[1.0, 2.0] * 2))  # fmt: skip
+    found = report(finished.query())
+    assert [table.id for table in found.tables] == ["defenses", "correlations", "by-group", "parameters"]
+    assert [paired.id for paired in found.comparisons] == ["wins-d-fixed", "wins-ssim-fixed"]
+
+
+def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finished) -> None:
+    rng, n = np.random.default_rng(1), 30
+    score, source, defended, attacked = (rng.uniform(0, 10, n).tolist() for _ in range(4))
+    features = {name: rng.uniform(size=n).tolist() for name in ("si", "cf", "mos")}
+    names = [f"i{k:02d}" for k in range(n)]
+    study(rows(score, source, defended=defended, attacked=attacked, name=names, **features))
+    (table,) = studies(finished.query(), 2)
+    draws = [clustered(np.column_stack(list(features.values())), 2, draw) for draw in range(10)]
+    for row, scores in zip(table.rows, (source, attacked, defended, score), strict=True):
+        assert row.values["mean"].value == pytest.approx(np.mean([np.array(scores)[d].mean() / 10 for d in draws]))
+    with pytest.raises(UsageError, match="more than 50 images"):
+        studies(finished.query(), 5)
