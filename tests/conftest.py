@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from playwright.sync_api import Browser, sync_playwright
 
 if TYPE_CHECKING:
     from tests.standins import StandIns
+
+settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("harness")  # a slow machine is no failure
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"

@@ -13,26 +13,7 @@ from imharness.errors import ContractError, HarnessError, Unavailable, UsageErro
 from imharness.randomness import ImageRng
 
 __all__ = [
-    "Asset",
-    "Component",
-    "ContractError",
-    "GradientDefense",
-    "Gradients",
-    "HarnessError",
-    "ImagePool",
-    "ImageProtection",
-    "ImageRng",
-    "Images",
-    "Info",
-    "Model",
-    "NetworkFactory",
-    "Paper",
-    "Progress",
-    "ProtectGradients",
-    "ProtectImages",
-    "Reconstruct",
-    "ReconstructionAttack",
-    "Unavailable",
-    "UsageError",
-    "hookimpl",
-]
+    "Asset", "Component", "ContractError", "GradientDefense", "Gradients", "HarnessError", "ImagePool",
+    "ImageProtection", "ImageRng", "Images", "Info", "Model", "NetworkFactory", "Paper", "Progress", "ProtectGradients",
+    "ProtectImages", "Reconstruct", "ReconstructionAttack", "Unavailable", "UsageError", "hookimpl",
+]  # fmt: skip

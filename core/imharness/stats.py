@@ -9,20 +9,7 @@ from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
 from imharness.ranking.statistics.win_rates import bradley_terry
 
 __all__ = [
-    "Interval",
-    "KruskalWallis",
-    "NotTestable",
-    "auc",
-    "balanced_accuracy",
-    "bradley_terry",
-    "correlate",
-    "interval",
-    "kendall_rows",
-    "kruskal_wallis",
-    "mean_interval",
-    "pearson_rows",
-    "spearman_rows",
-    "tpr_at_fpr",
-    "wilcoxon_greater",
-    "williams",
-]
+    "Interval", "KruskalWallis", "NotTestable", "auc", "balanced_accuracy", "bradley_terry", "correlate", "interval",
+    "kendall_rows", "kruskal_wallis", "mean_interval", "pearson_rows", "spearman_rows", "tpr_at_fpr",
+    "wilcoxon_greater", "williams",
+]  # fmt: skip

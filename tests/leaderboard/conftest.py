@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import by_condition, paired_scores
+from imharness.ranking.comparisons import by_condition
 from imharness.results.identity import digest
 from imharness.results.records import (
     Board,

@@ -57,7 +57,7 @@ def test_an_honest_defense_is_measured_ranked_and_reproduced(
     assert [s.decision for s in own.standing] == ["added"]
     build_site(root, tmp_path / "site")
     (page,) = (tmp_path / "site" / "entries").glob("*median*")
-    assert "How it stands" in page.read_text()
+    assert "Every decision about this entry" in page.read_text()
     assert '<span class="standing submitted">submitted</span>' in (tmp_path / "site" / "iqa.html").read_text()
     table = board.tables[0]
     row = next(r for r in table.rows if r.label == "good/median")

@@ -32,21 +32,6 @@ def missing(reason: str | NotTestable) -> Value:
     return Value(missing=str(reason))
 
 
-def cube(
-    entries: npt.NDArray[np.generic],
-    conditions: npt.NDArray[np.generic],
-    units: npt.NDArray[np.generic],
-    numbers: npt.ArrayLike,
-) -> tuple[list[str], list[str], npt.NDArray[np.float64]]:
-    """Arrange long rows as ``(entries, conditions, units)``, NaN where there is none; return labels and cube."""
-    rows, i = np.unique(entries.astype(str), return_inverse=True)
-    columns, j = np.unique(conditions.astype(str), return_inverse=True)
-    names, k = np.unique(units.astype(str), return_inverse=True)
-    out = np.full((len(rows), len(columns), len(names)), np.nan)
-    out[i, j, k] = np.asarray(numbers, dtype=np.float64)
-    return rows.tolist(), columns.tolist(), out
-
-
 def win_table(id: str, title: str, entry: str, labels: Sequence[str], wins: WinRates, about: str) -> Table:
     """Return a win-rate matrix as a table: how often the row beats the column, in percent of conditions."""
     columns = tuple(

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import scipy
+from tests.long_rows import paired_scores
 
 from imharness.ranking.comparisons import (
     PairedScores,
     by_condition,
     compare,
     not_worse,
-    paired_scores,
     pairwise,
     unit_means,
 )
