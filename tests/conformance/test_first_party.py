@@ -110,7 +110,8 @@ def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
     def few(self: Probe, n: int, height: int = side, width: int = side) -> Inputs:
         return inputs(self, n, min(height, side + 11), min(width, side))
 
-    patch.setattr(probe, "sizes", lambda self: [(2, side, side), (1, side + 11, side - 3)][: 1 + self.by_row])
+    by_row = probe_of(component, 1).by_row
+    patch.setattr(probe, "sizes", ((2, side, side), (1, side + 11, side - 3))[: 1 + by_row])
     patch.setattr(probe, "inputs", few)
     patch.setattr(koncept512, "SIZE", (299, 299))  # the smallest that its last pooling takes
 
