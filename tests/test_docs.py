@@ -30,6 +30,13 @@ def test_links_lead_somewhere(page: str) -> None:
         assert (ROOT / page).parent.joinpath(target).is_file(), f"{page} links to {target}"
 
 
+def test_every_path_on_the_map_exists() -> None:
+    named = re.findall(r"`([\w./-]+/[\w./-]*)`", (ROOT / "docs" / "map.md").read_text())
+    assert named
+    for path in named:
+        assert (ROOT / path).exists(), f"docs/map.md names {path}"
+
+
 def test_every_hook_is_documented_and_named_in_contributing() -> None:
     from imharness.components import hookspecs
 

@@ -1,4 +1,4 @@
-"""`harness train`: run a recipe, or a training defense on a metric, and write weights with a model card."""
+"""`harness train`: train weights, or a metric by a training defense, and write them with a model card."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def train(
     assets: Path | None,
     as_json: bool,
 ) -> None:
-    """Train weights by a recipe, or a metric by a training defense; without a name, list both.
+    """Train weights, or a metric by a training defense; without a name, list both kinds of training.
 
-    Further options are fields of the recipe, or of the metric's training plan: --epochs 3. A training that was killed
+    Further options are fields of the training, or of the metric's training plan: --epochs 3. A training that was killed
     goes on from its last checkpoint when the same command is given again.
     """
     import torch
@@ -48,7 +48,7 @@ def train(
     from imharness.components.assets import add_folder, cache_folder
     from imharness.components.registry import installed
     from imharness.running.device import resolve_devices
-    from imharness_training.engine import by_defense, by_recipe
+    from imharness_training.engine import by_defense, by_name
     from imharness_training.engine import train as run_training
 
     if assets is not None:
@@ -58,7 +58,7 @@ def train(
         _list(registry)
         return
     changes = _changes(ctx.args)
-    training = by_defense(registry, name, metric, changes) if metric else by_recipe(registry, name, changes)
+    training = by_defense(registry, name, metric, changes) if metric else by_name(registry, name, changes)
     folder = out or (cache_folder() / "trained" if metric else Path("trained"))
     place = torch.device(resolve_devices([device])[0])
     with console.progress(training.title, shown=not as_json) as advance:

@@ -41,13 +41,13 @@ def training_defenses(registry: Registry) -> list[TrainingDefense]:
     return [d for d in registry.of_kind("defense") if isinstance(d, TrainingDefense)]
 
 
-def by_recipe(registry: Registry, name: str, changes: Mapping[str, str]) -> Training:
-    """Return the training of a registered recipe; `changes`: field -> value, as text."""
+def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Training:
+    """Return a registered training of weights; `changes`: field -> value, as text."""
     if _trains_a_metric(registry, name):
         raise UsageError(f"{name} trains a metric further: add --metric NAME.")
     found = registry.one("weight-training", name)
     if not isinstance(found, WeightTraining):
-        raise UsageError(f"{name} is no recipe.")
+        raise UsageError(f"{name} trains no weights; `harness train` lists what does.")
     recipe: WeightTraining = _adjusted(found, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:

@@ -12,7 +12,7 @@ from imharness.contracts.weight_training import Trained, TrainingContext
 from imharness.errors import HarnessError, UsageError
 from imharness.randomness import generator
 from imharness_training.checkpoints import CheckpointedLoop
-from imharness_training.engine import Training, by_defense, by_recipe
+from imharness_training.engine import Training, by_defense, by_name
 from imharness_training.engine import train as run_training
 
 STEPS, EVERY = 12, 4
@@ -107,9 +107,9 @@ def test_the_engine_writes_weights_and_a_card_and_goes_on_after_a_kill(tmp_path:
 def test_what_cannot_be_trained_is_said_in_one_line() -> None:
     registry = installed()
     with pytest.raises(UsageError, match="nt trains a metric further: add --metric NAME"):
-        by_recipe(registry, "nt", {})
+        by_name(registry, "nt", {})
     with pytest.raises(UsageError, match="epochz: Extra inputs"):
-        by_recipe(registry, "embedded-cnn", {"epochz": "3"})
+        by_name(registry, "embedded-cnn", {"epochz": "3"})
     with pytest.raises(UsageError, match="jpeg is no training defense"):
         by_defense(registry, "jpeg", "embedded-cnn", {})
     with pytest.raises(UsageError, match="mse cannot be trained further"):
