@@ -129,8 +129,9 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         if isinstance(made.info.paper, str):
             raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
         made.guest, made.environment, made._facts = guest, environment, {}
+        own = facts.get("declares", facts)  # descriptions in older stores hold these facts beside the others
         for declared in contract.declares:
-            words = [str(word) for word in facts["declares"][declared]]
+            words = [str(word) for word in own[declared]]
             setattr(made, declared, type(getattr(contract, declared))(words))
         found: Sandboxed = made.model_validate(facts["parameters"])
     except ValidationError as error:
