@@ -29,7 +29,7 @@ def meter(
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
     options = {"adaptive": False, "samples": 1, "fit_images": images}
-    distance = f"{steps.CLOSENESS}distortion"
+    distance = "distance.distortion"
     needs = {}
     if isinstance(attack, FittedAttack):
         trained = steps.fit(context({**roles, "attack": attack.unscaled()}, options=options, seed=seed, device=device))
