@@ -79,7 +79,7 @@ def open_submission(folder: Path, submission: Submission, *, trusted: bool = Fal
         description = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
         registry = installed().joined(description.entries(guest))
         components = [_entry(entry, description, registry) for entry in submission.entries]
-    except BaseException:
+    except BaseException:  # Ctrl-C too: a guest must not outlive the command
         guest.kill()
         raise
     return RunningSubmission(submission, guest, description, registry, components)

@@ -57,7 +57,7 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
             text = _manifest(package, offer_of(guest), guest)
         finally:
             guest.kill()
-    except BaseException:
+    except BaseException:  # Ctrl-C too: half a folder would stand in the way of the next try
         shutil.rmtree(folder)
         raise
     (folder / FILE).write_text(text, encoding="utf-8")

@@ -47,8 +47,8 @@ class ValueKind:
         return tensors[""].to(device)
 
     def drawn(self, n: int, height: int, width: int, seed: int) -> Any:
-        """Return a value for a trial, with n rows."""
-        raise NotImplementedError
+        """Return a value for a trial, with n rows; raises `ContractError` where `drawable` is false."""
+        raise ContractError(f"{type(self).__name__}: no {self.annotation} can be drawn; give the kind a `draw`")
 
 
 class ImageBatch(ValueKind):
@@ -113,9 +113,7 @@ class Rows(ValueKind):
         return found
 
     def drawn(self, n: int, height: int, width: int, seed: int) -> torch.Tensor:
-        if self._draw is None:
-            raise NotImplementedError
-        return self._draw(n, seed)
+        return self._draw(n, seed) if self._draw else super().drawn(n, height, width, seed)
 
 
 class NamedTensors(ValueKind):

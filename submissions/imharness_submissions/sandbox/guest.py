@@ -291,7 +291,7 @@ def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
         session.serve()
     except Closed:
         pass
-    except BaseException:
+    except BaseException:  # a plugin may raise anything; its process prints it and ends with 1
         code = 1
         with contextlib.suppress(BaseException):
             traceback.print_exc()
