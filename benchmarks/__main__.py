@@ -20,7 +20,7 @@ from benchmarks import (
     smoothing,
     wilcoxon,
 )
-from imharness import console
+from imharness_cli import console
 
 
 def main() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from imharness import console
 from imharness.components.assets import add_folder
 from imharness.randomness import generator
+from imharness_cli import console
 from imharness_membership.command import membership
 from imharness_vision.cifar_resnet import DEPTHS, published
 

@@ -113,7 +113,7 @@ def harness() -> Harness:
                 folder.mkdir()
                 install(folder, *packages)
             environment["PYTHONPATH"] = str(folder)
-        command = [sys.executable, "-c", "from imharness.cli import main; main()", *words]
+        command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
         )

@@ -9,8 +9,9 @@
     │   ├── QueryBudgetExceeded  an attack asked its target more often than it may
     │   └── SandboxViolation     code in the sandbox did what it may not, or stopped answering
     ├── Unavailable              weights, data or a package are not on this machine
-    ├── StoreError               a file of the store is missing, damaged or cannot be written
-    └── NotTestable              a statistic is not defined on these data
+    └── StoreError               a file of the store is missing, damaged or cannot be written
+
+A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is no error of the harness.
 
 A message says who, what was expected, what came, and what to do.
 """
@@ -58,10 +59,6 @@ class Unavailable(HarnessError):
 
 class StoreError(HarnessError):
     """A file of the store is missing, damaged or cannot be written."""
-
-
-class NotTestable(HarnessError):
-    """A statistic is not defined on these data; the message says why."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

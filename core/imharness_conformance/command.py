@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness import console
 from imharness.components.component import KINDS
 from imharness.errors import UsageError
+from imharness_cli import console
 
 if TYPE_CHECKING:
     from imharness.components.component import Component

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness import console
 from imharness.errors import UsageError
+from imharness_cli import console
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imharness.ranking import comparisons
-from imharness.ranking.statistics import bootstrap, correlation, head_to_head, roc, wilcoxon, win_rates
 from imharness.results.records import Board, Entry
+from imharness_statistics import bootstrap, correlation, head_to_head, roc, wilcoxon, win_rates
 
 
 @dataclass(frozen=True)

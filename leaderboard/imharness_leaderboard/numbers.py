@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from imharness.ranking.statistics.head_to_head import tie_groups
 from imharness.results.identity import digest
 from imharness.results.records import SCHEMA, Board, Table
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
+from imharness_statistics.head_to_head import tie_groups
 
 PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "missing": " missing"}
 """The fields of a number, and what follows the column's label in the header of each."""

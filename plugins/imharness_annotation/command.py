@@ -59,7 +59,7 @@ def annotate(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from imharness.commands import add_assets, console
+    from imharness_cli.commands import add_assets, console
 
     _require_server()
     from imharness_annotation.app import application
@@ -87,8 +87,8 @@ def annotate(
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), required=True, help="File to write.")
 def export(file: Path, csv_file: Path) -> None:
     """Write every vote as one line of a CSV file."""
-    from imharness.commands import console
     from imharness_annotation.outcome import write_csv
+    from imharness_cli.commands import console
 
     votes = _book(file).votes()
     write_csv(csv_file, votes)
@@ -100,9 +100,9 @@ def export(file: Path, csv_file: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def report(file: Path, as_json: bool) -> None:
     """Print majorities, agreement, decoys; for `better`, the ranking by Bradley and Terry."""
-    from imharness.commands import console
     from imharness.stats import NotTestable
     from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
+    from imharness_cli.commands import console
 
     book = _book(file)
     votes = book.votes()
@@ -141,9 +141,9 @@ def report(file: Path, as_json: bool) -> None:
 @click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
 def import_votes(file: Path, store: Path, site: Path) -> None:
     """Put majorities about reconstructions into the results, where they replace the classifier's answers."""
-    from imharness.commands import add_external, build_site, console
     from imharness.images import UsageError
     from imharness_annotation.outcome import majorities
+    from imharness_cli.commands import add_external, build_site, console
 
     verdicts = majorities(_book(file).votes())
     if not verdicts:
@@ -188,7 +188,7 @@ def questions_for(
 
 
 def _rebuilt(store: Path, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
-    from imharness.commands import component, find, finished, place
+    from imharness_cli.commands import component, find, finished, place
 
     wanted = {component("attack", name).info.id for name in attacks}
     sets = {}
@@ -208,9 +208,9 @@ def _better(
 ) -> Iterator[Question]:
     import torch
 
-    from imharness.commands import component, context, find, finished
     from imharness.images import UsageError
     from imharness_annotation.sources import better_questions
+    from imharness_cli.commands import component, context, find, finished
 
     if len(attacks) != 1 or len(defenses) < 2:
         raise UsageError(

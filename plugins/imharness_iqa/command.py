@@ -37,7 +37,7 @@ def calibrate(
     Targets: L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; PSNR 35, 30, 25 dB, as each attack declares.
     A run uses the result with the option `presets` of the track.
     """
-    from imharness.commands import console, find
+    from imharness_cli.commands import console, find
     from imharness_iqa.calibration import calibrated, write_presets
     from imharness_iqa.distortion import meter
 
@@ -77,7 +77,7 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos and
     adaptive (0 or 1) are optional.
     """
-    from imharness.commands import add_external, build_site, component, console
+    from imharness_cli.commands import add_external, build_site, component, console
     from imharness_iqa.external import read_external
 
     rows = read_external(table, renamed, bounds, component)
@@ -96,7 +96,7 @@ def sampling(store: Path, per_cluster: int, as_json: bool) -> None:
 
     Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.
     """
-    from imharness.commands import console, query
+    from imharness_cli.commands import console, query
     from imharness_iqa.tables.sampling import studies
 
     tables = studies(query(store, "harness/iqa"), per_cluster)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from imharness.commands import context, find
 from imharness.data import ImageDataset
 from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric
 from imharness.tracks import Output
+from imharness_cli.commands import context, find
 from imharness_iqa import steps
 
 METERS = {"linf": "harness/linf", "ssim": "harness/ssim-uniform7", "psnr": "harness/psnr"}

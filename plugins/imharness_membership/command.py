@@ -46,7 +46,7 @@ def audit(
     FILE is an npz with the arrays {shadow,target}_{member,nonmember}_{outputs,labels}, or a csv or parquet table with
     the columns model (shadow or target), member (0 or 1), label, p0, p1, ...
     """
-    from imharness.commands import console
+    from imharness_cli.commands import console
     from imharness_membership.audit import audit as audited
     from imharness_membership.audit_inputs import read_audit
 
@@ -70,9 +70,9 @@ def audit(
 
 def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
     """Return the evaluators asked for, or all that need no more than outputs and labels."""
-    from imharness.commands import console, find
-    from imharness.commands import every as installed
     from imharness.membership import MembershipEvaluator, UsageError
+    from imharness_cli.commands import console, find
+    from imharness_cli.commands import every as installed
 
     if names:
         chosen = [find("evaluator", name) for name in names]
@@ -93,7 +93,7 @@ def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
 
 
 def _print(found: Audit, per_class: bool) -> None:
-    from imharness.commands import console
+    from imharness_cli.commands import console
 
     console.say(
         f"{found.members} members, {found.nonmembers} non-members, {found.classes} classes; accuracy "

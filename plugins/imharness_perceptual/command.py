@@ -33,7 +33,7 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     A word that is a file or a folder is an image, any other a metric. Full-reference metrics need --reference: one
     image for all, or a folder whose files have the same names.
     """
-    from imharness.commands import add_assets, console
+    from imharness_cli.commands import add_assets, console
 
     if assets is not None:
         add_assets(assets)
@@ -55,8 +55,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
 
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
-    from imharness.commands import find
     from imharness.images import FullReferenceMetric, NoReferenceMetric, UsageError
+    from imharness_cli.commands import find
 
     if not names:
         raise UsageError("name at least one metric; `harness plugins list --kind metric` lists them.")
@@ -94,8 +94,8 @@ def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Call
     """Return a score per image; images of one size are scored together."""
     import torch
 
-    from imharness.commands import place
     from imharness.images import ContractError, FullReferenceMetric
+    from imharness_cli.commands import place
 
     where = place(device)
     built = metric.build(where)

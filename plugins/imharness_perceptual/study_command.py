@@ -23,8 +23,8 @@ def perceptual() -> None:
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
     """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""
-    from imharness.commands import add_assets, console, find, place
     from imharness.images import UsageError
+    from imharness_cli.commands import add_assets, console, find, place
     from imharness_perceptual.contact_sheets import write_sheets
 
     if assets is not None:
@@ -41,8 +41,8 @@ def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | 
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
 def tests(store: Path, out: Path) -> None:
     """Draw every metric's agreement on forced choices against its score on just noticeable differences."""
-    from imharness.commands import console, query
     from imharness.images import UsageError
+    from imharness_cli.commands import console, query
     from imharness_perceptual.plots import both_tests_scatter
     from imharness_perceptual.tables import both_tests, distances, forced_choices
 
@@ -65,8 +65,8 @@ def disagreements(first: str, second: str, store: Path, out: Path, images: int, 
     """Draw the images that metric FIRST calls near and SECOND calls far, and the reverse."""
     import numpy as np
 
-    from imharness.commands import add_assets, component, console, find, place, query
     from imharness.images import UsageError
+    from imharness_cli.commands import add_assets, component, console, find, place, query
     from imharness_perceptual.plots import disagreements as found
     from imharness_perceptual.plots import gallery
 
@@ -108,7 +108,7 @@ def weights(file: Path, out: Path) -> None:
     """Draw the weights that `harness train lpips` learnt, by layer."""
     from safetensors.numpy import load_file
 
-    from imharness.commands import console
+    from imharness_cli.commands import console
     from imharness_perceptual.plots import learnt_weights
 
     for layer, share in learnt_weights(load_file(file), out).items():

@@ -27,8 +27,8 @@ from imharness.contracts.purification import Purification
 from imharness.errors import HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import ImageRng, derive_seed
-from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
 from imharness.running.target import MetricTarget
+from imharness_statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
 

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder: Path) -> None:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
-    command = [sys.executable, "-c", "from imharness.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
     kills = 0
     for wanted in (2, 6):
         process = subprocess.Popen(
@@ -59,7 +59,7 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
 
 def test_an_interrupted_run_says_so_and_keeps_what_is_finished(folder: Path) -> None:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1"]
-    command = [sys.executable, "-c", "from imharness.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
     # a job in the background of a shell ignores the signal, and so would this test's child
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from imharness.ranking.comparisons import compare, pairwise
-from imharness.ranking.statistics.head_to_head import head_to_head
-from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
+from imharness_statistics.head_to_head import head_to_head
+from imharness_statistics.wilcoxon import wilcoxon_greater
 
 from .conftest import ENTRIES, EVIL, paired
 

@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
 
-from imharness.commands import build_site
 from imharness.errors import StoreError
 from imharness.planning.profile import load_profile
 from imharness.results.store import Store
+from imharness_cli.commands import build_site
 from imharness_submissions.commands.submissions import decide
 from imharness_submissions.commands.submissions import report as show_report
 from imharness_submissions.ledger import Ledger

@@ -9,13 +9,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import NotTestable
-from imharness.ranking.statistics.bootstrap import mean_intervals
-from imharness.ranking.statistics.head_to_head import HeadToHead, head_to_head, pooled
-from imharness.ranking.statistics.wilcoxon import adjust, wilcoxon_greater
-from imharness.ranking.statistics.win_rates import ALPHA, WinRates, win_rates
 from imharness.ranking.tables import value_of, win_table
 from imharness.results.records import ColumnSpec, Comparison, Condition, Row, Table, Value
+from imharness_statistics import NotTestable
+from imharness_statistics.bootstrap import mean_intervals
+from imharness_statistics.head_to_head import HeadToHead, head_to_head, pooled
+from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import NotTestable
-from imharness.ranking.statistics.bootstrap import Interval, mean_interval
-from imharness.ranking.statistics.win_rates import ALPHA, WinRates
 from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness_statistics import NotTestable
+from imharness_statistics.bootstrap import Interval, mean_interval
+from imharness_statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:

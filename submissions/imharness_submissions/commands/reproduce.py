@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from imharness import console
 from imharness.errors import HarnessError, UsageError
+from imharness_cli import console
 
 
 @click.command()

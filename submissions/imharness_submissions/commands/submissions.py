@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness import console
 from imharness.errors import HarnessError, UsageError
+from imharness_cli import console
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
@@ -100,10 +100,10 @@ def run(
     limit: int | None, summary: Path | None, trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a submission in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
-    from imharness.commands import build_site
     from imharness.planning.profile import load_profile
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
+    from imharness_cli.commands import build_site
     from imharness_submissions.report import markdown
     from imharness_submissions.running import Run, run_submission
 
@@ -202,11 +202,11 @@ def _lines(store_dir: Path) -> list[Line]:
 @_site
 def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
     """Write a maintainer's decision into the ledger, and make the tables and the site again."""
-    from imharness.commands import build_site
     from imharness.components.entries import known_entries
     from imharness.components.registry import installed
     from imharness.ranking.board import rescore
     from imharness.results.store import Store
+    from imharness_cli.commands import build_site
     from imharness_submissions.ledger import Ledger
 
     ledger, store = Ledger(store_dir), Store(store_dir)
@@ -250,9 +250,9 @@ def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: in
 
     Submissions that cannot be run are reported and skipped; the exit code is then 1.
     """
-    from imharness.commands import build_site
     from imharness.planning.profile import load_profile
     from imharness.results.store import Store
+    from imharness_cli.commands import build_site
     from imharness_submissions.ledger import Ledger
     from imharness_submissions.running import Run, run_submission
     from imharness_submissions.starting import written

@@ -43,7 +43,7 @@ def book_of(file: Path, count: int = 4, votes: int = 2) -> Book:
 
 @contextmanager
 def served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", "from imharness.cli import main; main()", "annotate", "--file", str(file)]
+    command = [sys.executable, "-c", "from imharness_cli import main; main()", "annotate", "--file", str(file)]
     server = subprocess.Popen([*command, "--port", str(port)], env={**os.environ, "OMP_NUM_THREADS": "1"})
     for _ in range(300):
         try:
@@ -143,7 +143,7 @@ def test_the_report_counts_what_was_said(tmp_path: Path) -> None:
         for item in (1, 2):
             book.vote(item, name, "camera" if item == 1 else "coins")
     assert book.following("Cleo") is None
-    command = [sys.executable, "-c", "from imharness.cli import main; main()", "annotate", "report", "--json"]
+    command = [sys.executable, "-c", "from imharness_cli import main; main()", "annotate", "report", "--json"]
     found = json.loads(subprocess.run([*command, "--file", str(file)], capture_output=True, check=True).stdout)
     assert found["votes"] == 4
     assert found["fleiss_kappa"] == pytest.approx(1.0)

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from imharness.commands import component
 from imharness.images import UsageError
+from imharness_cli.commands import component
 from imharness_iqa.external import read_external
 
 HEADER = [

@@ -10,10 +10,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
 from imharness.randomness import generator
+from imharness_cli import cli
 from imharness_iqa.auto_pgd import auto_pgd, checkpoints
 from imharness_iqa.defenses.nt import gradient_norm
 from imharness_iqa.tuning import corrected, error_of
@@ -124,7 +124,7 @@ def test_the_penalty_makes_gradients_smaller_than_the_same_training_without_it(t
 
 
 def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", "from imharness.cli import main; main()", "train", "nt", *SMALL_PLAN]
+    words = [sys.executable, "-c", "from imharness_cli import main; main()", "train", "nt", *SMALL_PLAN]
     words += ["--epochs", "2", "--out"]
     subprocess.run([*words, "whole"], cwd=tmp_path, check=True, capture_output=True)
     with subprocess.Popen([*words, "killed"], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness_cli import cli
 from imharness_membership.audit import auc_interval, roc
 from imharness_membership.audit_inputs import read_audit
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness_cli import cli
 from imharness_membership.splits import split_rows
 
 PROFILE = """

@@ -9,10 +9,10 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.images import HarnessError, Unavailable
 from imharness.running.target import MetricTarget
+from imharness_cli import cli
 from imharness_perceptual.tables import report
 from imharness_perceptual.verdicts import average_precision, ceiling, credit
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from imharness.errors import NotTestable
+from imharness_statistics import NotTestable
 
 
 def _checked(scores: npt.ArrayLike, member: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

@@ -14,11 +14,11 @@ import imharness
 from imharness.errors import HarnessError, UsageError
 
 COMMANDS = {
-    "run": "imharness.cli.run:run",
-    "plugins": "imharness.cli.plugins:plugins",
-    "results": "imharness.cli.results:results",
-    "assets": "imharness.cli.assets:assets",
-    "doctor": "imharness.cli.doctor:doctor",
+    "run": "imharness_cli.run:run",
+    "plugins": "imharness_cli.plugins:plugins",
+    "results": "imharness_cli.results:results",
+    "assets": "imharness_cli.assets:assets",
+    "doctor": "imharness_cli.doctor:doctor",
 }
 GROUP = "imharness.commands"
 

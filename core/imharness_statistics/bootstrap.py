@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import NotTestable
+from imharness_statistics import NotTestable
 
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 1000

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from imharness.errors import NotTestable
-from imharness.ranking.statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics import NotTestable
+from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
 
 
 def scipy_p(row: np.ndarray) -> float:

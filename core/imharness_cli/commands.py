@@ -16,7 +16,6 @@ import click
 import numpy.typing as npt
 import torch
 
-from imharness import console
 from imharness.components.assets import add_folder as add_assets
 from imharness.components.component import Component
 from imharness.components.entries import known_entries
@@ -30,6 +29,7 @@ from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord, TaskSp
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
+from imharness_cli import console
 
 
 def component(kind: str, name: str) -> Component:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from imharness.commands import add_external, component, context, find, query
 from imharness.errors import StoreError, Unavailable, UsageError
+from imharness_cli.commands import add_external, component, context, find, query
 
 
 def test_a_step_runs_by_hand_with_nothing_stored() -> None:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from imharness.errors import NotTestable
-from imharness.ranking.statistics.bootstrap import LEVEL, RESAMPLES, Interval
-from imharness.ranking.statistics.wilcoxon import wilcoxon_greater
+from imharness_statistics import NotTestable
+from imharness_statistics.bootstrap import LEVEL, RESAMPLES, Interval
+from imharness_statistics.wilcoxon import wilcoxon_greater
 
 Floats = npt.NDArray[np.float64]
 

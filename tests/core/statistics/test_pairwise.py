@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from imharness.errors import NotTestable
-from imharness.ranking.statistics.win_rates import bradley_terry, win_rates
+from imharness_statistics import NotTestable
+from imharness_statistics.win_rates import bradley_terry, win_rates
 
 
 def test_a_clear_winner_wins_every_condition() -> None:

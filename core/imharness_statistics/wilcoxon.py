@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from imharness.errors import NotTestable
+from imharness_statistics import NotTestable
 
 Floats = npt.NDArray[np.float64]
 EXACT_UP_TO = 50

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from imharness import console
 from imharness.errors import StoreError, UsageError
+from imharness_cli import console
 
 _store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 

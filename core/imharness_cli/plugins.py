@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from imharness import console
-from imharness.cli import LazyGroup
 from imharness.components.component import KINDS, Component
 from imharness.errors import UsageError, did_you_mean
+from imharness_cli import LazyGroup, console
 
 
 @click.group(cls=LazyGroup, prefix="plugins.")

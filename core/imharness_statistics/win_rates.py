@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import NotTestable
-from imharness.ranking.statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics import NotTestable
+from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
 
 Floats = npt.NDArray[np.float64]
 ALPHA = 0.05

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from imharness.cli import cli
 from imharness.errors import UsageError
+from imharness_cli import cli
 
 ONE = ["--dataset", "harness/severity-ladder[size=192]", "--metric", "mse", "--attack", "square"]
 WORDS = ["run", "--track", "perceptual", *ONE, "--limit", "6", "--workers", "0", "--device", "cpu"]

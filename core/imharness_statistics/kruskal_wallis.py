@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from imharness.errors import NotTestable
+from imharness_statistics import NotTestable
 
 
 @dataclass(frozen=True)

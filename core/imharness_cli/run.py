@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from imharness import console
 from imharness.components.component import SELECTABLE
 from imharness.errors import UsageError
+from imharness_cli import console
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -61,7 +61,6 @@ def run(
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
-    from imharness.commands import build_site
     from imharness.components.assets import add_folder
     from imharness.components.registry import installed
     from imharness.planning.plan import plan_track
@@ -70,6 +69,7 @@ def run(
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor, open_executor
     from imharness.running.sweep import execute
+    from imharness_cli.commands import build_site
 
     if assets:
         add_folder(assets.resolve())

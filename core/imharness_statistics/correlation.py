@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from imharness.errors import NotTestable
+from imharness_statistics import NotTestable
 
 Method = Literal["spearman", "kendall", "pearson"]
 _TESTS = {"spearman": "spearmanr", "kendall": "kendalltau", "pearson": "pearsonr"}

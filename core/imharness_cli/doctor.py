@@ -8,8 +8,8 @@ import shutil
 
 import click
 
-from imharness import console
 from imharness.errors import Unavailable
+from imharness_cli import console
 
 GROUP = "imharness.doctor"
 """Entry-point group for further checks: a name, and a function that returns what it found in one line."""

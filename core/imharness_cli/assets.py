@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness import console
 from imharness.errors import Unavailable, UsageError, did_you_mean
+from imharness_cli import console
 
 if TYPE_CHECKING:
     from imharness.components.assets import Asset

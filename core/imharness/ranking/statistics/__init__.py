@@ -1,1 +1,0 @@
-"""Statistics of the leaderboard: pure numpy and scipy, no torch."""
