@@ -25,7 +25,7 @@ from imharness_statistics.bootstrap import tail
 from imharness_statistics.clusters import FEWEST, coded
 from imharness_statistics.head_to_head import tie_groups
 
-PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "missing": " missing"}
+PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
 """The fields of a number, and what follows the column's label in the header of each."""
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a board that ``results.json`` leaves out."""
@@ -81,7 +81,7 @@ def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores]
 def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
     comparison, tested = scores.comparison, scores.tested
     sets, units, names = places(comparison)
-    codes, size = coded(names or [])
+    codes, size = coded([] if names is None else names)
     groups = tie_groups(tested.order, tested.beats(comparison.alpha))
     facts = {
         **comparison.model_dump(mode="json", exclude={"unit_sets", "clusters"}),
@@ -114,7 +114,7 @@ def comparison_index(boards: Sequence[Board]) -> list[dict[str, str]]:
 
 
 def _columns(table: Table) -> dict[str, list[object]]:
-    """Return a table as columns: label, facets, and for each number its value, interval, n and reason when missing.
+    """Return a table as columns: label, facets, and for each number the fields named in `PARTS`.
 
     Columns without any content are left out.
     """

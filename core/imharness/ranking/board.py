@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from imharness.planning.plan import Graph
 
 
+_KEPT = {"track", "title", "measures", "profile", "seed", "limit", "command", "finished", "failed", "run_configuration"}
+
+
 def save_sweep(
     store: Store, graph: Graph, *, done: set[str], failed: dict[str, str], profile: str, seed: int, limit: int | None,
     command: str,
@@ -71,26 +74,17 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
     tables = [*report.tables, *wins, *by_condition(report.comparisons)]
     gaps = (*sweep.missing, *outdated, *withdrawn)
     board = Board(
-        track=sweep.track,
-        title=sweep.title,
-        measures=sweep.measures,
-        profile=sweep.profile,
-        seed=sweep.seed,
-        limit=sweep.limit,
-        command=sweep.command,
-        finished=sweep.finished,
+        **sweep.model_dump(include=_KEPT),
         cells_done=len(records),
         cells_failed=len(sweep.failed),
         cells_missing=len(gaps),
         tables=tuple(_marked(table, stored) for table in tables),
         missing=gaps,
-        failed=sweep.failed,
         versions=_versions(records),
         entries=known.of(records),
         comparisons=tuple(comparison for comparison, _ in stored),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
-        run_configuration=sweep.run_configuration,
         sources=sources_of(store, sweep),
         scored_by=_scorers(track, known),
     )
@@ -105,8 +99,6 @@ def refresh_standing(store: Store, board: Board, known: KnownEntries) -> Board:
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
     """Leave out what was withdrawn."""
-    if not gone:
-        return records, []
     kept = [r for r in records if not any(ref.id in gone for ref in r.spec.components.values())]
     used = {ref.id for r in records for ref in r.spec.components.values()}
     gaps = [Missing(what=id, reason=f"withdrawn: {why}", remedy="") for id, why in sorted(gone.items()) if id in used]
@@ -132,12 +124,11 @@ def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
 
 def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
     """Add which rows are not significantly worse than the best, in columns that a comparison stands behind."""
-    found = {}
-    for comparison, numbers in stored:
-        if comparison.table == table.id:
-            best = winner(table, comparison.column)
-            if best in comparison.entries:
-                found[comparison.column] = not_worse(comparison, numbers, best)
+    found = {
+        own.column: not_worse(own, numbers, best)
+        for own, numbers in stored
+        if own.table == table.id and (best := winner(table, own.column)) in own.entries
+    }
     return table.model_copy(update={"not_worse": found}) if found else table
 
 

@@ -57,7 +57,8 @@ class PairedScores:
 
     def wins(self) -> Table:
         """Return the win-rate matrix."""
-        return win_table(self.id, self.title, self.entry, self.entries, self.rates, self.about)
+        sources = f"{self.cluster_unit or 'source'}s" if self.clusters else ""
+        return win_table(self.id, self.title, self.entry, self.entries, self.rates, self.about, sources)
 
     def stored(self) -> tuple[Comparison, Floats]:
         """Return the comparison as data, and its numbers ``(entries, total)``."""
@@ -94,7 +95,7 @@ def compare(
     return head_to_head(advantages, units, tests=comparison.tests, alpha=comparison.alpha, clusters=clusters)
 
 
-def places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], list[str], list[str] | None]:
+def places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]:
     """Return, for each unit set, the places of its units among all units sorted by name; these; and their clusters.
 
     The clusters are None where units are independent.
@@ -103,7 +104,7 @@ def places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], list[st
     place = {name: i for i, name in enumerate(names)}
     sets = [np.array([place[name] for name in units], dtype=np.int64) for units in comparison.unit_sets]
     known = dict(zip(*(itertools.chain(*found) for found in (comparison.unit_sets, comparison.clusters)), strict=False))
-    return sets, names, [known[name] for name in names] if comparison.clusters else None
+    return sets, names, np.array([known[name] for name in names]) if comparison.clusters else None
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
@@ -186,7 +187,6 @@ class Pairwise:
 def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     """Test every entry of a stored comparison against every other one."""
     size, (_, _, clusters) = len(comparison.entries), places(comparison)
-    names = None if clusters is None else np.array(clusters)
     sign = 1 if comparison.better == "higher" else -1
     own = unit_means(comparison, numbers)
     known = ~np.isnan(own)
@@ -200,7 +200,7 @@ def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
             both = ~np.isnan(pooled_gains[j])
             shared[i, j] = both.any()
             if i != j and shared[i, j]:
-                p[i, j] = clusters_greater(pooled_gains[j][both], None if names is None else names[both])[0]
+                p[i, j] = clusters_greater(pooled_gains[j][both], None if clusters is None else clusters[both])[0]
     order = sorted(range(size), key=lambda i: (np.isnan(means[i]), -sign * means[i], comparison.entries[i]))
     return Pairwise(means, p, shared, order)
 

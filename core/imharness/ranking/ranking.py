@@ -150,13 +150,11 @@ def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
     only moves missing numbers to the end.
     """
 
+    signs = [{"higher": -1.0, "lower": 1.0}.get(column.better, 0.0) for column in columns]
+
     def place(row: Row) -> list[tuple[bool, float]]:
-        found = []
-        for column in columns:
-            number = _number(row, column.key)
-            sign = {"higher": -1.0, "lower": 1.0}.get(column.better, 0.0)
-            found.append((number is None, sign * (number or 0.0)))
-        return found
+        numbers = [_number(row, column.key) for column in columns]
+        return [(number is None, sign * (number or 0.0)) for number, sign in zip(numbers, signs, strict=True)]
 
     return sorted(rows, key=place)
 
@@ -166,11 +164,9 @@ def winner(table: Table, column: str) -> str:
 
     Of rows with the same number, the one that stands first wins.
     """
-    spec = next((c for c in table.columns if c.key == column and c.better), None)
-    if spec is None:
-        return ""
-    best = next(iter(ranked(table.rows, spec)), None)
-    return best.label if best is not None and _number(best, column) is not None else ""
+    specs = [spec for spec in table.columns if spec.key == column and spec.better]
+    best = ranked(table.rows, *specs)[:1] if specs else []
+    return best[0].label if best and _number(best[0], column) is not None else ""
 
 
 def _number(row: Row, key: str) -> float | None:

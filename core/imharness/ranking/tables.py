@@ -11,6 +11,7 @@ import numpy.typing as npt
 from imharness.results.records import ColumnSpec, Row, Table, Value
 from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import Interval, mean_interval
+from imharness_statistics.clusters import FEWEST
 from imharness_statistics.win_rates import ALPHA, WinRates
 
 
@@ -37,26 +38,33 @@ def missing(reason: str | NotTestable) -> Value:
     return Value(missing=str(reason))
 
 
-def win_table(id: str, title: str, entry: str, labels: Sequence[str], wins: WinRates, about: str) -> Table:
-    """Return a win-rate matrix as a table: how often the row beats the column, in percent of conditions."""
+def win_table(
+    id: str, title: str, entry: str, labels: Sequence[str], wins: WinRates, about: str, sources: str = ""
+) -> Table:
+    """Return a win-rate matrix as a table: how often the row beats the column, in percent of conditions.
+
+    `sources`: what is tested instead of units ("photographs"), where units belong to clusters.
+    """
     columns = tuple(
-        ColumnSpec(key=f"c{j}", label=label, description=f"Share of conditions won against {label}, %.", decimals=0)
+        ColumnSpec(key=f"c{j}", label=label, description=f"Share of conditions won against {label}, %.", decimals=0,
+                   unit="condition")
         for j, label in enumerate(labels)
+    )  # fmt: skip
+    rows = tuple(
+        Row(label=label, values={column.key: _won(wins, i, j, sources) for j, column in enumerate(columns)})
+        for i, label in enumerate(labels)
     )
-    rows = []
-    for i, label in enumerate(labels):
-        cells = {}
-        for j in range(len(labels)):
-            rate = wins.rate[i, j]
-            if i == j:
-                cells[f"c{j}"] = Value(missing="the same entry")
-            elif np.isnan(rate):
-                cells[f"c{j}"] = Value(missing="not testable: no differing pairs")
-            else:
-                cells[f"c{j}"] = Value(value=float(rate), n=int(wins.tested[i, j]))
-        rows.append(Row(label=label, values=cells))
     caption = (
-        f"Percentage of conditions in which the row beats the column: {about}. One-sided Wilcoxon signed-rank test, "
-        f"alpha {ALPHA:g}, Bonferroni-corrected over {wins.comparisons} comparisons."
+        f"Percentage of conditions in which the row beats the column: {about}. One-sided Wilcoxon signed-rank test"
+        f"{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, Bonferroni-corrected over "
+        f"{wins.comparisons} comparisons."
     )
-    return Table(id=id, title=title, caption=caption, entry=entry, columns=columns, rows=tuple(rows), shading=100.0)
+    return Table(id=id, title=title, caption=caption, entry=entry, columns=columns, rows=rows, shading=100.0)
+
+
+def _won(wins: WinRates, i: int, j: int, sources: str) -> Value:
+    if i == j:
+        return missing("the same entry")
+    if wins.tested[i, j] == 0:
+        return missing("not testable: no differing pairs" + (f", or fewer than {FEWEST} {sources}" if sources else ""))
+    return Value(value=float(wins.rate[i, j]), n=int(wins.tested[i, j]))

@@ -161,6 +161,18 @@ class ColumnSpec(_Frozen):
     """What n counts, such as "image"; `cluster_unit` is what these come from, such as "photograph"."""
     cluster_unit: str = ""
 
+    def count(self, value: Value | None) -> str:
+        """Return the n of a number in words, as in "36 images of 4 photographs"; empty where it has none."""
+        if value is None or value.n is None:
+            return ""
+        text = several(value.n, self.unit) if self.unit else f"n {value.n}"
+        return text if value.clusters is None else f"{text} of {several(value.clusters, self.cluster_unit or 'source')}"
+
+
+def several(number: int, what: str) -> str:
+    """Return a number of things in words, as in "1 image" and "4 images"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
 
 class Row(_Frozen):
     """A row: an entry with its numbers by column key."""
