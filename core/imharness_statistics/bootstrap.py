@@ -142,7 +142,9 @@ def interval(
         drawn = _units_of(codes, _resamples(k, resamples, seed))
         estimates = np.concatenate([statistic(positions) for positions in drawn])
     estimates = estimates[np.isfinite(estimates)]
-    low, high = percentiles(estimates, k, level) if len(estimates) else (value, value)
+    if len(estimates) == 0:
+        return Interval(value, float("nan"), float("nan"), n, k)
+    low, high = percentiles(estimates, k, level)
     return Interval(value, float(low), float(high), n, k)
 
 

@@ -40,8 +40,8 @@ _STATISTICS = (
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),
 )
 _MEANING = {
-    "EXACT_UP_TO": "most pairs for which the exact distribution is used, without zeros and ties",
-    "PERMUTED_UP_TO": "most pairs for which all permutations of signs are counted, with zeros or ties",
+    "EXACT_UP_TO": "most differences for which the exact distribution is used, without ties",
+    "PERMUTED_UP_TO": "most differences for which all permutations of signs are counted, with ties",
     "ALPHA": "level of significance, after correction",
     "RESAMPLES": "bootstrap resamples",
     "FEWEST": "fewest clusters with an interval and a test",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from imharness.ranking.ranking import ranked
 from imharness.results.records import Board, ColumnSpec, Comparison, Row, Table, Value, several
 from imharness_leaderboard.wording import brief, joined
 
@@ -27,10 +28,9 @@ def facets_of(table: Table) -> dict[str, list[str]]:
 
 def best(table: Table, column: ColumnSpec) -> float | None:
     """Return the best number of a column; None where the column is empty or has no better direction."""
-    numbers = [v.value for row in table.rows if (v := row.values.get(column.key)) is not None and v.value is not None]
-    if not numbers or not column.better:
-        return None
-    return max(numbers) if column.better == "higher" else min(numbers)
+    first = ranked(table.rows, column)[:1] if column.better else []
+    value = first[0].values.get(column.key) if first else None
+    return value.value if value is not None else None
 
 
 def mark(table: Table, column: ColumnSpec, row: Row, top: float | None) -> str:

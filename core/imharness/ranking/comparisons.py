@@ -25,9 +25,9 @@ Floats = npt.NDArray[np.float32]
 class PairedScores:
     """Scores of entries on the same units, condition by condition; what a track hands over for pairwise tests.
 
-    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no number. `clusters`: for each
-    condition the cluster of each unit, empty where units are independent; clusters of one name are one, whatever the
-    condition. `cluster_unit`: what a cluster is ("photograph").
+    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no finite number.
+    `clusters`: for each condition the cluster of each unit, empty where units are independent; clusters of one name are
+    one, whatever the condition. `cluster_unit`: what a cluster is ("photograph").
     """
 
     id: str
@@ -52,8 +52,10 @@ class PairedScores:
     rates: WinRates = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        wide = [block.astype(np.float64) for block in self.values]
-        object.__setattr__(self, "rates", win_rates(wide, higher_wins=self.better == "higher", clusters=self.clusters))
+        finite = tuple(np.where(np.isfinite(block), block, np.float32(np.nan)) for block in self.values)
+        rates = win_rates(finite, higher_wins=self.better == "higher", clusters=self.clusters)
+        object.__setattr__(self, "values", finite)
+        object.__setattr__(self, "rates", rates)
 
     def wins(self) -> Table:
         """Return the win-rate matrix."""
@@ -103,7 +105,7 @@ def places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], list[st
     names = sorted({unit for units in comparison.unit_sets for unit in units})
     place = {name: i for i, name in enumerate(names)}
     sets = [np.array([place[name] for name in units], dtype=np.int64) for units in comparison.unit_sets]
-    known = dict(zip(*(itertools.chain(*found) for found in (comparison.unit_sets, comparison.clusters)), strict=False))
+    known = dict(zip(*map(itertools.chain.from_iterable, (comparison.unit_sets, comparison.clusters)), strict=False))
     return sets, names, np.array([known[name] for name in names]) if comparison.clusters else None
 
 
@@ -189,9 +191,7 @@ def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     size, (_, _, clusters) = len(comparison.entries), places(comparison)
     sign = 1 if comparison.better == "higher" else -1
     own = unit_means(comparison, numbers)
-    known = ~np.isnan(own)
-    means = np.divide(np.where(known, own, 0).sum(axis=1), known.sum(axis=1), out=np.full(size, np.nan),
-                      where=known.any(axis=1))  # fmt: skip
+    means = np.array([row[~np.isnan(row)].mean() if not np.isnan(row).all() else np.nan for row in own])
     p, shared = np.full((size, size), np.nan), np.zeros((size, size), dtype=bool)
     for i in range(size):
         gains = sign * (numbers[i].astype(np.float64) - numbers.astype(np.float64))

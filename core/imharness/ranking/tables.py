@@ -16,8 +16,8 @@ from imharness_statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:
-    """Return a table cell with n and, where there is one, the confidence interval."""
-    ends = {} if math.isnan(interval.low) else {"low": interval.low, "high": interval.high}
+    """Return a table cell with n and the confidence interval; one unit, or too few clusters, have none."""
+    ends = {} if interval.n == 1 or math.isnan(interval.low) else {"low": interval.low, "high": interval.high}
     return Value(value=interval.value, n=interval.n, clusters=interval.clusters, **ends)
 
 

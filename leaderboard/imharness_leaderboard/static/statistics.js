@@ -51,9 +51,9 @@ export function wilcoxonGreater(differences) {
   const n = groups.reduce((sum, g) => sum + g.count, 0);
   if (n === 0) return NaN;
   const plus = groups.reduce((sum, g) => sum + g.won * g.rank, 0);
-  const plain = n === differences.length && groups.every((g) => g.count === 1);
+  const plain = groups.every((g) => g.count === 1);
   if (plain && n <= EXACT_UP_TO) return survival(n)[Math.round(plus)];
-  if (!plain && differences.length <= PERMUTED_UP_TO) {
+  if (!plain && n <= PERMUTED_UP_TO) {
     const ranks = groups.flatMap((g) => Array(g.count).fill(g.rank));
     let reached = 0;
     for (let signs = 0; signs < 2 ** n; signs++) {
