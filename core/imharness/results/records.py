@@ -38,16 +38,8 @@ class TaskSpec(_Frozen):
 
     def identity(self) -> dict[str, Any]:
         """Return everything the result depends on."""
-        return {
-            "track": self.track,
-            "step": self.step,
-            "version": self.version,
-            "components": {role: ref.identity() for role, ref in self.components.items()},
-            "options": dict(self.options),
-            "limit": self.limit,
-            "seed": self.seed,
-            "needs": dict(self.needs),
-        }
+        parts = {role: ref.identity() for role, ref in self.components.items()}
+        return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
 
     def describe(self) -> str:
         """Return one line that a person can tell the task by."""
