@@ -27,7 +27,7 @@ from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
-from imharness_submissions.ledger import Ledger
+from imharness_submissions.ledger import Ledger, submission_files
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.sandbox.stored import StoredSubmission, read_submission
@@ -68,7 +68,7 @@ def reproduce(
     `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of cells,
     `tolerance` a share of each column's span. Raises `UsageError` when the store has no finished cell of it.
     """
-    found = {path.stem: path for path in store.submissions()}
+    found = submission_files(store)
     if name in found:
         submitted = read_submission(found[name])
         opened = _open(submitted, trusted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imharness_submissions.ledger import Ledger
+from imharness_submissions.ledger import Ledger, submission_files
 
 if TYPE_CHECKING:
     from imharness.components.entries import KnownEntries
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def judged(store: Store, known: KnownEntries) -> KnownEntries:
     """Return `known` with the entries that were submitted to a store, and the decisions of its ledger."""
     ledger, registry = Ledger(store.root), known.registry
-    if any(store.submissions()):  # showing them needs torch
+    if submission_files(store):  # showing them needs torch
         from imharness_submissions.sandbox.stored import with_submissions
 
         registry = with_submissions(registry, store)
