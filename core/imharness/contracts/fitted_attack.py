@@ -11,8 +11,7 @@ import torch
 from imharness.contracts.attack import TARGET, AttackCall, BaseAttack, Perturb, Target
 from imharness.contracts.call import Call
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Images
-from imharness.contracts.values import GENERATOR, IMAGES, PROGRESS, SAME_IMAGES, STREAMS, TENSORS
+from imharness.contracts.values import GENERATOR, IMAGES, PROGRESS, SAME_IMAGES, STREAMS, TENSORS, Images
 
 
 class FittedAttack(BaseAttack):

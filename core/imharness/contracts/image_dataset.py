@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Data
-from imharness.contracts.types import Images
-from imharness.contracts.values import Only, check_images
+from imharness.contracts.call import Builds, Data
+from imharness.contracts.values import Images, Only, check_images
 from imharness.errors import ContractError
 
 
@@ -76,12 +73,8 @@ class ImageSetKind(Only):
         return replace(found, load=load)
 
 
-class ImageDataset(Component):
-    """A set of images."""
+class ImageDataset(Component, Builds[ImageSet]):
+    """A set of images; `build` reads no more than it must."""
 
     kind: ClassVar[str] = "dataset"
-    call = Data(ImageSetKind("ImageSet", ImageSet))
-
-    @abstractmethod
-    def build(self, device: torch.device) -> ImageSet:
-        """Return the images; reads no more than it must."""
+    call = Data(returns=ImageSetKind("ImageSet", ImageSet))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Gradients, Images
-from imharness.contracts.values import GRADIENTS, IMAGE_SHAPE, NETWORK, PROGRESS, STREAMS, ImageBatch
+from imharness.contracts.values import (
+    GRADIENTS,
+    IMAGE_SHAPE,
+    NETWORK,
+    PROGRESS,
+    STREAMS,
+    Gradients,
+    ImageBatch,
+    Images,
+)
 from imharness.randomness import ImageRng
 
 Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]
@@ -23,7 +30,7 @@ Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, i
 """
 
 
-class ReconstructionAttack(Component):
+class ReconstructionAttack(Component, Builds[Reconstruct]):
     """Rebuilds private images from the gradients a participant shared."""
 
     kind: ClassVar[str] = "attack"
@@ -31,7 +38,3 @@ class ReconstructionAttack(Component):
         gradients=GRADIENTS, model=NETWORK, shape=IMAGE_SHAPE, rng=STREAMS, progress=PROGRESS,
         returns=ImageBatch(like="shape"), own_gradients=True,
     )  # fmt: skip
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack as a callable."""

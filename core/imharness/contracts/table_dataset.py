@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Data
+from imharness.contracts.call import Builds, Data
 from imharness.contracts.values import Only, finite
 from imharness.errors import ContractError
 
@@ -35,12 +34,8 @@ class TableSetKind(Only):
         return found
 
 
-class TableDataset(Component):
-    """A set of labelled feature rows."""
+class TableDataset(Component, Builds[TableSet]):
+    """A set of labelled feature rows, which `build` puts on the device."""
 
     kind: ClassVar[str] = "dataset"
-    call = Data(TableSetKind("TableSet", TableSet))
-
-    @abstractmethod
-    def build(self, device: torch.device) -> TableSet:
-        """Return the rows on `device`."""
+    call = Data(returns=TableSetKind("TableSet", TableSet))

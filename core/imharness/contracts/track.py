@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
     from imharness.contracts.table_dataset import TableSet
-    from imharness.contracts.types import Images
+    from imharness.contracts.values import Images
     from imharness.randomness import ImageRng
     from imharness.ranking.ranking import TrackReport
     from imharness.results.blocks import Blocks

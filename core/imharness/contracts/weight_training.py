@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -10,7 +9,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.image_dataset import ImageSet
 from imharness.contracts.values import Only, finite
 
@@ -70,7 +69,7 @@ class TrainedKind(Only):
 TRAINED, TRAINING_CONTEXT = TrainedKind("Trained", Trained), Only("TrainingContext")
 
 
-class WeightTraining(Component):
+class WeightTraining(Component, Builds[Train]):
     """Trains weights from data sets of the registry: `harness train NAME`."""
 
     kind: ClassVar[str] = "weight-training"
@@ -83,7 +82,3 @@ class WeightTraining(Component):
     def requires(self) -> Mapping[str, tuple[str, str]]:
         """Return role -> (kind, name) of further components the training uses."""
         return {}
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Train:
-        """Return the training as a callable."""

@@ -10,13 +10,15 @@ import torch
 from imharness.components.component import Component
 from imharness.components.loading import Provenance, load_plugins
 from imharness.components.registry import Registered, Registry, build_registry, info_class
-from imharness.contracts.call import Data, call_of, contract_of, contracts
+from imharness.contracts.call import Data, call_of
 from imharness.errors import ContractError, PluginError
 from imharness.images import Certificate
 from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
 from imharness_conformance import check_component
+from imharness_conformance.contracts import contract_of, contracts
+from imharness_conformance.crossing import all_restored, all_tensors
 from imharness_conformance.probes import probe_of
 from imharness_submissions.sandbox.calls import able
 from imharness_submissions.sandbox.describing import described
@@ -152,8 +154,8 @@ def test_arguments_come_back_from_tensors_as_they_were(name: str) -> None:
     component = fake(contracts()[name], WRONG)
     arguments, call = given(component), call_of(type(component))
     kinds = {n: kind for n, kind in call.arguments.items() if n != "target"}
-    there = call.tensors(arguments, kinds)
-    again = call.tensors(call.restored(there, kinds, CPU), kinds)
+    there = all_tensors(kinds, arguments)
+    again = all_tensors(kinds, all_restored(kinds, there, CPU))
     assert there.keys() == again.keys()
     assert all(torch.equal(there[n], again[n]) for n in there)
 
