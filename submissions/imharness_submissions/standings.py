@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
-    from imharness.components.entries import KnownEntries
     from imharness.results.store import Store
+    from imharness_cli.entries import StoreEntries
 
 
-def judged(store: Store, known: KnownEntries) -> KnownEntries:
+def judged(store: Store, known: StoreEntries) -> StoreEntries:
     """Return `known` with the entries that were submitted to a store, and the decisions of its ledger."""
     ledger, registry = Ledger(store.root), known.registry
     if any(store.submissions()):  # showing them needs torch

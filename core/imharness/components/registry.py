@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 from pydantic import ValidationError
 
 from imharness.components.component import KINDS, Component
-from imharness.components.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
+from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
 from imharness.components.papers import paper_of
 from imharness.errors import PluginError, UsageError, did_you_mean
 from imharness.results.identity import ComponentRef
@@ -156,42 +156,36 @@ def build_registry(loaded: Loaded) -> Registry:
     failures = list(loaded.failures)
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
-        for component, reason in _offers(loaded, plugin):
-            place = (component.kind, component.label) if component is not None else ("", "")
-            if place in entries:
-                reason = f"{place[1]} is already registered by {entries[place].plugin}; rename it"
-            if component is None or reason:
-                failures.append(LoadFailure(plugin.name, reason))
-            else:
+        try:
+            offered = loaded.offers(plugin)
+        except (Exception, SystemExit) as error:
+            failures.append(LoadFailure(plugin.name, f"components() raised {type(error).__name__}: {error}"))
+            continue
+        for item in offered:
+            try:
+                component = checked_offer(item)
+                place = (component.kind, component.label)
+                if place in entries:
+                    raise PluginError(f"{place[1]} is already registered by {entries[place].plugin}; rename it")
                 entries[place] = Registered(component, plugin.name, plugin.provenance)
+            except PluginError as error:
+                failures.append(LoadFailure(plugin.name, str(error)))
     return Registry(entries.values(), failures)
 
 
-def _offers(loaded: Loaded, plugin: Plugin) -> list[tuple[Component | None, str]]:
-    """Return what a plugin offers, each with the reason when it cannot be taken."""
-    try:
-        offered = loaded.offers(plugin)
-    except (Exception, SystemExit) as error:
-        return [(None, f"components() raised {type(error).__name__}: {error}")]
-    return [checked_offer(item) for item in offered]
-
-
-def checked_offer(item: object) -> tuple[Component | None, str]:
-    """Return a component that can be registered, or None and the reason why this is none."""
+def checked_offer(item: object) -> Component:
+    """Return a component that can be registered; raises `PluginError` when it is none."""
     if not isinstance(item, Component) or getattr(type(item), "kind", None) not in KINDS:
         shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
-        return None, f"expected a component of a contract such as Purification, got {shown:.120}"
+        raise PluginError(f"expected a component of a contract such as Purification, got {shown:.120}")
     info = getattr(type(item), "info", None)
     wanted = info_class(type(item))
     if not isinstance(info, wanted):
-        return None, f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}"
+        raise PluginError(f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}")
     if not item.summary:
-        return None, f"{type(item).__name__} has no docstring; its first line is shown to readers"
-    try:
-        paper_of(item)
-    except PluginError as error:
-        return None, str(error)
-    return item, ""
+        raise PluginError(f"{type(item).__name__} has no docstring; its first line is shown to readers")
+    paper_of(item)
+    return item
 
 
 def info_class(component: type[Component]) -> type:
