@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
+    from imharness.components.registry import Registry
     from imharness.results.store import Store
     from imharness_cli.entries import StoreEntries
 
@@ -22,7 +23,11 @@ def judged(store: Store, known: StoreEntries) -> StoreEntries:
     return replace(
         known,
         registry=registry,
-        submitted=known.submitted | (registry.ids() - known.registry.ids()),
+        submitted=known.submitted | (_ids(registry) - _ids(known.registry)),
         standing={**known.standing, **ledger.standings()},
         withdrawn={**known.withdrawn, **ledger.withdrawn()},
     )
+
+
+def _ids(registry: Registry) -> set[str]:
+    return {entry.component.info.id for entry in registry.entries.values()}

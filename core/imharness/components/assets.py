@@ -4,8 +4,6 @@ A file is looked up in the folders of ``HARNESS_ASSETS`` (separated like PATH) a
 component never downloads; `harness assets get` does.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

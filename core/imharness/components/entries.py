@@ -1,7 +1,5 @@
 """What tables need to know of the components that took part; `imharness_cli.entries` finds it out for a store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Find and load plugin modules. A module that cannot be used is named and left out; the others are loaded."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import pkgutil
@@ -85,22 +83,23 @@ def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, dept
     """Load one module, or those that it stands for: what a package lists, and every module of a listed package."""
     name = f"{distribution}:{path}"
     try:
+        module = importlib.import_module(path)
+    except (Exception, SystemExit) as error:
+        reason = f"import of {path} failed: {type(error).__name__}: {error}"
+        loaded.failures.append(LoadFailure(name, reason))
+        return
+    if depth == 0 and hasattr(module, MODULES):
+        parts = getattr(module, MODULES)
+    elif depth == 1 and hasattr(module, "__path__"):
+        parts = sorted(found.name for found in pkgutil.iter_modules(module.__path__))
+    else:
+        parts = ()
         try:
-            module = importlib.import_module(path)
-        except (Exception, SystemExit) as error:
-            raise PluginError(f"import of {path} failed: {type(error).__name__}: {error}") from None
-        parts = None
-        if depth == 0 and hasattr(module, MODULES):
-            parts = getattr(module, MODULES)
-        elif depth == 1 and hasattr(module, "__path__"):
-            parts = sorted(found.name for found in pkgutil.iter_modules(module.__path__))
-        if parts is None:
             _register(loaded.manager, name, module)
             loaded.plugins.append(Plugin(name, module, origin))
-    except PluginError as error:
-        loaded.failures.append(LoadFailure(name, str(error)))
-        return
-    for part in parts or ():
+        except PluginError as error:
+            loaded.failures.append(LoadFailure(name, str(error)))
+    for part in parts:
         _load(loaded, origin, distribution, f"{path}.{part}", depth + 1)
 
 

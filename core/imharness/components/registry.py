@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
 """A comma that is not inside brackets."""
-_LABEL = re.compile(r"^(?P<name>[^\[\]]+)(\[(?P<parameters>.*)\])?$")
+_NAME = re.compile(r"^(?P<name>[^\[\]:]+)(\[(?P<parameters>.*)\]|:(?P<address>.+))?$")
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,6 @@ class Registry:
                 raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
         return Registry([*self.entries.values(), *found], self.failures)
 
-    def ids(self) -> set[str]:
-        """Return the ids of all components."""
-        return {id for _, id in self._classes}
-
     def track(self, name: str) -> Track:
         """Return a track by label, id or method; raises `UsageError` for a name that is none."""
         return cast("Track", self.one("track", name))
@@ -78,27 +74,25 @@ class Registry:
         exact = self.entries.get((kind, name))
         if exact is not None:
             return [exact.component]
-        addressed = self._addressed(kind, name)
-        if addressed is not None:
-            return [addressed]
-        match = _LABEL.match(name)
-        ids = self._ids(kind, match["name"]) if match else []
+        match, known = _NAME.match(name), sorted(id for k, id in self._classes if k == kind)
+        wanted = match["name"] if match else ""
+        ids = [wanted] if wanted in known else [id for id in known if id.partition("/")[2] == wanted]
         if len(ids) > 1:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
-        if not ids or match is None:
-            raise UsageError(f"no {kind} is called {name!r}.{self._nearest(kind, name)}")
+        found = [c for c in self.of_kind(kind) if c.info.id in ids]
+        if match is None or not found or (match["address"] and not found[-1].address):
+            nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
+            raise UsageError(f"no {kind} is called {name!r}." + (nearest or f" Known: {', '.join(known) or 'none'}."))
+        if match["address"]:
+            return [type(found[-1]).model_validate({found[-1].address: match["address"]})]
         if match["parameters"] == "*":
-            return [v for c in self.of_kind(kind) if c.info.id == ids[0] for v in c.variants()]
-        if match["parameters"] is not None:
-            template = self._classes[kind, ids[0]].component
-            return [_with_parameters(template, match["parameters"])]
-        return [c for c in self.of_kind(kind) if c.info.id == ids[0]]
+            return [variant for component in found for variant in component.variants()]
+        return found if match["parameters"] is None else [_with_parameters(found[-1], match["parameters"])]
 
     def one(self, kind: str, name: str) -> Component:
         """Return the single component a name means; an id alone means its first label."""
         found = self.find(kind, name)
-        plain = [c for c in found if c.label == c.info.id]
-        return (plain or found)[0]
+        return next((c for c in found if c.label == c.info.id), found[0])
 
     def revive(self, ref: ComponentRef) -> Component:
         """Build a component from its reference."""
@@ -107,23 +101,6 @@ class Registry:
         except KeyError:
             raise PluginError(f"{ref.kind} {ref.id} is not installed; install the package that registers it") from None
         return type(template).model_validate(dict(ref.parameters))
-
-    def _addressed(self, kind: str, name: str) -> Component | None:
-        scheme, colon, rest = name.partition(":")
-        ids = self._ids(kind, scheme) if colon and "[" not in scheme else []
-        if len(ids) != 1 or not rest:
-            return None
-        template = type(self._classes[kind, ids[0]].component)
-        return template.model_validate({template.address: rest}) if template.address else None
-
-    def _ids(self, kind: str, name: str) -> list[str]:
-        ids = [id for k, id in self._classes if k == kind]
-        return [name] if name in ids else sorted(id for id in ids if id.partition("/")[2] == name)
-
-    def _nearest(self, kind: str, name: str) -> str:
-        known = sorted(id for k, id in self._classes if k == kind)
-        nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
-        return nearest or f" Known: {', '.join(known) or 'none'}."
 
 
 def _with_parameters(template: Component, text: str) -> Component:
@@ -144,11 +121,10 @@ def _with_parameters(template: Component, text: str) -> Component:
 
 def explain(error: ValidationError) -> str:
     """Return a pydantic error as one line: field, what is wrong, what came."""
-    parts = []
-    for item in error.errors(include_url=False):
-        where = ".".join(str(step) for step in item["loc"]) or "value"
-        parts.append(f"{where}: {item['msg']} (got {item.get('input')!r:.60})")
-    return "; ".join(parts)
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']} (got {item.get('input')!r:.60})"
+        for item in error.errors(include_url=False)
+    )
 
 
 def build_registry(loaded: Loaded) -> Registry:

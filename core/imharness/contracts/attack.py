@@ -1,7 +1,5 @@
 """Attacks change images so that a metric's score rises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -14,9 +12,6 @@ from imharness.contracts.values import IMAGES, SAME_IMAGES, STREAMS, TOLERANCE, 
 from imharness.errors import ContractError, UsageError
 from imharness.randomness import ImageRng
 
-Access = Literal["white_box", "black_box"]
-Norm = Literal["linf", "l2", "l0", "unrestricted"]
-
 
 class AttackInfo(Info):
     """`access`: are gradients read. `norm`: of the declared budget. `strengths`: weak, medium, strong as fields.
@@ -24,8 +19,8 @@ class AttackInfo(Info):
     `distortion`: the distance that defines a strength.
     """
 
-    access: Access
-    norm: Norm
+    access: Literal["white_box", "black_box"]
+    norm: Literal["linf", "l2", "l0", "unrestricted"]
     strengths: Mapping[str, Mapping[str, Any]]
     distortion: Literal["linf", "ssim", "psnr"] = "linf"
 

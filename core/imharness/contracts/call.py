@@ -1,7 +1,5 @@
 """How a component's function is called, said once: what is checked, carried, tried and written anew follows from it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar

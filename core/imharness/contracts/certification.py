@@ -1,5 +1,3 @@
-"""Certified defenses: how much a metric's score can change, proved from its scores of noisy copies."""
-
 from __future__ import annotations
 
 from abc import abstractmethod

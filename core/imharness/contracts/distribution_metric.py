@@ -1,7 +1,3 @@
-"""Metrics that compare two sets of images."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

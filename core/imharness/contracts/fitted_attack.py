@@ -1,7 +1,3 @@
-"""Attacks with a part that is trained once and then serves all images."""
-
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self

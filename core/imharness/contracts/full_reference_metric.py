@@ -1,7 +1,3 @@
-"""Metrics that compare an image with its reference."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -1,7 +1,3 @@
-"""Defenses that change gradients before they are shared."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 

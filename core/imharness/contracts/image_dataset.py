@@ -1,9 +1,8 @@
-"""Data sets of images."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 
 from imharness.components.component import Component
 from imharness.contracts.call import Builds, Data
-from imharness.contracts.values import Images, Only, check_images
+from imharness.contracts.values import ImageBatch, Images, Only
 from imharness.errors import ContractError
 
 
@@ -45,13 +44,9 @@ class ImageSet:
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield runs of at most `size` neighbouring positions whose images have one shape."""
-        start = 0
-        while start < len(self):
-            stop = start
-            while stop < len(self) and stop - start < size and self.shapes[stop] == self.shapes[start]:
-                stop += 1
-            yield list(range(start, stop))
-            start = stop
+        for _, run in groupby(range(len(self)), key=self.shapes.__getitem__):
+            positions = list(run)
+            yield from (positions[start : start + size] for start in range(0, len(positions), size))
 
 
 class ImageSetKind(Only):
@@ -67,7 +62,8 @@ class ImageSetKind(Only):
 
         def load(positions: Sequence[int]) -> Images:
             images = found.load(positions)
-            check_images(images, len(positions), who, (3, *found.shapes[positions[0]]) if len(positions) else None)
+            shape = {"shape": (3, *found.shapes[positions[0]])} if len(positions) else {}
+            ImageBatch("shape").check(images, shape, len(positions), who)
             return images
 
         return replace(found, load=load)

@@ -1,7 +1,3 @@
-"""Defenses that change private images before a gradient is computed from them."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias

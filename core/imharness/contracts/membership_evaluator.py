@@ -1,7 +1,5 @@
 """Membership inference: evaluators that guess who was in the training set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias

@@ -1,7 +1,3 @@
-"""Defenses against membership inference that change what a trained model releases."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -36,7 +32,7 @@ HELD = Record(DefenderOutputs, member=PROBABILITIES, reference=PROBABILITIES)
 
 
 class MembershipRelease(Component, Builds[ReleaseOutputs]):
-    """A defense that changes the outputs of a trained model before they are released."""
+    """A defense against membership inference that changes the outputs of a trained model before they are released."""
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[MembershipDefenseInfo]

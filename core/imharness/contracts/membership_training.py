@@ -1,7 +1,3 @@
-"""Defenses against membership inference that change how the model is trained."""
-
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -57,7 +53,7 @@ class TogetherCall(Call):
 
 
 class MembershipTraining(Component, Builds[TrainPrivately]):
-    """A defense that changes how the model is trained."""
+    """A defense against membership inference that changes how the model is trained."""
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[MembershipDefenseInfo]

@@ -1,7 +1,5 @@
 """Target classifiers: networks whose training set or training images are to be protected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 

@@ -1,7 +1,3 @@
-"""Metrics that score an image alone."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

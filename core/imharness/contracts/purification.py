@@ -1,7 +1,3 @@
-"""Defenses of a metric's input."""
-
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -1,7 +1,3 @@
-"""Defenses that train a metric further."""
-
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Kinds of values that a component's function takes or returns, and how each is checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias, get_args, get_type_hints
@@ -44,7 +42,7 @@ class ValueKind:
 
 
 class ImageBatch(ValueKind):
-    """Images; as a result, of the shape that the argument `like` has or states."""
+    """Images, float32 in [0, 1]; as a result, of the shape that the argument `like` has or states."""
 
     annotation, rows = "Images", True
 
@@ -52,9 +50,16 @@ class ImageBatch(ValueKind):
         self.like = like
 
     def check(self, value: Any, given: Given, n: int, who: str) -> Images:
-        model = given.get(self.like)
-        shape = model.shape[1:] if isinstance(model, torch.Tensor) else model
-        return check_images(value, n, who, None if shape is None else tuple(shape))
+        if not isinstance(value, torch.Tensor) or value.ndim != 4 or len(value) != n or value.shape[1] != 3:
+            raise ContractError(f"{who}: expected {n} images ({n}, 3, H, W), got {shown(value)}")
+        model = given.get(self.like, value)
+        shape = tuple(model.shape[1:] if isinstance(model, torch.Tensor) else model)
+        if tuple(value.shape[1:]) != shape:
+            raise ContractError(f"{who}: expected images of shape {shape}, got {tuple(value.shape[1:])}")
+        if value.dtype != torch.float32:
+            raise ContractError(f"{who}: expected float32, got {value.dtype}")
+        in_unit_range(value, who)
+        return value.detach().clamp(0, 1)
 
 
 class ScoreVector(ValueKind):
@@ -182,24 +187,18 @@ class Numbers(ValueKind):
 
 
 class Only(ValueKind):
-    """Something that is known by its class alone, and that no tensors stand for."""
+    """Something that no tensors stand for; known by its class, and by what `check` of (value, who) refuses."""
 
     crosses = False
 
-    def __init__(self, annotation: str, cls: type = object) -> None:
-        self.annotation, self._cls = annotation, cls
+    def __init__(
+        self, annotation: str, cls: type = object, check: Callable[[Any, str], None] = lambda value, who: None
+    ) -> None:
+        self.annotation, self._cls, self._check = annotation, cls, check
 
     def check(self, value: Any, given: Given, n: int, who: str) -> Any:
         _check_class(value, self._cls, who)
-        return value
-
-
-class TrainedNetwork(Only):
-    """A network in evaluation mode."""
-
-    def check(self, value: Any, given: Given, n: int, who: str) -> Any:
-        if super().check(value, given, n, who).training:
-            raise ContractError(f"{who}: the network came back in training mode; call eval()")
+        self._check(value, who)
         return value
 
 
@@ -227,16 +226,10 @@ def in_unit_range(numbers: torch.Tensor, who: str) -> None:
         raise ContractError(f"{who}: expected values in [0, 1], got [{low:.4g}, {high:.4g}]; clamp the result")
 
 
-def check_images(images: object, n: int, who: str, shape: tuple[int, ...] | None = None) -> Images:
-    """Return float32 images ``(n, 3, H, W)`` in [0, 1]; raise `ContractError` otherwise."""
-    if not isinstance(images, torch.Tensor) or images.ndim != 4 or len(images) != n or images.shape[1] != 3:
-        raise ContractError(f"{who}: expected {n} images ({n}, 3, H, W), got {shown(images)}")
-    if shape is not None and tuple(images.shape[1:]) != shape:
-        raise ContractError(f"{who}: expected images of shape {shape}, got {tuple(images.shape[1:])}")
-    if images.dtype != torch.float32:
-        raise ContractError(f"{who}: expected float32, got {images.dtype}")
-    in_unit_range(images, who)
-    return images.detach().clamp(0, 1)
+def in_evaluation_mode(network: torch.nn.Module, who: str) -> None:
+    """Raise `ContractError` when a network is in training mode."""
+    if network.training:
+        raise ContractError(f"{who}: the network came back in training mode; call eval()")
 
 
 IMAGES, SAME_IMAGES, SCORES = ImageBatch(), ImageBatch("images"), ScoreVector()
@@ -248,7 +241,6 @@ STREAMS, GENERATOR = Randomness("ImageRng", rows=True), Randomness("torch.Genera
 NUMBER, COUNT = Numbers("float"), Numbers("int", whole=True)
 BOUNDS = Numbers("tuple[float, float]", many=True)
 SHAPE = Numbers("tuple[int, ...]", whole=True, many=True)
-IMAGE_SHAPE = Numbers("tuple[int, int, int]", whole=True, many=True)
 NETWORK = Only("torch.nn.Module", torch.nn.Module)
-TRAINED_NETWORK = TrainedNetwork("torch.nn.Module", torch.nn.Module)
+TRAINED_NETWORK = Only("torch.nn.Module", torch.nn.Module, in_evaluation_mode)
 PROGRESS = Only("Progress")

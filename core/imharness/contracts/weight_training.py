@@ -1,7 +1,5 @@
 """Recipes: how weights were trained, and what a training may use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -56,17 +54,12 @@ Train: TypeAlias = Callable[[TrainingContext], Trained]
 """A built recipe: trains and returns the weights."""
 
 
-class TrainedKind(Only):
-    """Weights without NaN."""
-
-    def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> Trained:
-        found: Trained = super().check(value, given, n, who)
-        for name, tensor in found.tensors.items():
-            finite(tensor, f"{who}: {name}")
-        return found
+def _check_weights(trained: Trained, who: str) -> None:
+    for name, tensor in trained.tensors.items():
+        finite(tensor, f"{who}: {name}")
 
 
-TRAINED, TRAINING_CONTEXT = TrainedKind("Trained", Trained), Only("TrainingContext")
+TRAINED, TRAINING_CONTEXT = Only("Trained", Trained, _check_weights), Only("TrainingContext")
 
 
 class WeightTraining(Component, Builds[Train]):

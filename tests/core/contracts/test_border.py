@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from imharness.contracts.attack import AttackInfo, BaseAttack, Budget, check_budget
-from imharness.contracts.values import SCORES, check_images
+from imharness.contracts.values import IMAGES, SCORES
 from imharness.errors import ContractError
 
 
@@ -45,7 +45,7 @@ def test_scores(scores: object, part: str) -> None:
 )
 def test_images(images: torch.Tensor, part: str) -> None:
     with pytest.raises(ContractError, match=part):
-        check_images(images, 2, "acme/defense")
+        IMAGES.check(images, {}, 2, "acme/defense")
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,19 @@ def test_a_contract_of_another_package_needs_no_change_here(install_packages, tm
     assert {o.status for o in check_component(blend, seed=1)} <= {"passed", "skipped"}
     assert "in [0, 1]" in {o.check: o.message for o in check_component(overshoot)}["gives what its contract says"]
     assert isinstance(proxy(described(blend), None), guided)
+
+
+def test_a_kind_of_value_of_another_package_says_how_it_is_drawn_and_whether_it_crosses(
+    install_packages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = build_registry(load_plugins(install_packages("acme-contract")))
+    darken = registry.one("defense", "acme/darken")
+    gains = given(darken)["gains"]
+    assert torch.allclose(gains, torch.linspace(0.1, 0.9, 3) + gains[0] - 0.1)
+    found = {o.check: o.status for o in check_component(darken, seed=1)}
+    assert set(found.values()) <= {"passed", "skipped"}
+    assert found["treats each row alone, whatever the batch and its order"] == "passed"
+    assert isinstance(proxy(described(darken), None), contract_of(type(darken)))
+    monkeypatch.setattr(type(call_of(type(darken)).arguments["gains"]), "crosses", False)
+    with pytest.raises(PluginError, match="Development cannot run in the sandbox"):
+        proxy(described(darken), None)
