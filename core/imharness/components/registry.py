@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
 """A comma that is not inside brackets."""
-_NAME = re.compile(r"^(?P<name>[^\[\]:]+)(\[(?P<parameters>.*)\]|:(?P<address>.+))?$")
+_NAME = re.compile(r"^(?P<name>[^\[\]:]+)(\[(?P<parameters>.*)\]|:(?P<address>(?s:.+)))?$")
 
 
 @dataclass(frozen=True)
