@@ -18,7 +18,6 @@ import torch
 
 from imharness.components.assets import add_folder as add_assets
 from imharness.components.component import Component
-from imharness.components.entries import known_entries
 from imharness.components.registry import installed
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
 from imharness.errors import HarnessError, StoreError
@@ -30,6 +29,7 @@ from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness_cli import console
+from imharness_cli.entries import known_entries
 
 
 def component(kind: str, name: str) -> Component:

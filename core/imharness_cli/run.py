@@ -125,8 +125,8 @@ def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[
 
 def _publish(graphs: Sequence[Graph], store: Store, result: RunResult, **facts: Any) -> list[Board]:
     """Merge the run into what was there, and make the tables."""
-    from imharness.components.entries import known_entries
     from imharness.ranking.board import make_board, save_sweep
+    from imharness_cli.entries import known_entries
 
     command, known, boards = shlex.join(["harness", *sys.argv[1:]]), known_entries(store), []
     with console.progress("tables") as advance:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from imharness.components.entries import known_entries
 from imharness.components.registry import installed
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, UsageError
@@ -27,6 +26,7 @@ from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
+from imharness_cli.entries import known_entries
 from imharness_submissions.ledger import Ledger, submission_files
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission

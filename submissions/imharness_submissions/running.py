@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-from imharness.components.entries import known_entries
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError
@@ -25,6 +24,7 @@ from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
+from imharness_cli.entries import known_entries
 from imharness_conformance import check_component
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Ledger
