@@ -15,16 +15,13 @@ from imharness.ranking.comparisons import by_condition, not_worse
 from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.freshness import sources_of, version_of
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Comparison, Missing, Sweep, Table, TaskRecord
+from imharness.results.records import EXTERNAL, Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.store import Store
 
 if TYPE_CHECKING:
     from imharness.components.entries import KnownEntries
     from imharness.contracts.track import Track
     from imharness.planning.plan import Graph
-
-
-_KEPT = {"track", "title", "measures", "profile", "seed", "limit", "command", "finished", "failed", "run_configuration"}
 
 
 def save_sweep(
@@ -73,13 +70,14 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
     wins = [paired.wins() for paired in report.comparisons]
     tables = [*report.tables, *wins, *by_condition(report.comparisons)]
     gaps = (*sweep.missing, *outdated, *withdrawn)
+    facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
-        **sweep.model_dump(include=_KEPT),
+        **facts,
+        missing=gaps,
         cells_done=len(records),
         cells_failed=len(sweep.failed),
         cells_missing=len(gaps),
         tables=tuple(_marked(table, stored) for table in tables),
-        missing=gaps,
         versions=_versions(records),
         entries=known.of(records),
         comparisons=tuple(comparison for comparison, _ in stored),
