@@ -19,6 +19,7 @@ from imharness_statistics.wilcoxon import adjust
 from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
+Places = tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,8 @@ def compare(
     return head_to_head(advantages, units, tests=comparison.tests, alpha=comparison.alpha, clusters=clusters)
 
 
-def places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]:
-    """Return, for each unit set, the places of its units among all units sorted by name; these; and their clusters.
-
-    The clusters are None where units are independent.
-    """
+def places(comparison: Comparison) -> Places:
+    """Return the places of each unit set's units among all units by name, these names, and their clusters if any."""
     names = sorted({unit for units in comparison.unit_sets for unit in units})
     place = {name: i for i, name in enumerate(names)}
     sets = [np.array([place[name] for name in units], dtype=np.int64) for units in comparison.unit_sets]
@@ -188,14 +186,14 @@ class Pairwise:
 
 def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     """Test every entry of a stored comparison against every other one."""
-    size, (_, _, clusters) = len(comparison.entries), places(comparison)
+    size, where = len(comparison.entries), places(comparison)
     sign = 1 if comparison.better == "higher" else -1
-    own = unit_means(comparison, numbers)
+    own, clusters = unit_means(comparison, numbers, where), where[2]
     means = np.array([row[~np.isnan(row)].mean() if not np.isnan(row).all() else np.nan for row in own])
     p, shared = np.full((size, size), np.nan), np.zeros((size, size), dtype=bool)
     for i in range(size):
         gains = sign * (numbers[i].astype(np.float64) - numbers.astype(np.float64))
-        pooled_gains = unit_means(comparison, gains).astype(np.float32).astype(np.float64)
+        pooled_gains = unit_means(comparison, gains, where).astype(np.float32).astype(np.float64)
         for j in range(size):
             both = ~np.isnan(pooled_gains[j])
             shared[i, j] = both.any()
@@ -205,9 +203,11 @@ def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     return Pairwise(means, p, shared, order)
 
 
-def unit_means(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+def unit_means(
+    comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None
+) -> npt.NDArray[np.float64]:
     """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN."""
-    starts, (sets, names, _) = comparison.starts(), places(comparison)
+    starts, (sets, names, _) = comparison.starts(), where or places(comparison)
     total, count = np.zeros((len(numbers), len(names))), np.zeros((len(numbers), len(names)))
     for i, condition in enumerate(comparison.conditions):
         block = numbers[:, starts[i] : starts[i + 1]].astype(np.float64)
