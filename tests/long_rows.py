@@ -29,8 +29,13 @@ def paired_scores(
     families: Mapping[str, str] | None = None,
     table: str = "",
     column: str = "",
+    clusters: Mapping[str, str] | None = None,
+    cluster_unit: str = "",
 ) -> PairedScores:
-    """Arrange long rows by entry, condition and unit. A condition is a combination of `facets`."""
+    """Arrange long rows by entry, condition and unit. A condition is a combination of `facets`.
+
+    `clusters`: the cluster of each unit.
+    """
     labels, row = _codes(entries)
     names, place = _codes(units)
     coded = [_codes(values) for values in facets.values()]
@@ -55,7 +60,8 @@ def paired_scores(
     return PairedScores(
         id=id, title=title, about=about, entry=entry, measure=measure, description=description, better=better,
         entries=tuple(labels), conditions=conditions, units=tuple(sets), values=tuple(blocks), decimals=decimals,
-        unit=unit, families=families or {}, table=table, column=column,
+        unit=unit, families=families or {}, table=table, column=column, cluster_unit=cluster_unit,
+        clusters=tuple(tuple(clusters[name] for name in own) for own in sets) if clusters else (),
     )  # fmt: skip
 
 

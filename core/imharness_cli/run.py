@@ -178,7 +178,9 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
     if gaps:
         shown = [(m.what, m.reason, m.remedy) for m in gaps.values()]
         console.table("Unavailable", ["what", "why", "get it with"], shown)
-    console.table("Winners", ["track", "first place", "by", "value"], [_winner_row(board) for board in boards])
+    console.table(
+        "Winners", ["track", "first place", "by", "value", "measured on"], [_winner_row(board) for board in boards]
+    )
     console.say(
         f"{len(result.done)} of {total} cells done ({result.reused} were already there), {len(result.failed)} failed"
     )
@@ -189,12 +191,12 @@ def _winner(board: Board) -> str:
     return board.tables[0].rows[0].label if board.tables and board.tables[0].rows else ""
 
 
-def _winner_row(board: Board) -> tuple[str, str, str, str]:
+def _winner_row(board: Board) -> tuple[str, ...]:
     if not _winner(board):
-        return board.track, "-", "", ""
+        return board.track, "-", "", "", ""
     main = board.tables[0]
     column = next((c for c in main.columns if c.key == main.ranked_by), None)
     value = main.rows[0].values.get(main.ranked_by)
     if column is None or value is None or value.value is None:
-        return board.track, _winner(board), "", ""
-    return board.track, _winner(board), column.label, f"{value.value:.{column.decimals}f}"
+        return board.track, _winner(board), "", "", ""
+    return board.track, _winner(board), column.label, f"{value.value:.{column.decimals}f}", column.count(value)

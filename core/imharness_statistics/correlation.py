@@ -46,7 +46,7 @@ def correlate(x: npt.ArrayLike, y: npt.ArrayLike, method: Method) -> Correlation
 def spearman_rows(values: npt.ArrayLike, reference: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Return Spearman's rho ``(k,)`` of each row of ``(k, n)`` with one vector ``(n,)`` or with its own row ``(k, n)``.
 
-    NaN where one of the two is constant.
+    NaN where one of the two is constant or has a NaN.
     """
     return _cosines(*(_centred(scipy.stats.rankdata(_rows(x), axis=1)) for x in (values, reference)))
 
@@ -91,7 +91,9 @@ def _rows(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _centred(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+    """Subtract each row's mean; a constant row becomes exact zeros, which rounding would spoil."""
+    constant = np.ptp(rows, axis=1, keepdims=True) == 0
+    return np.where(constant, 0.0, rows - rows.mean(axis=1, keepdims=True))
 
 
 def _cosines(rows: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

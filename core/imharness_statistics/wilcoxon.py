@@ -1,8 +1,9 @@
 """One-sided Wilcoxon signed-rank tests over paired images, for many pairs of entries at once.
 
-Follows ``scipy.stats.wilcoxon(d, alternative="greater", zero_method="wilcox", correction=False, method="auto")``:
-zeros are dropped, ties share their mean rank; exact distribution for n <= 50 without zeros and ties, all sign
-permutations for n <= 13 with them, the normal approximation with tie correction otherwise. NaN is an error.
+Zeros are dropped first. The rest follows ``scipy.stats.wilcoxon(d, alternative="greater", correction=False,
+method="auto")``: ties share their mean rank; exact distribution for n <= 50 without ties, all sign permutations for
+n <= 13 with them, the normal approximation with tie correction otherwise. What is left after zeros decides, as the
+approximation is too sure of few differences among many zeros. NaN is an error.
 """
 
 from __future__ import annotations
@@ -40,22 +41,19 @@ def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
 
 
 def _chunk(d: Floats) -> Floats:
-    n = d.shape[1]
     positive, ordered, zeros, ties = _sorted_magnitudes(d)
-    count = (n - zeros).astype(np.float64)
+    count = (d.shape[1] - zeros).astype(np.float64)
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
     if ties.any():
         r_plus[ties], tie_term[ties] = _with_ties(positive[ties], ordered[ties], zeros[ties])
 
     p = _asymptotic(r_plus, count, tie_term)
-    plain = (zeros == 0) & ~ties
-    if n <= EXACT_UP_TO:
-        p[plain] = [_survival(n)[int(r)] for r in r_plus[plain]]
-    if n <= PERMUTED_UP_TO:
-        ranks = _mean_ranks(ordered, zeros)
-        for row in np.flatnonzero(~plain & (count > 0)):
-            p[row] = _permuted(ranks[row][ranks[row] > 0], float(r_plus[row]))
+    for row in np.flatnonzero(~ties & (count > 0) & (count <= EXACT_UP_TO)):
+        p[row] = _survival(int(count[row]))[int(r_plus[row])]
+    few = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
+    for row, ranks in zip(few, _mean_ranks(ordered[few], zeros[few]), strict=True):
+        p[row] = _permuted(ranks[ranks > 0], float(r_plus[row]))
     p[count == 0] = np.nan
     return p
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from imharness.ranking import comparisons
 from imharness.results.records import Board, Entry
-from imharness_statistics import bootstrap, correlation, head_to_head, roc, wilcoxon, win_rates
+from imharness_statistics import bootstrap, clusters, correlation, head_to_head, roc, wilcoxon, win_rates
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,20 @@ class Methods:
 
 _STATISTICS = (
     ("Paired test", wilcoxon, ("EXACT_UP_TO", "PERMUTED_UP_TO"), ("wilcoxon_greater", "adjust")),
+    ("Units from one source", clusters, ("FEWEST",), ("clusters_greater", "cluster_means", "chosen_half")),
     ("Who beats whom", win_rates, ("ALPHA",), ("win_rates",)),
     ("Head to head", head_to_head, (), ("head_to_head", "rank_biserial", "resampled", "tie_groups")),
     ("Best, and not significantly worse", comparisons, (), ("not_worse", "pairwise")),
-    ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval")),
+    ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval", "t_interval", "tail")),
     ("Correlation", correlation, (), ("correlate", "spearman_rows", "kendall_rows", "williams")),
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),
 )
 _MEANING = {
-    "EXACT_UP_TO": "most pairs for which the exact distribution is used, without zeros and ties",
-    "PERMUTED_UP_TO": "most pairs for which all permutations of signs are counted, with zeros or ties",
+    "EXACT_UP_TO": "most differences for which the exact distribution is used, without ties",
+    "PERMUTED_UP_TO": "most differences for which all permutations of signs are counted, with ties",
     "ALPHA": "level of significance, after correction",
     "RESAMPLES": "bootstrap resamples",
+    "FEWEST": "fewest clusters with an interval and a test",
     "LEVEL": "coverage of intervals",
 }
 

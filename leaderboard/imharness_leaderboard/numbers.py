@@ -15,14 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from imharness.ranking.comparisons import places
 from imharness.results.identity import digest
 from imharness.results.records import SCHEMA, Board, Table
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
+from imharness_statistics.bootstrap import tail
+from imharness_statistics.clusters import FEWEST, coded
 from imharness_statistics.head_to_head import tie_groups
 
-PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "missing": " missing"}
+PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
 """The fields of a number, and what follows the column's label in the header of each."""
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a board that ``results.json`` leaves out."""
@@ -77,13 +80,15 @@ def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores]
 
 def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
     comparison, tested = scores.comparison, scores.tested
-    units = sorted({unit for names in comparison.unit_sets for unit in names})
-    position = {unit: i for i, unit in enumerate(units)}
+    sets, units, names = places(comparison)
+    codes, size = coded([] if names is None else names)
     groups = tie_groups(tested.order, tested.beats(comparison.alpha))
     facts = {
-        **comparison.model_dump(mode="json", exclude={"unit_sets"}),
+        **comparison.model_dump(mode="json", exclude={"unit_sets", "clusters"}),
         "units": units,
-        "unit_sets": [[position[unit] for unit in names] for names in comparison.unit_sets],
+        "unit_sets": [own.tolist() for own in sets],
+        "clusters": codes.tolist(),
+        "tails": [None if k < FEWEST else tail(k) for k in range(size + 1)],
         "starts": comparison.starts(),
         "pool": pool,
         "groups": [[comparison.entries[i] for i in group] for group in groups],
@@ -109,7 +114,7 @@ def comparison_index(boards: Sequence[Board]) -> list[dict[str, str]]:
 
 
 def _columns(table: Table) -> dict[str, list[object]]:
-    """Return a table as columns: label, facets, and for each number its value, interval, n and reason when missing.
+    """Return a table as columns: label, facets, and for each number the fields named in `PARTS`.
 
     Columns without any content are left out.
     """

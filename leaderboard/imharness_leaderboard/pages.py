@@ -97,7 +97,7 @@ class _Build:
         found.filters["code"] = wording.with_code
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
-            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline")),
+            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline", "legend")),
             (wording, ("brief",)),
         ):
             found.globals.update({name: getattr(module, name) for name in names})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.ranking.ranking import ranked
+from imharness.results.records import Board, ColumnSpec, Comparison, Row, Table, Value, several
 from imharness_leaderboard.wording import brief, joined
 
 
@@ -27,10 +28,9 @@ def facets_of(table: Table) -> dict[str, list[str]]:
 
 def best(table: Table, column: ColumnSpec) -> float | None:
     """Return the best number of a column; None where the column is empty or has no better direction."""
-    numbers = [v.value for row in table.rows if (v := row.values.get(column.key)) is not None and v.value is not None]
-    if not numbers or not column.better:
-        return None
-    return max(numbers) if column.better == "higher" else min(numbers)
+    first = ranked(table.rows, column)[:1] if column.better else []
+    value = first[0].values.get(column.key) if first else None
+    return value.value if value is not None else None
 
 
 def mark(table: Table, column: ColumnSpec, row: Row, top: float | None) -> str:
@@ -67,9 +67,7 @@ def spread(value: Value | None, column: ColumnSpec) -> str:
     parts = []
     if value.low is not None and value.high is not None:
         parts.append(f"{value.low:.{column.decimals}f} – {value.high:.{column.decimals}f}")
-    if value.n is not None:
-        parts.append(f"n {value.n}")
-    return ", ".join(parts)
+    return ", ".join([*parts, count] if (count := column.count(value)) else parts)
 
 
 def why(value: Value | None) -> str:
@@ -92,7 +90,12 @@ def headline(board: Board) -> dict[str, str] | None:
     text = f"{column.label} {shown(value, column)}"
     if value.low is not None and value.high is not None:
         text += f", 95% interval {value.low:.{column.decimals}f} to {value.high:.{column.decimals}f}"
-    if column.key in main.not_worse:
+    if count := column.count(value) if column.unit else "":
+        text += f", {count}"
+    behind = _behind(board, main).get(column.key)
+    if behind is not None and (few := _too_few(behind)):
+        text += f"; {few}"
+    elif column.key in main.not_worse:
         text += f"; {_rivals(main, [label for label in main.not_worse[column.key] if label != row.label])}"
     return {"label": row.label, "entry": main.entry, "text": text + "."}
 
@@ -102,3 +105,34 @@ def _rivals(table: Table, tied: list[str]) -> str:
         return f"significantly better than every other {table.entry}"
     more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
     return f"{joined(brief(label) for label in tied[:3])}{more} not significantly worse"
+
+
+def legend(board: Board, table: Table) -> list[str]:
+    """Return how the marks of a table were found: a sentence for each kind of unit that was tested."""
+    found = [_tested(comparison) for key, comparison in _behind(board, table).items() if key in table.not_worse]
+    return list(dict.fromkeys(found)) or ["Wilcoxon signed-rank test, Bonferroni-corrected over all pairs of rows."]
+
+
+def _behind(board: Board, table: Table) -> dict[str, Comparison]:
+    return {c.column: c for c in board.comparisons if c.table == table.id}
+
+
+def _tested(comparison: Comparison) -> str:
+    over = f"paired {comparison.unit}s"
+    if comparison.clusters:
+        over = f"{comparison.cluster_unit or 'source'}s, each with the mean over its {comparison.unit}s"
+    few = _too_few(comparison)
+    return (
+        f"Wilcoxon signed-rank test over {over}; Bonferroni-corrected over all pairs of rows, alpha "
+        f"{comparison.alpha:g}{f': {few}' if few else ''}."
+    )
+
+
+def _too_few(comparison: Comparison) -> str:
+    """Return why no difference can be significant, however large; empty where one can be."""
+    sources = comparison.clusters or comparison.unit_sets
+    what = (comparison.cluster_unit or "source") if comparison.clusters else comparison.unit
+    size, entries = len({name for names in sources for name in names}), len(comparison.entries)
+    if 0.5**size * entries * (entries - 1) < comparison.alpha:
+        return ""
+    return f"{several(size, what)} cannot tell {entries} rows apart"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import by_condition
+from imharness.ranking.comparisons import PairedScores, by_condition
 from imharness.results.identity import digest
 from imharness.results.records import (
     Board,
@@ -48,12 +48,16 @@ def long_rows(entries: int = 4, images: int = 15) -> tuple[np.ndarray, ...]:
     return tuple(np.array(column) for column in zip(*rows, strict=True))
 
 
-def paired(entries: int = 4):
+PHOTOGRAPHS = {f"image {i}": f"photograph {i % 7}" for i in range(15)}
+
+
+def paired(entries: int = 4, *, clusters: dict[str, str] | None = None):
     labels, metric, attack, image, score = long_rows(entries)
     return paired_scores(
         labels, {"metric": metric, "attack": attack}, image, score, id="wins", title="Who beats whom", about="lower D",
         entry="defense", measure="D", description=f"How far. {EVIL}", better="lower", decimals=2,
         families={"acme/blur": "filter", "acme/none": "none"}, table="main", column="d",
+        clusters=clusters, cluster_unit="photograph" if clusters else "",
     )  # fmt: skip
 
 
@@ -128,8 +132,20 @@ def many(rows: int) -> Table:
     return Table(id="many", title="Many rows", caption="c", entry="defense", columns=(column,), rows=made)
 
 
-def save(store: Store, made: Board) -> None:
-    comparison, numbers = paired().stored()
+def by_photograph() -> Table:
+    """The main table with numbers of images that come from photographs."""
+    main = board().tables[0]
+    words = {"unit": "image", "cluster_unit": "photograph"}
+    rows = [
+        row.model_copy(update={"values": {**row.values, "d": row.values["d"].model_copy(update={"clusters": 3})}})
+        for row in main.rows
+    ]
+    columns = (main.columns[0].model_copy(update=words), main.columns[1])
+    return main.model_copy(update={"rows": tuple(rows), "columns": columns})
+
+
+def save(store: Store, made: Board, scores: PairedScores | None = None) -> None:
+    comparison, numbers = (scores or paired()).stored()
     store.save_board(made, {comparison.id: numbers})
 
 
@@ -139,8 +155,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("leaderboard")
     store = Store(folder / "store")
     save(store, board(store))
-    plain = board(track="harness/plain", title="Plain track", tables=(*board().tables[:1], many(5000)), charts=())
-    save(store, plain)
+    grouped = paired(clusters=PHOTOGRAPHS)
+    plain = board(track="harness/plain", title="Plain track", tables=(by_photograph(), many(5000)), charts=(),
+                  comparisons=(grouped.stored()[0],))  # fmt: skip
+    save(store, plain, grouped)
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
     return folder / "site"

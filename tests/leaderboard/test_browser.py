@@ -12,10 +12,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from imharness.ranking.comparisons import compare, pairwise
+from imharness_statistics.bootstrap import tail
+from imharness_statistics.clusters import FEWEST
 from imharness_statistics.head_to_head import head_to_head
 from imharness_statistics.wilcoxon import wilcoxon_greater
 
-from .conftest import ENTRIES, EVIL, paired
+from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
@@ -224,10 +226,10 @@ def raw(page: Page) -> dict[tuple[str, str], dict]:
     }
 
 
-def assert_equal(page_numbers: dict, first: str, second: str, conditions: list[int] | None) -> None:
-    comparison, numbers = paired().stored()
+def assert_equal(page_numbers: dict, first: str, second: str, conditions: list[int] | None, **facts) -> None:
+    comparison, numbers = paired(**facts).stored()
     found = compare(comparison, numbers, first, second, conditions)
-    assert page_numbers["n"] == found.difference.n
+    assert (page_numbers["n"], page_numbers["clusters"]) == (found.difference.n, found.difference.clusters)
     assert (page_numbers["wins"], page_numbers["losses"], page_numbers["tested"]) == (
         found.wins,
         found.losses,
@@ -265,6 +267,20 @@ def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
         assert_equal(numbers, first, second, kept)
 
 
+def test_readers_see_each_photograph_once(page: Page) -> None:
+    settled(page, "compare.html")
+    page.get_by_label("What is compared").select_option(label="Plain track: Who beats whom")
+    for label in ENTRIES:
+        page.locator("#entries").get_by_role("checkbox", name=label, exact=True).check()
+    page.wait_for_timeout(300)
+    found = raw(page)
+    assert len(found) == 6
+    for (first, second), numbers in found.items():
+        assert_equal(numbers, first, second, None, clusters=PHOTOGRAPHS)
+    assert "15 of 7 photographs" in page.locator("#result table").first.inner_text()
+    assert "tests and intervals take each photograph as one" in page.locator("#result").inner_text()
+
+
 @pytest.mark.parametrize(
     ("n", "step"), [(1, 0.1), (9, 0.5), (13, 1), (13, 0.01), (30, 0.001), (50, 1e-6), (60, 0.2), (400, 1e-6)]
 )
@@ -283,6 +299,25 @@ def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -
     for key, own in (("difference", wanted.difference), ("effect", wanted.effect)):
         parts = [effects[key][part] for part in ("value", "low", "high")]
         assert parts == pytest.approx([own.value, own.low, own.high], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 8, 30])
+def test_the_page_s_statistics_by_cluster_equal_python_s(page: Page, size: int) -> None:
+    rng = np.random.default_rng(size)
+    names = rng.integers(0, size, 90)
+    d = rng.normal(0.2, 1, 90).round(1).astype(np.float32).astype(float)
+    settled(page, "compare.html")
+    script = (
+        "async ([d, names, tails]) => { const s = await import('/statistics.js');"
+        " return [s.clustersGreater(d, names), s.effects(d, names, tails)]; }"
+    )
+    tails = [tail(k) if k >= FEWEST else None for k in range(size + 1)]
+    better, effects = page.evaluate(script, [d.tolist(), names.tolist(), tails])
+    wanted = head_to_head([d], [np.arange(90)], tests=1, alpha=0.05, clusters=names)
+    assert better == pytest.approx(wanted.better, rel=1e-9, nan_ok=True)
+    for key, own in (("difference", wanted.difference), ("effect", wanted.effect)):
+        parts = [effects[key][part] for part in ("value", "low", "high")]
+        assert parts == pytest.approx([own.value, own.low, own.high], rel=1e-9, abs=1e-12, nan_ok=True)
 
 
 def test_the_first_page_is_light_and_does_not_shift(page: Page) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from imharness.errors import StoreError
 from imharness.ranking.comparisons import pairwise
-from imharness.results.records import SCHEMA, Value
+from imharness.results.records import SCHEMA, ColumnSpec, Value
 from imharness.results.store import Store
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.pages import build_site
-from imharness_leaderboard.tables import headline
+from imharness_leaderboard.tables import best, headline
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
 
@@ -89,6 +89,38 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
     assert "significantly better than every other defense" in headline(clear)["text"]
     empty = board().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
     assert headline(board(tables=(board().tables[0].model_copy(update={"rows": (empty,)}),))) is None
+
+
+def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
+    column = ColumnSpec(key="d", label="D", description="", unit="image", cluster_unit="photograph")
+    assert column.count(Value(value=1.0, n=36, clusters=4)) == "36 images of 4 photographs"
+    assert column.count(Value(value=1.0, n=1, clusters=1)) == "1 image of 1 photograph"
+    assert column.count(Value(value=1.0)) == ""
+    assert ColumnSpec(key="d", label="D", description="").count(Value(value=1.0, n=3, clusters=2)) == "n 3 of 2 sources"
+    text = pages(built)["plain.html"]
+    assert "1.000 – 1.500, 7 images of 3 photographs" in text
+    assert (
+        "Wilcoxon signed-rank test over photographs, each with the mean over its images; Bonferroni-corrected over all "
+        "pairs of rows, alpha 0.05: 7 photographs cannot tell 4 rows apart." in text
+    )
+    assert "over paired images; Bonferroni-corrected over all pairs of rows, alpha 0.05." in pages(built)[
+        "acme--evil.html"]  # fmt: skip
+    assert "7 images of 3 photographs; 7 photographs cannot tell 4 rows apart." in pages(built)["index.html"]
+    lines = (built / "data" / "plain" / "main.csv").read_text().splitlines()
+    assert lines[0].startswith("defense,facet family,D,D low,D high,D n,D clusters,")
+    assert lines[1].startswith("acme/blur,filter,1.25,1.0,1.5,7,3,")
+    stored = json.loads((built / "data" / "plain" / "main.json").read_text())
+    assert stored["rows"][0]["values"]["d"]["clusters"] == 3
+    index = json.loads((built / "data" / "plain" / "wins.vectors.json").read_text())
+    assert len(index["clusters"]) == len(index["units"]) == 15
+    assert index["tails"][:5] == [None] * 5
+
+
+def test_the_best_number_is_the_one_the_ranking_puts_first() -> None:
+    main = board().tables[0]
+    assert [best(main, column) for column in main.columns] == [1.25, 2.0]
+    assert best(main, main.columns[0].model_copy(update={"better": ""})) is None
+    assert best(main.model_copy(update={"rows": main.rows[1:]}), main.columns[1]) is None
 
 
 def test_every_number_is_a_file(built: Path) -> None:

@@ -97,8 +97,6 @@ def refresh_standing(store: Store, board: Board, known: KnownEntries) -> Board:
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
     """Leave out what was withdrawn."""
-    if not gone:
-        return records, []
     kept = [r for r in records if not any(ref.id in gone for ref in r.spec.components.values())]
     used = {ref.id for r in records for ref in r.spec.components.values()}
     gaps = [Missing(what=id, reason=f"withdrawn: {why}", remedy="") for id, why in sorted(gone.items()) if id in used]
@@ -124,12 +122,11 @@ def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
 
 def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
     """Add which rows are not significantly worse than the best, in columns that a comparison stands behind."""
-    found = {}
-    for comparison, numbers in stored:
-        if comparison.table == table.id:
-            best = winner(table, comparison.column)
-            if best in comparison.entries:
-                found[comparison.column] = not_worse(comparison, numbers, best)
+    found = {
+        own.column: not_worse(own, numbers, best)
+        for own, numbers in stored
+        if own.table == table.id and (best := winner(table, own.column)) in own.entries
+    }
     return table.model_copy(update={"not_worse": found}) if found else table
 
 

@@ -57,10 +57,13 @@ class Wins:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a ranking: by default the mean of a measure with its interval.
+    """A column of a ranking: by default the mean of a measure, each unit once with its mean over the conditions.
 
     `of`: the measure, `key` by default. `where`: only conditions with these facets. `value`: what stands there instead,
-    for each entry. `wins`: compare entries by the measure, too; needs a direction.
+    for each entry. `wins`: compare entries by the measure, too; needs a direction. `cluster`: a fact of the units that
+    says which of them belong together, such as the photograph an image is made of; intervals and tests are by cluster
+    then. A unit without this fact is a cluster of its own. `unit`, `cluster_unit`: what readers call both, by default
+    as `wins` and the fact do.
     """
 
     key: str
@@ -72,13 +75,17 @@ class Column:
     value: Callable[[str], Value] | None = None
     wins: Wins | None = None
     of: str = ""
+    cluster: str = ""
+    unit: str = ""
+    cluster_unit: str = ""
 
     @property
     def spec(self) -> ColumnSpec:
         """What readers see of it."""
         return ColumnSpec(
-            key=self.key, label=self.label, description=self.description, better=self.better, decimals=self.decimals
-        )
+            key=self.key, label=self.label, description=self.description, better=self.better, decimals=self.decimals,
+            unit=self.unit or (self.wins.unit if self.wins else ""), cluster_unit=self.cluster_unit or self.cluster,
+        )  # fmt: skip
 
 
 def ranking(
@@ -123,14 +130,17 @@ def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> Paire
         entries=scores.entries, conditions=tuple(scores.conditions[c] for c in chosen),
         units=tuple(tuple(scores.units[c]) for c in chosen),
         values=tuple(scores.values[column.of or column.key][c].astype(np.float32) for c in chosen),
-        decimals=column.decimals, unit=wins.unit, families=wins.families, table=table, column=column.key,
+        clusters=tuple(tuple(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
+        decimals=column.decimals, unit=wins.unit, cluster_unit=column.cluster_unit or column.cluster,
+        families=wins.families, table=table, column=column.key,
     )  # fmt: skip
 
 
 def _value(scores: Blocks, column: Column, label: str) -> Value:
     if column.value is not None:
         return column.value(label)
-    return mean_value(scores.of(column.of or column.key, label, scores.where(**column.where)))
+    found = scores.once_by(column.cluster, column.of or column.key, label, scores.where(**column.where))
+    return mean_value(found[0], found[1] if column.cluster else None)
 
 
 def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
@@ -140,13 +150,11 @@ def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
     only moves missing numbers to the end.
     """
 
+    signs = [{"higher": -1.0, "lower": 1.0}.get(column.better, 0.0) for column in columns]
+
     def place(row: Row) -> list[tuple[bool, float]]:
-        found = []
-        for column in columns:
-            number = _number(row, column.key)
-            sign = {"higher": -1.0, "lower": 1.0}.get(column.better, 0.0)
-            found.append((number is None, sign * (number or 0.0)))
-        return found
+        numbers = [_number(row, column.key) for column in columns]
+        return [(number is None, sign * (number or 0.0)) for number, sign in zip(numbers, signs, strict=True)]
 
     return sorted(rows, key=place)
 
@@ -156,11 +164,9 @@ def winner(table: Table, column: str) -> str:
 
     Of rows with the same number, the one that stands first wins.
     """
-    spec = next((c for c in table.columns if c.key == column and c.better), None)
-    if spec is None:
-        return ""
-    best = next(iter(ranked(table.rows, spec)), None)
-    return best.label if best is not None and _number(best, column) is not None else ""
+    specs = [spec for spec in table.columns if spec.key == column and spec.better]
+    best = ranked(table.rows, *specs)[:1] if specs else []
+    return best[0].label if best and _number(best[0], column) is not None else ""
 
 
 def _number(row: Row, key: str) -> float | None:

@@ -141,6 +141,8 @@ class Value(_Frozen):
 
     value: float | None = None
     n: int | None = None
+    clusters: int | None = None
+    """How many independent sources the n units come from; None where units are independent themselves."""
     low: float | None = None
     high: float | None = None
     missing: str = ""
@@ -154,6 +156,21 @@ class ColumnSpec(_Frozen):
     description: str
     better: Literal["higher", "lower", ""] = ""
     decimals: int = 3
+    unit: str = ""
+    """What n counts, such as "image"; `cluster_unit` is what these come from, such as "photograph"."""
+    cluster_unit: str = ""
+
+    def count(self, value: Value | None) -> str:
+        """Return the n of a number in words, as in "36 images of 4 photographs"; empty where it has none."""
+        if value is None or value.n is None:
+            return ""
+        text = several(value.n, self.unit) if self.unit else f"n {value.n}"
+        return text if value.clusters is None else f"{text} of {several(value.clusters, self.cluster_unit or 'source')}"
+
+
+def several(number: int, what: str) -> str:
+    """Return a number of things in words, as in "1 image" and "4 images"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class Row(_Frozen):
@@ -205,10 +222,14 @@ class Comparison(_Frozen):
     better: Literal["higher", "lower"]
     decimals: int = 3
     unit: str = "image"
+    cluster_unit: str = ""
+    """What units come from, such as "photograph"; tests then see each of these once."""
     entries: tuple[str, ...]
     families: Mapping[str, str] = Field(default_factory=dict)
     conditions: tuple[Condition, ...]
     unit_sets: tuple[tuple[str, ...], ...]
+    clusters: tuple[tuple[str, ...], ...] = ()
+    """For each unit set the cluster of each unit; empty where units are independent."""
     tests: int
     alpha: float
     table: str = ""

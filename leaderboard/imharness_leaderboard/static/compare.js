@@ -1,5 +1,5 @@
 // The compare page: the reader picks entries and conditions, and the tests run here on the scores of each image.
-import { headToHead, tieGroups } from "./statistics.js";
+import { FEWEST, headToHead, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
 const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
@@ -14,7 +14,7 @@ function element(name, facts = {}, ...children) {
 }
 const brief = (label) => label.replaceAll("harness/", "");
 const p = (value) => (Number.isNaN(value) ? "not testable" : value < 1e-4 ? value.toExponential(1) : value.toFixed(4));
-const around = ({ value, low, high }, digits) => `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
+const around = ({ value, low, high }, digits) => value.toFixed(digits) + (Number.isFinite(low) ? ` (${low.toFixed(digits)} to ${high.toFixed(digits)})` : "");
 
 async function json(name) {
   const answer = await fetch(name);
@@ -50,7 +50,7 @@ async function sideBySide(labels) {
   if (rows.every((row) => !row)) return [];
   const text = (value, decimals) => {
     if (!value || value.value === null) return value?.missing || "–";
-    return value.low === null ? value.value.toFixed(decimals) : around(value, decimals);
+    return around(value, decimals);
   };
   const head = element("tr", {}, element("th", { scope: "col", textContent: "Measure" }), ...labels.map((label) => element("th", { scope: "col", textContent: brief(label) })));
   const body = found.columns.map((column) => element("tr", {},
@@ -89,17 +89,19 @@ function filter() {
   for (const label of boxes.children) label.hidden = !label.textContent.toLowerCase().includes(words);
 }
 
-/** Mean score of an entry over the images of some conditions; NaN where it has none. */
+/** Mean score of an entry, each unit once with its mean over some conditions; NaN where it has none. */
 function mean(own, conditions) {
-  let sum = 0, n = 0;
+  const total = new Float64Array(index.units.length), count = new Int32Array(index.units.length);
   for (const c of conditions) {
-    for (let k = index.starts[c]; k < index.starts[c + 1]; k++) {
-      if (Number.isNaN(own[k])) continue;
-      sum += own[k];
-      n++;
-    }
+    index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
+      const score = own[index.starts[c] + i];
+      if (Number.isNaN(score)) return;
+      total[unit] += score;
+      count[unit]++;
+    });
   }
-  return n ? sum / n : NaN;
+  const units = [...count.keys()].filter((unit) => count[unit]);
+  return units.reduce((sum, unit) => sum + total[unit] / count[unit], 0) / units.length;
 }
 
 async function show() {
@@ -124,10 +126,13 @@ async function show() {
     element("p", { className: "small", textContent: `Mean ${index.measure}, ${index.better} is better; ${conditions.length} of ${index.conditions.length} conditions. Within a group, no entry is significantly worse than the first.` }),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
-    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, p over ${index.unit}s is multiplied by ${index.pairs} pairs, and p of a condition by ${index.tests} tests.` }),
+    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, p over ${index.unit}s is multiplied by ${index.pairs} pairs, and p of a condition by ${index.tests} tests.${byCluster()}` }),
     ...beside,
   );
 }
+
+const source = () => index.cluster_unit || "source";
+const byCluster = () => (index.clusters.length ? ` ${index.unit}s of one ${source()} are not independent: tests and intervals take each ${source()} as one, and need at least ${FEWEST} of them.`.replace(/ ./, (start) => start.toUpperCase()) : "");
 
 function table(labels, found) {
   const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p, first better", "p, second better", `n (${index.unit}s)`, "Conditions won, lost, tested"];
@@ -136,7 +141,7 @@ function table(labels, found) {
     const pair = found[i][j];
     const cells = pair === null ? [`no ${index.unit} in common`, "", "", "", "", ""] : [
       around(pair.difference, index.decimals), around(pair.effect, 2), p(Math.min(pair.better * index.pairs, 1)), p(Math.min(pair.worse * index.pairs, 1)),
-      String(pair.n), `${pair.wins}, ${pair.losses}, ${pair.tested}`];
+      pair.clusters === null ? String(pair.n) : `${pair.n} of ${pair.clusters} ${source()}${pair.clusters === 1 ? "" : "s"}`, `${pair.wins}, ${pair.losses}, ${pair.tested}`];
     const row = element("tr", {}, element("th", { scope: "row", textContent: brief(labels[i]) }), ...[brief(labels[j]), ...cells].map((textContent) => element("td", { textContent })));
     if (pair !== null) row.dataset.raw = JSON.stringify(pair);
     row.dataset.pair = JSON.stringify([labels[i], labels[j]]);

@@ -1,8 +1,9 @@
-// The same statistics as in imharness_statistics.wilcoxon and .head_to_head, for readers who test for themselves.
+// The same statistics as in imharness_statistics.wilcoxon, .clusters and .head_to_head, for readers who test for themselves.
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;
 const EXACT_UP_TO = 50;
 const PERMUTED_UP_TO = 13;
+export const FEWEST = 5; // clusters
 
 /** Upper tail of the normal distribution, relative error about 1e-14: a series below 3, a continued fraction above. */
 export function normalTail(x) {
@@ -50,9 +51,9 @@ export function wilcoxonGreater(differences) {
   const n = groups.reduce((sum, g) => sum + g.count, 0);
   if (n === 0) return NaN;
   const plus = groups.reduce((sum, g) => sum + g.won * g.rank, 0);
-  const plain = n === differences.length && groups.every((g) => g.count === 1);
+  const plain = groups.every((g) => g.count === 1);
   if (plain && n <= EXACT_UP_TO) return survival(n)[Math.round(plus)];
-  if (!plain && differences.length <= PERMUTED_UP_TO) {
+  if (!plain && n <= PERMUTED_UP_TO) {
     const ranks = groups.flatMap((g) => Array(g.count).fill(g.rank));
     let reached = 0;
     for (let signs = 0; signs < 2 ** n; signs++) {
@@ -66,6 +67,25 @@ export function wilcoxonGreater(differences) {
   const mean = n * (n + 1) / 4;
   const variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48;
   return normalTail((plus - mean) / Math.sqrt(variance));
+}
+
+/** Mean (rounded to float32), sum and size of each cluster, in the order of first appearance; without names, of each value. */
+function grouped(values, names) {
+  if (!names) return { means: values, sums: values, sizes: values.map(() => 1) };
+  const place = new Map(), sums = [], sizes = [];
+  values.forEach((value, i) => {
+    if (!place.has(names[i])) { place.set(names[i], sums.length); sums.push(0); sizes.push(0); }
+    const k = place.get(names[i]);
+    sums[k] += value;
+    sizes[k]++;
+  });
+  return { means: sums.map((sum, k) => Math.fround(sum / sizes[k])), sums, sizes };
+}
+
+/** The test over the clusters' means; NaN with fewer than FEWEST clusters. */
+export function clustersGreater(differences, names = null) {
+  const { means } = grouped(differences, names);
+  return names && means.length < FEWEST ? NaN : wilcoxonGreater(means);
 }
 
 /** Matched-pairs rank-biserial correlation; 0 when nothing differs. */
@@ -86,31 +106,37 @@ function percentile(sorted, share) {
   return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }
 
-function interval(value, estimates) {
+/** Both ends are NaN where nothing is known of the share to cut off on each side. */
+function interval(value, estimates, tail) {
+  if (!Number.isFinite(tail)) return { value, low: NaN, high: NaN };
   const sorted = Float64Array.from(estimates).sort();
-  const tail = (1 - LEVEL) / 2;
   return { value, low: percentile(sorted, tail), high: percentile(sorted, 1 - tail) };
 }
 
-/** Mean difference and rank-biserial correlation, each with the interval of resampled units. */
-export function effects(differences) {
-  const n = differences.length;
-  const order = [...differences.keys()].sort((a, b) => Math.abs(differences[a]) - Math.abs(differences[b]));
-  const means = [], correlations = [];
+/**
+ * Mean difference and rank-biserial correlation, each with the interval of resampled units, or of clusters where
+ * `names` says to which cluster each unit belongs; `tails`: the share to cut off on each side by number of clusters.
+ */
+export function effects(differences, names = null, tails = []) {
+  const { means, sums, sizes } = grouped(differences, names);
+  const n = means.length;
+  const order = [...means.keys()].sort((a, b) => Math.abs(means[a]) - Math.abs(means[b]));
+  const resampled = [], correlations = [];
   const counts = new Int32Array(n);
   for (let r = 1; r <= RESAMPLES; r++) {
     counts.fill(0);
     const row = hash(r);
     for (let i = 0; i < n; i++) counts[Math.floor(hash(row + i | 0) * n / 4294967296)]++;
-    let sum = 0, signed = 0, total = 0, seen = 0;
+    let sum = 0, units = 0, signed = 0, total = 0, seen = 0;
     for (let k = 0; k < n;) {
-      const size = Math.abs(differences[order[k]]);
+      const size = Math.abs(means[order[k]]);
       let count = 0, won = 0;
-      for (; k < n && Math.abs(differences[order[k]]) === size; k++) {
-        const times = counts[order[k]], d = differences[order[k]];
-        sum += times * d;
+      for (; k < n && Math.abs(means[order[k]]) === size; k++) {
+        const times = counts[order[k]];
+        sum += times * sums[order[k]];
+        units += times * sizes[order[k]];
         count += times;
-        if (d > 0) won += times;
+        if (means[order[k]] > 0) won += times;
       }
       if (size === 0) continue;
       const rank = seen + (count + 1) / 2;
@@ -118,47 +144,55 @@ export function effects(differences) {
       total += rank * count;
       seen += count;
     }
-    means.push(sum / n);
+    resampled.push(sum / units);
     correlations.push(total ? signed / total : 0);
   }
-  const mean = differences.reduce((sum, d) => sum + d, 0) / n;
-  return { difference: interval(mean, means), effect: interval(rankBiserial(differences), correlations) };
+  const mean = differences.reduce((sum, d) => sum + d, 0) / differences.length;
+  const tail = names ? tails[n] ?? NaN : (1 - LEVEL) / 2;
+  return { difference: interval(mean, resampled, tail), effect: interval(rankBiserial(means), correlations, tail) };
 }
 
-/** Advantage of one entry over another per unit, the mean over conditions, rounded to float32; null without any. */
+/**
+ * Advantage of one entry over another per unit, the mean over conditions, rounded to float32, for units that have one,
+ * with the cluster of each (null without clusters); `parts`: the same of each condition, not rounded.
+ */
 export function pooled(index, first, second, conditions) {
   const sign = index.better === "higher" ? 1 : -1;
+  const own = (units) => (index.clusters.length ? units.map((unit) => index.clusters[unit]) : null);
   const total = new Float64Array(index.units.length), count = new Int32Array(index.units.length);
   const parts = conditions.map((c) => {
-    const units = index.unit_sets[index.conditions[c].units], start = index.starts[c], own = [];
-    units.forEach((unit, i) => {
+    const start = index.starts[c], values = [], known = [];
+    index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
       const d = sign * (first[start + i] - second[start + i]);
       if (Number.isNaN(d)) return;
-      own.push(d);
+      values.push(d);
+      known.push(unit);
       total[unit] += d;
       count[unit]++;
     });
-    return own;
+    return { values, names: own(known) };
   });
-  const means = [];
-  count.forEach((times, unit) => { if (times) means.push(Math.fround(total[unit] / times)); });
-  return { means, parts };
+  const units = [...count.keys()].filter((unit) => count[unit]);
+  return { means: units.map((unit) => Math.fround(total[unit] / count[unit])), names: own(units), parts };
 }
 
 /** Two entries head to head: p-values in both directions, effect sizes, and conditions won, lost and tested. */
 export function headToHead(index, first, second, conditions) {
-  const { means, parts } = pooled(index, first, second, conditions);
+  const { means, names, parts } = pooled(index, first, second, conditions);
   if (!means.length) return null;
+  const turned = (values) => values.map((d) => -d);
   let wins = 0, losses = 0, tested = 0;
-  for (const own of parts) {
-    if (!own.some((d) => d !== 0)) continue;
+  for (const { values, names: own } of parts) {
+    const up = clustersGreater(values, own);
+    if (Number.isNaN(up)) continue;
     tested++;
-    wins += wilcoxonGreater(own) * index.tests < index.alpha;
-    losses += wilcoxonGreater(own.map((d) => -d)) * index.tests < index.alpha;
+    wins += up * index.tests < index.alpha;
+    losses += clustersGreater(turned(values), own) * index.tests < index.alpha;
   }
   return {
-    n: means.length, better: wilcoxonGreater(means), worse: wilcoxonGreater(means.map((d) => -d)), wins, losses, tested,
-    ...effects(means),
+    n: means.length, clusters: names && new Set(names).size,
+    better: clustersGreater(means, names), worse: clustersGreater(turned(means), names), wins, losses, tested,
+    ...effects(means, names, index.tails),
   };
 }
 

@@ -13,6 +13,7 @@ from imharness.ranking.comparisons import (
     pairwise,
     unit_means,
 )
+from imharness.results.records import Value
 from imharness_statistics.bootstrap import mean_interval, mean_intervals
 
 
@@ -92,6 +93,20 @@ def test_intervals_of_many_rows_are_those_of_each() -> None:
         assert own is not None
         assert (own.value, own.low, own.high, own.n) == pytest.approx((single.value, single.low, single.high, single.n))
     assert found[3] is None
+
+
+def test_an_infinite_score_is_no_number_and_stops_nothing() -> None:
+    scores = {"a": {"p": [*noise(0, 0), np.inf]}, "b": {"p": [*noise(3, 1), np.inf]}}
+    paired = made(scores)
+    comparison, numbers = paired.stored()
+    assert np.isnan(numbers).sum(axis=1).tolist() == [1, 1]
+    assert paired.rates.rate[1, 0] == 100
+    assert compare(comparison, numbers, "b", "a").difference.n == 12
+
+
+def test_one_unit_has_a_number_without_an_interval() -> None:
+    (table,) = by_condition([made({"a": {"p": [2.5]}, "b": {"p": [1.5]}})])
+    assert [row.values["m"] for row in table.rows] == [Value(value=v, n=1) for v in (2.5, 1.5)]
 
 
 def test_nothing_to_compare_is_an_empty_table() -> None:

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import interval, mean_interval
-from imharness_statistics.correlation import correlate, kendall_rows, spearman_rows, williams
+from imharness_statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
 from imharness_statistics.kruskal_wallis import kruskal_wallis
 from imharness_statistics.roc import auc, balanced_accuracy, tpr_at_fpr
 
@@ -34,6 +34,22 @@ def test_correlation_of_a_constant_or_nan_is_not_testable(bad: np.ndarray) -> No
 def test_spearman_of_many_rows_equals_scipy() -> None:
     rows = RNG.normal(size=(5, 40)).round(1)
     np.testing.assert_allclose(spearman_rows(rows, Y), [stats.spearmanr(row, Y).statistic for row in rows], atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [spearman_rows, kendall_rows, pearson_rows])
+def test_a_constant_or_incomplete_row_has_no_correlation(rows) -> None:
+    assert np.isnan(rows([[0.1] * 7, [*range(6), np.nan]], [3, 1, 4, 1.5, 9, 2, 6])).all()
+
+
+def test_pearson_of_many_rows_equals_scipy() -> None:
+    rows = RNG.normal(size=(5, 40)) + 1e3
+    np.testing.assert_allclose(pearson_rows(rows, Y), [stats.pearsonr(row, Y).statistic for row in rows], atol=1e-9)
+
+
+def test_a_statistic_that_no_resample_defines_has_no_interval() -> None:
+    found = interval(lambda at: np.where((at == np.arange(40)).all(axis=1), 1.0, np.nan), 40)
+    assert found.value == 1
+    assert np.isnan([found.low, found.high]).all()
 
 
 def test_kendall_of_many_rows_equals_scipy() -> None:
