@@ -70,7 +70,7 @@ def disjoint(cluster: np.ndarray, per_cluster: int, draws: int) -> list[np.ndarr
 
 
 def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list[int]:
-    """Return `count` positions, sorted, or all: equally many of each group while it has any, drawn by hashes of names."""
+    """Return `count` positions, sorted, or all: equally many of each group while it lasts, by hashes of names."""
     order = sorted(range(len(names)), key=lambda i: _hash(names[i]))
     turn, seen = {}, dict[str, int]()
     for i in order:

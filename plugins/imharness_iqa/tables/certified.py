@@ -33,9 +33,11 @@ COLUMNS = (
     _column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs whose smoothed score moved."),
     _column("srocc_clean", "SROCC, clean", "higher", 3, "Of the smoothed clean score."),
     _column("srocc", "SROCC, attacked", "higher", 3, "Of the smoothed attacked score."),
-    _column("conditions", "conditions", "", 0, "With a correlation of the smoothed attacked score: three images that "
-            "have one, not all the same."),
-    _column("images", "images", "", 1, "With a smoothed attacked score in such a condition, mean over conditions."),
+    _column("conditions_clean", "conditions, clean", "", 0, "With a correlation of the smoothed clean score: three "
+            "images that have one, not all the same."),
+    _column("images_clean", "images, clean", "", 1, "With a smoothed score in such a condition, mean over conditions."),
+    _column("conditions", "conditions, attacked", "", 0, "The same of the smoothed attacked score."),
+    _column("images", "images, attacked", "", 1, "The same of the smoothed attacked score."),
     _column("radius", "radius", "higher", 4, "Mean Euclidean distance, images in [0, 1], within which the class stays; "
             "without abstentions."),
     _column("abstained", "abstained %", "lower", 1, "Without a promise."),
@@ -91,13 +93,12 @@ def _without_abstentions(own: Columns) -> Columns:
 
 def _row(label: str, own: Part, times: Mapping[str, float]) -> Row:
     clean, attacked = own.where(shown="clean"), own.where(shown="attacked")
-    conditions, images = attacked.left()
+    counts = [*clean.left(), *attacked.left()]
     values = {
         **{name: attacked.mean(name) for name in ("d", "r", "ties", "r_without_ties")},
         "srocc_clean": clean.correlation(),
         "srocc": attacked.correlation(),
-        "conditions": conditions,
-        "images": images,
+        **dict(zip(("conditions_clean", "images_clean", "conditions", "images"), counts, strict=True)),
         **{name: own.mean(name) for name in ("radius", "delta", "abstained")},
         "seconds": Value(value=float(times[label])) if label in times else missing("shares the pass of another one"),
     }

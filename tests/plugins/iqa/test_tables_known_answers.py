@@ -9,13 +9,14 @@ from scipy.stats import pearsonr, spearmanr
 from tests.iqa_rows import Finished, rows, written
 
 from imharness.components.registry import installed
+from imharness.errors import UsageError
 from imharness.stats import chosen_half, mean_interval
 from imharness.tracks import Output
 from imharness_cli.commands import component, context
 from imharness_iqa import steps
 from imharness_iqa.sampling import disjoint, spread_over
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained
-from imharness_iqa.tables.data import EPS
+from imharness_iqa.tables.data import EPS, read_sources
 from imharness_iqa.tables.sampling import over_draws, studies
 
 
@@ -229,6 +230,12 @@ def test_the_same_photograph_in_a_subset_for_slow_attacks_is_no_second_one(study
     assert part.mean("d").n == 6
     assert part.mean("d").value == pytest.approx(np.mean([25.0, 25.0, 20.0, 40.0, 10.0, 20.0]))
     assert part.correlation(resampled=True).n == 6
+
+
+def test_clean_scores_of_before_are_asked_for_again(finished) -> None:
+    finished.add("clean", {"dataset": ["d"], "metric": ["m"], "name": ["i"], "score": [1.0]}, ("dataset", "metric"))
+    with pytest.raises(UsageError, match="which photograph an image is made of: `harness run` them again"):
+        read_sources(finished.query())
 
 
 def test_identical_images_have_no_psnr_and_are_counted(study) -> None:
