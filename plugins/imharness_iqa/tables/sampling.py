@@ -1,10 +1,11 @@
 """Table 5: does it matter which subset is drawn? Disjoint clustered subsets, a Kruskal-Wallis test and a bound.
 
-Draws that share images resemble each other, so the test would never reject; hence no image is in two draws. Neither
-would it where clusters differ, as every draw has the same share of each: so it sees scores minus the mean of their
-cluster (an aligned rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis
-of variance", Annals of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says
-how far another draw's mean may lie from the mean over draws.
+Draws that share images, or images of one photograph, resemble each other, so the test would never reject; hence what
+is drawn are photographs, each with the mean over its images, and none is in two draws. Neither would the test reject
+where clusters differ, as every draw has the same share of each: so it sees scores minus the mean of their cluster (an
+aligned rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis of variance",
+Annals of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says how far another
+draw's mean may lie from the mean over draws.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ from imharness_iqa.tables.data import Columns, Study
 
 DRAWS, PER_CLUSTER = 10, 5
 _MEANS = """
-SELECT e.dataset, e.name, {scores}
+SELECT e.dataset, c.photograph AS name, {scores}
 FROM evaluate e
 JOIN clean c USING (dataset, metric, name)
 JOIN defended d USING (dataset, metric, defense, name)
@@ -27,7 +28,7 @@ JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.na
      AND a.strength = e.strength AND NOT a.adaptive
 WHERE NOT e.adaptive GROUP BY ALL ORDER BY ALL
 """
-"""The four scores of each image over the range of its metric, 1 the best, mean over all conditions, fixed attacks."""
+"""The scores of each photograph over the range of its metric, 1 the best, mean over all conditions, fixed attacks."""
 _SCORES = ", ".join(
     f"avg(0.5 + c.sign * (({table}.score - c.lower) / (c.upper - c.lower) - 0.5)) AS {name}"
     for table, name in (("c", "source"), ("a", "attacked"), ("d", "defended"), ("e", "score"))
@@ -36,7 +37,7 @@ SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score":
 
 
 def tables(query: Query, study: Study) -> list[Table]:
-    """Return the table for each data set with at least twice as many images as a subset has."""
+    """Return the table for each data set with at least twice as many photographs as a subset has images."""
     return _all(query, PER_CLUSTER, study.note)
 
 
@@ -44,14 +45,16 @@ def studies(query: Query, per_cluster: int) -> list[Table]:
     """Return the table for every data set that is large enough; raises `UsageError` when none is."""
     found = _all(query, per_cluster, "")
     if not found:
-        raise UsageError(f"no data set of this store has {2 * per_cluster * CLUSTERS} images, enough for two draws.")
+        raise UsageError(
+            f"no data set of this store has {2 * per_cluster * CLUSTERS} photographs, enough for two draws."
+        )
     return found
 
 
 def _all(query: Query, per_cluster: int, note: str) -> list[Table]:
     if not {"clean", "evaluate", "attack", "defended"} <= query.steps:
         return []
-    features = query("SELECT dataset, name, any_value(si) AS si, any_value(cf) AS cf, any_value(mos) AS mos FROM clean "
+    features = query("SELECT dataset, photograph AS name, avg(si) AS si, avg(cf) AS cf, avg(mos) AS mos FROM clean "
                      "GROUP BY ALL ORDER BY ALL")  # fmt: skip
     counts = Counter(features["dataset"].tolist())
     large = sorted(dataset for dataset, images in counts.items() if images >= 2 * per_cluster * CLUSTERS)

@@ -285,5 +285,5 @@ def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finishe
     draws = disjoint(clusters_of(np.column_stack(list(features.values()))), 2, 10)
     for row, scores in zip(table.rows, (source, attacked, defended, score), strict=True):
         assert row.values["mean"].value == pytest.approx(np.mean([np.array(scores)[d].mean() / 10 for d in draws]))
-    with pytest.raises(UsageError, match="100 images, enough for two draws"):
+    with pytest.raises(UsageError, match="100 photographs, enough for two draws"):
         studies(finished.query(), 5)

@@ -288,6 +288,15 @@ def test_disjoint_draws_share_no_image_and_have_equal_shares_of_each_cluster() -
     assert [np.bincount(cluster[draw], minlength=3).tolist() for draw in draws] == [[5, 5, 1]] * 4
 
 
+def test_images_of_one_photograph_are_drawn_as_one(study, finished) -> None:
+    rng, n = np.random.default_rng(0), 80
+    features = {key: rng.uniform(size=n).tolist() for key in ("si", "cf")}
+    study(rows(rng.uniform(0, 10, n).tolist(), [5.0] * n, photograph=[f"p{k // 4}" for k in range(n)], **features))
+    with pytest.raises(UsageError, match="40 photographs"):
+        studies(finished.query(), 2)
+    assert studies(finished.query(), 1)[0].rows[0].values["p"].n <= 20
+
+
 def test_certified_defenses_see_equally_many_images_of_every_photograph() -> None:
     data = installed().one("dataset", "severity-ladder[severities=[2,4],size=32]").build(torch.device("cpu"))
     places = spread_over(data.columns["photograph"], data.names, 10)
