@@ -289,12 +289,14 @@ def test_disjoint_draws_share_no_image_and_have_equal_shares_of_each_cluster() -
 
 
 def test_images_of_one_photograph_are_drawn_as_one(study, finished) -> None:
-    rng, n = np.random.default_rng(0), 80
+    rng, n = np.random.default_rng(0), 120
     features = {key: rng.uniform(size=n).tolist() for key in ("si", "cf")}
-    study(rows(rng.uniform(0, 10, n).tolist(), [5.0] * n, photograph=[f"p{k // 4}" for k in range(n)], **features))
-    with pytest.raises(UsageError, match="40 photographs"):
-        studies(finished.query(), 2)
-    assert studies(finished.query(), 1)[0].rows[0].values["p"].n <= 20
+    study(rows(rng.uniform(0, 10, n).tolist(), [5.0] * n, photograph=[f"p{k // 2:02d}" for k in range(n)], **features))
+    with pytest.raises(UsageError, match="80 photographs"):
+        studies(finished.query(), 4)
+    found = by_label(studies(finished.query(), 2)[0])["f(D(x'))"]["p"]
+    assert found.value is not None, found.missing
+    assert 30 < found.n <= 60
 
 
 def test_certified_defenses_see_equally_many_images_of_every_photograph() -> None:

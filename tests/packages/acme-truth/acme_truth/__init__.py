@@ -28,12 +28,13 @@ class Greys(ImageDataset):
 
     def build(self, device: torch.device) -> ImageSet:
         levels = np.arange(2, 14)
-        grey = torch.from_numpy(np.rint(255 * levels / LEVELS) / 255).float()
+        shades = np.rint(255 * levels / LEVELS) / 255
+        grey = torch.from_numpy(shades).float()
 
         def load(positions):
             return grey[list(positions)].view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE).clone()
 
-        columns = {"mos": levels.astype(float), "photograph": np.array([f"p{k // 2}" for k in range(len(levels))])}
+        columns = {"mos": shades, "photograph": np.array([f"p{k // 2}" for k in range(len(levels))])}
         return ImageSet(tuple(f"grey-{k:02d}" for k in levels), ((SIDE, SIDE),) * len(levels), load, columns)
 
 
