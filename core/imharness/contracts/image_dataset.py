@@ -44,7 +44,7 @@ class ImageSet:
 
     def at(self, places: Sequence[int]) -> ImageSet:
         """Return the images at some positions, in the order given."""
-        names, shapes = (tuple(of[p] for p in places) for of in (self.names, self.shapes))
+        names, shapes = tuple(self.names[p] for p in places), tuple(self.shapes[p] for p in places)
         columns = {name: values[list(places)] for name, values in self.columns.items()}
         return ImageSet(names, shapes, lambda own: self.load([places[p] for p in own]), columns, self.proxy)
 
