@@ -16,7 +16,7 @@ import scipy
 from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
-from imharness_iqa.tables.data import Columns, Study
+from imharness_iqa.tables.data import Columns, Study, read_sources
 
 DRAWS, PER_CLUSTER = 10, 5
 _MEANS = """
@@ -43,6 +43,7 @@ def tables(query: Query, study: Study) -> list[Table]:
 
 def studies(query: Query, per_cluster: int) -> list[Table]:
     """Return the table for every data set that is large enough; raises `UsageError` when none is."""
+    read_sources(query)
     found = _all(query, per_cluster, "")
     if not found:
         raise UsageError(

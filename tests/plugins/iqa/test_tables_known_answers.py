@@ -16,7 +16,7 @@ from imharness_cli.commands import component, context
 from imharness_iqa import steps
 from imharness_iqa.sampling import disjoint, spread_over
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained
-from imharness_iqa.tables.data import EPS, read_sources
+from imharness_iqa.tables.data import EPS
 from imharness_iqa.tables.sampling import over_draws, studies
 
 
@@ -235,7 +235,7 @@ def test_the_same_photograph_in_a_subset_for_slow_attacks_is_no_second_one(study
 def test_clean_scores_of_before_are_asked_for_again(finished) -> None:
     finished.add("clean", {"dataset": ["d"], "metric": ["m"], "name": ["i"], "score": [1.0]}, ("dataset", "metric"))
     with pytest.raises(UsageError, match="which photograph an image is made of: `harness run` them again"):
-        read_sources(finished.query())
+        studies(finished.query(), 5)
 
 
 def test_identical_images_have_no_psnr_and_are_counted(study) -> None:
