@@ -10,16 +10,17 @@ from imharness.images import Component, HarnessError, UsageError
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
-OPTIONAL = ("mos", "adaptive")
+OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
 
 def read_external(
     path: Path, renamed: Sequence[str], bounds: Sequence[str], installed: Callable[[str, str], Component]
 ) -> dict[str, list]:
-    """Return columns of one length: name, dataset, metric, method, strength, defense, adaptive, the scores, the range.
+    """Return columns of one length: name, photograph, dataset, metric, method, strength, defense, adaptive, the scores,
+    the range, and sign: +1 where a higher score is better, else -1.
 
-    `renamed`: ``column=name in the file``. `bounds`: ``metric=low:high`` for metrics that are not installed;
+    `renamed`: ``column=name in the file``. `bounds`: ``metric=worst:best`` for metrics that are not installed;
     `installed` finds the others by kind and name. Raises `UsageError` that names the column or the line.
     """
     names = _renamed(path, renamed)
@@ -42,6 +43,7 @@ def read_external(
         known[metric] = _installed_bounds(installed, metric)
     return {
         "name": found["image"],
+        "photograph": found["reference"],
         "dataset": [f"external: {path.stem}"] * len(found["image"]),
         "metric": found["metric"],
         "method": found["attack"],
@@ -53,8 +55,9 @@ def read_external(
         "attacked": found["attacked"],
         "defended": found["defended_clear"],
         "mos": found["mos"],
-        "lower": [known[m][0] for m in found["metric"]],
-        "upper": [known[m][1] for m in found["metric"]],
+        "lower": [min(known[m]) for m in found["metric"]],
+        "upper": [max(known[m]) for m in found["metric"]],
+        "sign": [1 if known[m][0] < known[m][1] else -1 for m in found["metric"]],
     }
 
 
@@ -78,6 +81,7 @@ def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], s
         found[column].append(_number(path, line, column, read[column]))
     found["mos"].append(_number(path, line, "mos", read["mos"]) if read["mos"] else float("nan"))
     found["adaptive"].append(flag in TRUE)
+    found["reference"].append(read["reference"] or read["image"])
 
 
 def _number(path: Path, line: int, column: str, text: str) -> float:
@@ -101,19 +105,22 @@ def _renamed(path: Path, renamed: Sequence[str]) -> dict[str, str]:
 
 
 def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    """Return a metric and its range, from the worst score to the best."""
     metric, _, span = text.rpartition("=")
-    low, colon, high = span.partition(":")
+    parts = span.split(":")
     try:
-        lower, upper = float(low), float(high)
+        worst, best = (float(part) for part in parts)
     except ValueError:
-        colon = ""
-    if not metric or not colon or not lower < upper:
-        raise UsageError(f"cannot read --bounds {text!r}; write METRIC=LOW:HIGH with LOW < HIGH.")
-    return metric, (lower, upper)
+        worst = best = 0.0
+    if not metric or not np.isfinite([worst, best]).all() or worst == best:
+        raise UsageError(f"cannot read --bounds {text!r}; write METRIC=WORST:BEST, two different numbers.")
+    return metric, (worst, best)
 
 
 def _installed_bounds(installed: Callable[[str, str], Component], metric: str) -> tuple[float, float]:
+    """Return the range of an installed metric, from the worst score to the best."""
     try:
-        return installed("metric", metric).bounds
+        component = installed("metric", metric)
+        return component.bounds[:: component.closeness]
     except HarnessError:
-        raise UsageError(f"the range of metric {metric!r} is not known; give --bounds {metric}=LOW:HIGH.") from None
+        raise UsageError(f"the range of metric {metric!r} is not known; give --bounds {metric}=WORST:BEST.") from None

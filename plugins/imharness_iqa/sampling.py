@@ -3,6 +3,9 @@
 Guardians of Image Quality, appendix A.3.1; the two features as in KonIQ-10k (Hosu et al., IEEE TIP 2020).
 """
 
+import hashlib
+from collections.abc import Sequence
+
 import cv2
 import numpy as np
 import torch
@@ -36,18 +39,47 @@ def clustered(features: np.ndarray, per_cluster: int, draw: int) -> np.ndarray:
     """
     if len(features) <= CLUSTERS:
         return np.arange(len(features))
-    spread = features.std(axis=0)
-    points = ((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
-    cluster = _clusters(points)
+    cluster = clusters_of(features)
     rng = np.random.default_rng(derive_seed("subset", draw))
     chosen = [rng.permutation(np.flatnonzero(cluster == c))[:per_cluster] for c in range(CLUSTERS)]
     return np.sort(np.concatenate(chosen))
 
 
-def _clusters(points: np.ndarray) -> np.ndarray:
+def clusters_of(features: np.ndarray) -> np.ndarray:
+    """Return the cluster ``(N,)``, 0 to 9, of ``(N, F)`` features, which are standardised; N is more than ten."""
     from sklearn.cluster import KMeans
 
+    spread = features.std(axis=0)
+    points = ((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)).astype(np.float32)
     return KMeans(n_clusters=CLUSTERS, n_init=10, random_state=0).fit_predict(points)
+
+
+def disjoint(cluster: np.ndarray, per_cluster: int, draws: int) -> list[np.ndarray]:
+    """Return positions, sorted, of up to `draws` subsets that share no image and have equally many of each cluster.
+
+    A subset has `per_cluster` images of a cluster, or fewer where the cluster is too small to give that many to each.
+    There are at most as many subsets as hold `per_cluster` images of every cluster on average.
+    """
+    count = max(1, min(draws, len(cluster) // (per_cluster * len(np.unique(cluster)))))
+    rng = np.random.default_rng(derive_seed("disjoint subsets"))
+    parts = []
+    for own in (rng.permutation(np.flatnonzero(cluster == c)) for c in np.unique(cluster)):
+        size = min(per_cluster, len(own) // count)
+        parts.append(own[: size * count].reshape(count, size))
+    return list(np.sort(np.concatenate(parts, axis=1), axis=1))
+
+
+def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list[int]:
+    """Return `count` positions, sorted, or all: equally many of each group while it lasts, by hashes of names."""
+    order = sorted(range(len(names)), key=lambda i: _hash(names[i]))
+    turn, seen = {}, dict[str, int]()
+    for i in order:
+        turn[i] = seen[groups[i]] = seen.get(groups[i], -1) + 1
+    return sorted(sorted(order, key=lambda i: (turn[i], _hash(groups[i])))[:count])
+
+
+def _hash(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
 
 
 def read_image(path: str) -> np.ndarray | None:

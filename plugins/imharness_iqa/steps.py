@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from imharness.data import ImageSet
 from imharness.images import Certification, FittedAttack, Purification
 from imharness.tracks import Output, StepContext, StepResult, step
-from imharness_iqa.sampling import colourfulness, spatial_information
+from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
 from imharness_iqa.smoothing import ClassSmoothing
 
 TUNED = "tuned"
 """Role of the metric with the weights of a training defense."""
 
 
-@step(version="4")
+@step(version="5")
 def clean(context: StepContext) -> StepResult:
     """Score every image, f(x), and measure what subsets are drawn by."""
     images, metric = context.images(), context.build("metric")
@@ -26,11 +26,14 @@ def clean(context: StepContext) -> StepResult:
         return {"score": metric(batch), "si": spatial_information(batch), "cf": colourfulness(batch)}
 
     found = context.map(images, measure)
-    lower, upper = context.component("metric").bounds
+    recipe = context.component("metric")
+    lower, upper = recipe.bounds
     facts = {
+        "photograph": _photographs(images),
+        "sign": np.full(len(images), recipe.closeness),
         "lower": np.full(len(images), lower),
         "upper": np.full(len(images), upper),
-        "labelled": [context.component("metric").info.labelled] * len(images),
+        "labelled": [recipe.info.labelled] * len(images),
         "proxy": [images.proxy] * len(images),
     }
     return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
@@ -147,15 +150,16 @@ def transfer(context: StepContext) -> StepResult:
     )
 
 
-@step(version="2")
+@step(version="3")
 def smooth(context: StepContext) -> StepResult:
-    """Score noisy copies of the first images, clean or attacked; several certifications read one pass."""
-    images, metric = context.images().first(int(context.options["images"])), context.build("metric")
+    """Score noisy copies of some images, clean or attacked; several certifications read one pass."""
+    every, metric = context.images(), context.build("metric")
+    images, places = _certified(context)
     noisy = context.build("defense", method="smooth")
-    attacked = _stored(images, context.need("attacked")) if context.options["attacked"] else None
+    attacked = _stored(every, context.need("attacked")) if context.options["attacked"] else None
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        shown = batch if attacked is None else attacked(positions).to(batch.device)
+        shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
         return {"scores": noisy(metric, shown, context.rng(_names(images, positions), "smoothing"))}
 
     started = time.perf_counter()
@@ -163,10 +167,10 @@ def smooth(context: StepContext) -> StepResult:
     return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
 
 
-@step(version="2")
+@step(version="3")
 def certify(context: StepContext) -> StepResult:
     """Read what holds off the scores of noisy copies."""
-    images = context.images().first(int(context.options["images"]))
+    images, _ = _certified(context)
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
     recipe: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
@@ -206,6 +210,19 @@ def _target(context: StepContext, names: Sequence[str], *, counted: bool = True)
 def _scorer(context: StepContext) -> str:
     """Return the role that scores defended images: a training defense puts other weights into the metric."""
     return TUNED if TUNED in context.roles else "metric"
+
+
+def _photographs(images: ImageSet) -> list[str]:
+    """Return the photograph that each image is made of: as the data set says, else the image itself."""
+    found = images.columns.get("photograph", images.columns.get("reference", images.names))
+    return [str(name) for name in found]
+
+
+def _certified(context: StepContext) -> tuple[ImageSet, list[int]]:
+    """Return the images that certified defenses see, and their positions: equally many of each photograph."""
+    images = context.images()
+    places = spread_over(_photographs(images), images.names, int(context.options["images"]))
+    return images.at(places), places
 
 
 def _names(images: ImageSet, positions: Sequence[int]) -> list[str]:

@@ -76,7 +76,9 @@ class IqaTrack(Track):
     black_box_per_cluster: int = Field(
         default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
     )
-    certified_images: int = Field(default=10, ge=1, description="First images that certified defenses see.")
+    certified_images: int = Field(
+        default=10, ge=1, description="Images that certified defenses see, equally many of each source photograph."
+    )
     certified: tuple[str, ...] = Field(
         default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
     )

@@ -5,30 +5,45 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing
-from imharness_iqa.tables.data import MEASURES, Columns, Part, computed, moved
+from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
+from imharness_iqa.tables.data import MEASURES, UNIT, Columns, Part, computed, moved, read_sources
 
-_ROWS = """
-SELECT t.task, t.dataset, t.metric, t.defense, t.dataset || ' · ' || t.name AS unit, t.score, t.radius, t.delta,
+_ROWS = f"""
+SELECT t.task, dataset, metric, defense, {UNIT} AS unit, t.score, t.radius, t.delta,
        CAST(t.abstained AS DOUBLE) AS abstained, CASE WHEN t.attacked THEN 'attacked' ELSE 'clean' END AS shown,
-       c.score AS source, c.mos, c.lower, c.upper
-FROM certify t JOIN clean c USING (dataset, metric, name)
+       c.score AS source, c.mos, c.lower, c.upper, c.sign,
+       CASE WHEN t.attacked AND NOT s.abstained THEN s.score END AS smoothed
+FROM certify t
+JOIN clean c USING (dataset, metric, name)
+LEFT JOIN (SELECT dataset, metric, defense, name, score, abstained FROM certify WHERE NOT attacked) s
+    USING (dataset, metric, defense, name)
 """
+
+
+def _column(key: str, label: str, better: str, decimals: int, text: str) -> ColumnSpec:
+    return MEASURES["d"].model_copy(
+        update={"key": key, "label": label, "better": better, "decimals": decimals, "description": text}
+    )
+
+
 COLUMNS = (
-    ColumnSpec(key="d", label="D, attacked", better="lower", decimals=2, description=MEASURES["d"].description),
-    ColumnSpec(key="r", label="R, attacked", better="higher", decimals=3, description=MEASURES["r"].description),
-    ColumnSpec(key="srocc_clean", label="SROCC, clean", better="higher", description="Of the smoothed clean score."),
-    ColumnSpec(key="srocc", label="SROCC, attacked", better="higher", description="Of the smoothed attacked score."),
-    ColumnSpec(
-        key="radius", label="radius", better="higher", decimals=4,
-        description="Mean Euclidean distance, images in [0, 1], within which the class stays; without abstentions.",
-    ),
-    ColumnSpec(key="abstained", label="abstained %", better="lower", decimals=1, description="Without a promise."),
-    ColumnSpec(
-        key="delta", label="relative delta", better="lower", decimals=4,
-        description="Width of the interval that holds the score of every image within the radius, over the range.",
-    ),
-    ColumnSpec(key="seconds", label="s per image", better="lower", decimals=2, description="Of the noisy pass."),
+    _column("d", "D, attacked", "lower", 2, "100 |s(x) - s(x')| / range, with the smoothed score s."),
+    _column("r", "R, attacked", "higher", 3, "log10 of the largest possible change of s over the one that happened."),
+    _column("ties", "ties %", "", 1, "Pairs whose smoothed score did not move at all."),
+    _column("r_without_ties", "R, no ties", "higher", 3, "R over the pairs whose smoothed score moved."),
+    _column("srocc_clean", "SROCC, clean", "higher", 3, "Of the smoothed clean score."),
+    _column("srocc", "SROCC, attacked", "higher", 3, "Of the smoothed attacked score."),
+    _column("conditions_clean", "conditions, clean", "", 0, "With a correlation of the smoothed clean score: three "
+            "images that have one, not all the same."),
+    _column("images_clean", "images, clean", "", 1, "With a smoothed score in such a condition, mean over conditions."),
+    _column("conditions", "conditions, attacked", "", 0, "The same of the smoothed attacked score."),
+    _column("images", "images, attacked", "", 1, "The same of the smoothed attacked score."),
+    _column("radius", "radius", "higher", 4, "Mean Euclidean distance, images in [0, 1], within which the class stays; "
+            "without abstentions."),
+    _column("abstained", "abstained %", "lower", 1, "Without a promise."),
+    _column("delta", "relative delta", "lower", 4, "Width of the interval that holds the score of every image within "
+            "the radius, over the range."),
+    _column("seconds", "s per image", "lower", 2, "Of the noisy pass."),
 )  # fmt: skip
 
 
@@ -38,7 +53,8 @@ def tables(query: Query, note: str) -> list[Table]:
         return []
     found = query.blocks(
         _ROWS, entry="defense", by=["dataset", "metric", "shown", "task"], unit="unit",
-        measures=["score", "radius", "delta", "abstained"], about=["source", "mos", "lower", "upper"],
+        measures=["score", "radius", "delta", "abstained", "smoothed"],
+        about=["source", "mos", "lower", "upper", "sign"],
     )  # fmt: skip
     if not found.conditions:
         return []
@@ -46,14 +62,15 @@ def tables(query: Query, note: str) -> list[Table]:
     seconds = query("SELECT defense, avg(seconds) AS seconds FROM smooth_tasks GROUP BY defense")
     times = dict(zip(seconds["defense"], seconds["seconds"], strict=True))
     usual = [label for label, entry in zip(variants["defense"], variants["entry"], strict=True) if label == entry]
-    whole = Part.whole(computed(found, _without_abstentions))
+    whole = Part.whole(computed(found, _without_abstentions), read_sources(query))
     return [
         Table(
             id="certified",
             title="Tables 3 and 21: certified defenses",
             caption="Fixed attacks. Smoothing by class (rs, drs, ddrs, dp) promises that the class of the score stays "
-            "within a radius, median smoothing (ms, dms) that the score stays within an interval. Abstentions are "
-            "counted and left out.",
+            "within a radius, median smoothing (ms, dms) that the score stays within an interval. D and R compare the "
+            "smoothed score of the attacked image with that of the clean one. Abstentions are counted and left out, of "
+            "pairs when either image has one. Each image counts once, with its mean over conditions.",
             entry="defense",
             columns=COLUMNS,
             rows=tuple(_row(label, whole.of(label), times) for label in usual),
@@ -65,42 +82,27 @@ def tables(query: Query, note: str) -> list[Table]:
 
 def _without_abstentions(own: Columns) -> Columns:
     """Return the smoothed score, D, R and the promise where there is one; everything else beside them."""
-    d, r = moved(own["score"], own["source"], own["lower"], own["upper"])
+    d, r = moved(own["score"], own["smoothed"], own["lower"], own["upper"])
+    tied = {"ties": np.where(np.isnan(d), np.nan, 100.0 * (d == 0)), "r_without_ties": np.where(d == 0, np.nan, r)}
     delta = own["delta"] / (own["upper"] - own["lower"])
-    promised = {"score": own["score"], "d": d, "r": r, "radius": own["radius"], "delta": delta}
+    promised = {"score": own["score"], "d": d, "r": r, **tied, "radius": own["radius"], "delta": delta}
     promised = {name: np.where(own["abstained"] == 0, numbers, np.nan) for name, numbers in promised.items()}
     source = np.where(np.isnan(own["abstained"]), np.nan, own["source"])
-    return {**promised, "source": source, "abstained": own["abstained"], "any_radius": own["radius"]}
+    return {**promised, "source": source, "abstained": 100 * own["abstained"], "any_radius": own["radius"]}
 
 
 def _row(label: str, own: Part, times: Mapping[str, float]) -> Row:
     clean, attacked = own.where(shown="clean"), own.where(shown="attacked")
-    abstained = own.blocks.of("abstained", label)
+    counts = [*clean.left(), *attacked.left()]
     values = {
-        "d": attacked.mean("d"),
-        "r": attacked.mean("r"),
+        **{name: attacked.mean(name) for name in ("d", "r", "ties", "r_without_ties")},
         "srocc_clean": clean.correlation(),
         "srocc": attacked.correlation(),
-        "radius": _mean(own, label, "radius"),
-        "delta": _mean(own, label, "delta"),
-        "abstained": Value(value=100 * float(abstained.mean()), n=len(abstained)),
+        **dict(zip(("conditions_clean", "images_clean", "conditions", "images"), counts, strict=True)),
+        **{name: own.mean(name) for name in ("radius", "delta", "abstained")},
         "seconds": Value(value=float(times[label])) if label in times else missing("shares the pass of another one"),
     }
     return Row(label=label, values=values)
-
-
-def _mean(own: Part, label: str, measure: str) -> Value:
-    """Return the mean over all images, clean and attacked ones; their order decides the interval."""
-    blocks, row = own.blocks, own.blocks.entries.index(label)
-    found = [
-        (facets["dataset"], facets["metric"], unit, score, number)
-        for c, facets in enumerate(blocks.conditions)
-        for unit, score, number in zip(
-            blocks.units[c], blocks.values["score"][c][row], blocks.values[measure][c][row], strict=True
-        )
-        if np.isfinite(number)
-    ]
-    return mean_value([number for *_, number in sorted(found)])
 
 
 def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> list[Table]:
@@ -119,11 +121,10 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
     if not rows:
         return []
     columns = (
-        ColumnSpec(key="srocc", label="SROCC", better="higher", description="Of the class of the clean score."),
-        ColumnSpec(key="srocc_smoothed", label="SROCC, smoothed", better="higher",
-                   description="Of the most frequent class of noisy copies, abstentions left out."),
-        ColumnSpec(key="radius", label="radius", better="higher", decimals=4,
-                   description="Mean certified distance; an abstention counts as 0."),
+        _column("srocc", "SROCC", "higher", 3, "Of the class of the clean score."),
+        _column("srocc_smoothed", "SROCC, smoothed", "higher", 3, "Of the most frequent class of noisy copies, "
+                "abstentions left out."),
+        _column("radius", "radius", "higher", 4, "Mean certified distance; an abstention counts as 0."),
     )  # fmt: skip
     return [
         Table(
@@ -147,6 +148,6 @@ def _classes_row(title: str, clean: Part, label: str, classes: int) -> Row:
     values = {
         "srocc": replace(own, blocks=computed(own.blocks, place)).correlation(measure="class"),
         "srocc_smoothed": own.correlation(),
-        "radius": mean_value(own.blocks.of("any_radius", label, own.conditions)),
+        "radius": own.mean("any_radius"),
     }
     return Row(label=title, values=values)

@@ -2,42 +2,57 @@
 
 With the range of a metric, upper - lower: D = 100 |f(x) - f(D(x'))| / range, and R = log10( max(upper - f(x), f(x) -
 lower) / range / (|f(x) - f(D(x'))| / range + eps) ). D^D and R^D have f(D(x)) in the place of f(x).
+
+Images that were made of one photograph are not independent of each other: intervals and tests are by photograph.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 
-from imharness.stats import NotTestable, interval, pearson_rows, spearman_rows
-from imharness.tracks import Blocks, ColumnSpec, Query, Value, mean_value, missing, value_of
+from imharness.stats import chosen_half, interval
+from imharness.tracks import Blocks, ColumnSpec, Query, UsageError, Value, mean_value, missing, value_of
 
 Columns = Mapping[str, np.ndarray]
 BASELINE = "harness/none"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")
+COMMON = "common"
+"""Beside the kinds of attack: the fixed ones of a defense under the conditions in which it was attacked adaptively."""
+NAMED = 4
+"""Photographs that a caption names."""
+FEWEST = 3
+"""Images that a correlation needs."""
+IDENTICAL = 1e-16
+"""Mean squared error at and below which images count as identical: there `harness/psnr` ends, at 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
 """Steps whose results are scored together."""
 SROCC = "Spearman correlation of f(D(x')) with the quality labels, mean over conditions."
 
 
 MEASURES = {
-    key: ColumnSpec(key=key, label=label, better=better, decimals=decimals, description=text)
+    key: ColumnSpec(
+        key=key, label=label, better=better, decimals=decimals, description=text, unit="image",
+        cluster_unit="photograph",
+    )
     for key, label, better, decimals, text in (
         ("d", "D", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),
         ("dd", "D^D", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
         ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in the place of the clean one."),
-        ("psnr", "PSNR", "higher", 2, "Of the defended attacked image to the original, dB."),
+        ("psnr", "PSNR", "higher", 2, "Of the defended attacked image to the original, dB; without identical ones."),
         ("ssim", "SSIM", "higher", 3, "Of the defended attacked image to the original, uniform 7x7 window."),
         ("mse", "MSE x1e3", "lower", 3, "Of the defended attacked image to the original."),
         ("linf", "L-inf", "lower", 3, "Of the defended attacked image to the original."),
+        ("identical", "identical %", "", 1, "Defended attacked images that equal the original: they have no PSNR."),
         ("ties", "ties %", "", 1, "Images whose score did not move at all."),
         ("r_without_ties", "R, no ties", "higher", 3, "R over the images whose score moved."),
         ("srocc", "SROCC", "higher", 3, SROCC),
         ("coverage", "coverage %", "", 0, "Share of the conditions that have a result."),
     )
-}
+}  # fmt: skip
 """What a cell can say of defended attacked images."""
 
 
@@ -52,22 +67,27 @@ def column(name: str, of: str, key: str = "", text: str = "") -> ColumnSpec:
 class Part:
     """Some defenses under some conditions: what a cell is made of.
 
-    `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the fact ``mos``. ``places[c]``:
-    the position of each unit of a condition among all `size` units, sorted by name.
+    `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the facts ``mos`` and ``sign``,
+    +1 where a higher score is better and -1 where a lower one is. ``places[c]``: the position of each unit of a
+    condition among all units, sorted by name. `photographs`, `sets`: what each of all units is made of, and the data
+    set it comes from, whichever subset of it.
     """
 
     blocks: Blocks
     rows: Sequence[int]
     conditions: Sequence[int]
     places: Sequence[np.ndarray]
-    size: int
+    photographs: np.ndarray
+    sets: np.ndarray
 
     @classmethod
-    def whole(cls, blocks: Blocks) -> "Part":
+    def whole(cls, blocks: Blocks, sources: "Sources") -> "Part":
         """Return all there is."""
-        place = {name: i for i, name in enumerate(sorted({name for units in blocks.units for name in units}))}
+        names = sorted({name for units in blocks.units for name in units})
+        place = {name: i for i, name in enumerate(names)}
         places = [np.array([place[name] for name in units], dtype=int) for units in blocks.units]
-        return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, len(place))
+        photographs, sets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
+        return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, sets)
 
     def of(self, *defenses: str) -> "Part":
         """Return the part of some defenses; those that have no results are left out."""
@@ -79,6 +99,22 @@ class Part:
         own = self.blocks.conditions
         kept = [c for c in self.conditions if all(own[c][name] in values for name, values in wanted.items())]
         return replace(self, conditions=kept)
+
+    def on(self, photographs: Collection[str]) -> "Part":
+        """Return the part of the images that were made of some photographs."""
+        wanted = np.isin(self.photographs.astype(str), list(photographs))
+        kept = [wanted[places] for places in self.places]
+        own = self.blocks
+        blocks = Blocks(
+            own.entries,
+            own.conditions,
+            tuple(units[mask] for units, mask in zip(own.units, kept, strict=True)),
+            *(
+                {name: tuple(b[..., mask] for b, mask in zip(found, kept, strict=True)) for name, found in part.items()}
+                for part in (own.values, own.about)
+            ),
+        )
+        return replace(self, blocks=blocks, places=[p[mask] for p, mask in zip(self.places, kept, strict=True)])
 
     def values(self, facet: str) -> list[str]:
         """Return the values of a facet under which there are results, sorted."""
@@ -100,84 +136,144 @@ class Part:
             tuple(self.blocks.conditions[c] for c in conditions),
             tuple(self.blocks.units[c][mask] for c, mask in chosen),
             {name: tuple(self.blocks.values[name][c][rows][:, mask] for c, mask in chosen) for name in measures},
+            {"photograph": tuple(self.photographs[self.places[c][mask]] for c, mask in chosen)},
         )
 
-    def mean(self, measure: str) -> Value:
-        """Return the mean of a measure: each image counts once, with its mean over conditions and defenses."""
-        if not self.lines():
-            return missing("no result")
-        total, count = np.zeros(self.size), np.zeros(self.size)
+    def by_image(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean of each image over conditions and defenses, where it is finite, and its photograph."""
+        total, count = np.zeros(len(self.photographs)), np.zeros(len(self.photographs))
         for c in self.conditions:
             numbers = self.blocks.values[measure][c][self.rows].astype(float)
             kept = np.isfinite(numbers)
             total[self.places[c]] += np.where(kept, numbers, 0).sum(axis=0)
             count[self.places[c]] += kept.sum(axis=0)
-        return mean_value(total[count > 0] / count[count > 0])
+        return total[count > 0] / count[count > 0], self.photographs[count > 0]
+
+    def mean(self, measure: str) -> Value:
+        """Return the mean of a measure: each image counts once, with its mean over conditions and defenses."""
+        return mean_value(*self.by_image(measure)) if self.lines() else missing("no result")
 
     def correlation(self, method: str = "spearman", *, measure: str = "score", resampled: bool = False) -> Value:
         """Return the correlation of scores with opinion scores, mean over conditions; each defense is one of its own.
 
-        Conditions with one score for all images are left out. Data sets are resampled by themselves; their intervals
-        are joined as those of independent numbers.
+        A score of which less is better enters with the other sign. In each condition the images that have a score
+        count; conditions with fewer than three of them, or with one score for all, are left out. Data sets are
+        resampled by themselves, by photograph; their intervals are joined as those of independent numbers.
         """
-        datasets: dict[str, list[tuple[int, int]]] = {}
+        parts = [found for judged in self._judged(measure) if (found := judged.correlation(method, resampled))]
+        if parts:
+            return _joined(parts)
+        if not self.lines(measure):
+            return missing("no result")
+        judged = any(np.isfinite(self.blocks.about["mos"][c]).any() for c, _ in self.lines(measure))
+        return missing(
+            f"one score for all images, or fewer than {FEWEST} of them, in every condition"
+            if judged
+            else "nobody judged these images"
+        )
+
+    def left(self, measure: str = "score") -> tuple[Value, Value]:
+        """Return the number of conditions that `correlation` is made of, and the mean number of their images."""
+        counts = np.concatenate([np.zeros(0), *(judged.counts() for judged in self._judged(measure))])
+        if not len(counts):
+            return missing("no result"), missing("no result")
+        return Value(value=float(len(counts))), Value(value=float(counts.mean()))
+
+    def _judged(self, measure: str) -> "list[_Judged]":
+        """Return the scores of judged images, data set by data set."""
+        mos, sign, values = self.blocks.about["mos"], self.blocks.about["sign"], self.blocks.values[measure]
+        datasets: dict[str, list[tuple[int, int, np.ndarray]]] = {}
         for c, row in self.lines(measure):
-            if (np.isfinite(self.blocks.about["mos"][c]) & ~np.isnan(self.blocks.values[measure][c][row])).any():
-                datasets.setdefault(self.blocks.conditions[c]["dataset"], []).append((c, row))
-        if not datasets:
-            return missing("nobody judged these images" if self.lines(measure) else "no result")
-        parts = []
+            kept = np.flatnonzero(np.isfinite(mos[c]) & np.isfinite(values[c][row]))
+            if len(kept):
+                datasets.setdefault(self.sets[self.places[c][0]], []).append((c, row, kept))
+        found = []
         for lines in datasets.values():
-            try:
-                parts.append((len(lines), _correlated(*self._judged(lines, measure), method, resampled)))
-            except NotTestable as error:
-                reason = error
-        return _joined(parts) if parts else missing(reason)
-
-    def _judged(self, lines: Sequence[tuple[int, int]], measure: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return scores ``(lines, units)``, NaN where there is none, and the opinion score of each unit."""
-        mos, values = self.blocks.about["mos"], self.blocks.values[measure]
-        kept = [np.flatnonzero(np.isfinite(mos[c]) & ~np.isnan(values[c][row])) for c, row in lines]
-        places = [self.places[c][mine] for (c, _), mine in zip(lines, kept, strict=True)]
-        units = np.unique(np.concatenate(places))
-        scores, labels = np.full((len(lines), len(units)), np.nan), np.zeros(len(units))
-        for i, (c, row) in enumerate(lines):
-            at = np.searchsorted(units, places[i])
-            scores[i, at], labels[at] = values[c][row][kept[i]], mos[c][kept[i]]
-        return scores, labels
+            places = [self.places[c][kept] for c, _, kept in lines]
+            units = np.unique(np.concatenate(places))
+            scores, labels = np.full((len(lines), len(units)), np.nan), np.zeros(len(units))
+            for own, (c, row, kept), place in zip(scores, lines, places, strict=True):
+                at = np.searchsorted(units, place)
+                own[at], labels[at] = sign[c][kept] * values[c][row][kept], mos[c][kept]
+            found.append(_Judged(scores, labels, self.photographs[units]))
+        return found
 
 
-def _correlated(scores: np.ndarray, labels: np.ndarray, method: str, resampled: bool) -> Value:
-    measure = spearman_rows if method == "spearman" else pearson_rows
+@dataclass(frozen=True)
+class _Judged:
+    """Scores of one data set ``(lines, units)``, higher is better, NaN where there is none; and facts of the units."""
 
-    def mean_rho(estimates: np.ndarray) -> np.ndarray:
-        defined = ~np.isnan(estimates)
-        with np.errstate(invalid="ignore"):
-            return np.where(defined, estimates, 0).sum(axis=-1) / defined.sum(axis=-1)
+    scores: np.ndarray
+    labels: np.ndarray
+    photographs: np.ndarray
 
-    if not resampled:
-        value = float(mean_rho(measure(scores, labels)))
-        if np.isnan(value):
-            raise NotTestable("one score for all images, in every condition")
-        return Value(value=value, n=len(labels))
-    found = interval(
-        lambda positions: mean_rho(np.stack([measure(own[positions], labels[positions]) for own in scores], axis=1)),
-        len(labels),
-    )
-    return value_of(found)
+    def correlation(self, method: str, resampled: bool) -> tuple[int, Value] | None:
+        """Return the number of lines that have a correlation, and the mean of these; None without any."""
+        every = np.arange(len(self.labels))[None]
+        each = self._each(every, method)[:, 0]
+        defined = ~np.isnan(each)
+        if not defined.any():
+            return None
+        n = int(np.isfinite(self.scores[defined]).any(axis=0).sum())
+        if not resampled:
+            return int(defined.sum()), Value(value=float(each[defined].mean()), n=n)
+        found = interval(lambda p: _mean_of_defined(self._each(p, method)), len(self.labels), self.photographs)
+        return int(defined.sum()), value_of(replace(found, n=n))
+
+    def counts(self) -> np.ndarray:
+        """Return the number of images of each line that has a correlation."""
+        defined = ~np.isnan(self._each(np.arange(len(self.labels))[None], "spearman")[:, 0])
+        return np.isfinite(self.scores[defined]).sum(axis=1)
+
+    def _each(self, positions: np.ndarray, method: str) -> np.ndarray:
+        """Return the correlation of each line with the labels ``(lines, r)``, over units at positions ``(r, m)``."""
+        known, found = np.isfinite(self.scores), np.full((len(self.scores), len(positions)), np.nan)
+        masks, group = np.unique(known, axis=0, return_inverse=True)
+        for i, mask in enumerate(masks):
+            here = mask[positions]
+            labels = _centred(self.labels[positions], here, method)
+            for line in np.flatnonzero(group.ravel() == i):
+                scores = _centred(self.scores[line][positions], here, method)
+                norm = np.sqrt((scores**2).sum(axis=1) * (labels**2).sum(axis=1))
+                defined = (norm > 0) & (here.sum(axis=1) >= FEWEST)
+                np.divide((scores * labels).sum(axis=1), norm, out=found[line], where=defined)
+        return found
+
+
+def _centred(rows: np.ndarray, known: np.ndarray, method: str) -> np.ndarray:
+    """Return numbers ``(r, m)``, or their ranks, minus their mean over what is known; 0 elsewhere."""
+    if method == "spearman":
+        rows = scipy.stats.rankdata(np.where(known, rows, np.inf), axis=1)
+    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    return np.where(known, rows - rows.sum(axis=1, keepdims=True, where=known) / count, 0.0)
+
+
+def _mean_of_defined(each: np.ndarray) -> np.ndarray:
+    """Return the mean over lines ``(r,)`` of ``(lines, r)``, NaN left out."""
+    defined = ~np.isnan(each)
+    with np.errstate(invalid="ignore"):
+        return np.where(defined, each, 0).sum(axis=0) / defined.sum(axis=0)
 
 
 def _joined(parts: Sequence[tuple[int, Value]]) -> Value:
     """Return the mean of the data sets' correlations, each with the number of its conditions as weight."""
     weights = np.array([count for count, _ in parts]) / sum(count for count, _ in parts)
-    value = float(np.dot(weights, [v.value for _, v in parts]))
-    total = sum(v.n or 0 for _, v in parts)
-    if parts[0][1].low is None:
-        return Value(value=value, n=total)
-    below, above = (
-        float(np.linalg.norm(weights * [abs(v.value - getattr(v, side)) for _, v in parts])) for side in ("low", "high")
-    )
-    return Value(value=value, n=total, low=value - below, high=value + above)
+    values = [v for _, v in parts]
+    found = Value(value=float(np.dot(weights, [v.value for v in values])), n=sum(v.n or 0 for v in values))
+    if values[0].clusters is None:
+        return found
+    ends = {}
+    if all(v.low is not None for v in values):
+        below, above = (
+            float(np.linalg.norm(weights * [abs(v.value - getattr(v, side)) for v in values]))
+            for side in ("low", "high")
+        )
+        ends = {"low": found.value - below, "high": found.value + above}
+    return found.model_copy(update={"clusters": sum(v.clusters or 0 for v in values), **ends})
+
+
+Sources = Mapping[str, tuple[str, str]]
+"""Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
 
 
 @dataclass(frozen=True)
@@ -188,8 +284,14 @@ class Study:
     """f(D(x')) and every measure, by data set, metric, strength, type of attack, attack, labels and attacker."""
     clean: Part
     """f(D(x)) of every defense, by data set and metric."""
+    sources: Sources
     chosen: Sequence[str]
-    """Purifications, sorted: of each with a parameter study the variant with the lowest D against fixed attacks."""
+    """Purifications, sorted, each with one variant: see `choose`."""
+    reported: Part
+    """The attacked images by which no variant was chosen."""
+    reported_clean: Part
+    half: str
+    """Says which images those are; empty where nothing was chosen."""
     groups: Mapping[str, str]
     times: Mapping[str, float]
     trained: frozenset[str]
@@ -200,32 +302,41 @@ class Study:
 def load(query: Query) -> Study:
     """Return what the finished cells hold; rows that were imported stand beside those that were computed."""
     own = query.steps >= COMPUTED
-    external = "external" in query.steps
-    rows = " UNION ALL BY NAME ".join([_COMPUTED] * own + [_EXTERNAL] * external)
+    external = _external(query)
+    sources = read_sources(query)
+    rows = " UNION ALL BY NAME ".join([_COMPUTED] * own + [f"{_EXTERNAL} FROM ({e})" for e in external])
     found = query.blocks(
         _WITH_BASELINE.format(rows=rows, baseline=BASELINE), entry="defense", by=_FACETS, unit="unit",
-        measures=["score", "source", "defended", "psnr", "ssim", "mse", "linf"], about=["mos", "lower", "upper"],
+        measures=["score", "source", "defended", "psnr", "ssim", "mse", "linf"],
+        about=["mos", "lower", "upper", "sign"],
     )  # fmt: skip
-    attacked = computed(found, _measures)
-    clean = query.blocks(
-        " UNION ALL BY NAME ".join([_CLEAN] * own + [_EXTERNAL_CLEAN] * external),
-        entry="defense", by=["dataset", "metric"], unit="unit", about=["mos"],
+    attacked = Part.whole(computed(found, _measures), sources)
+    scores = query.blocks(
+        " UNION ALL BY NAME ".join([_CLEAN] * own + [f"{_EXTERNAL_CLEAN} FROM ({e}) GROUP BY ALL" for e in external]),
+        entry="defense", by=["dataset", "metric"], unit="unit", about=["mos", "sign"],
     )  # fmt: skip
-    trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if own else ()
+    clean = Part.whole(scores, sources)
+    trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if own else frozenset()
     defenses = query(_DEFENSES) if own else {"defense": [], "ms": [], "entry": [], "kind": []}
     entries, groups, times = (
         dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
+    chosen, held = choose(attacked.where(attacker="fixed"), entries, trained)
+    rest = set(attacked.photographs) | set(clean.photographs)
+    reported, reported_clean = (part.on(rest - held) if held else part for part in (attacked, clean))
     return Study(
-        Part.whole(attacked), Part.whole(clean), best(attacked, entries, trained), groups, times, frozenset(trained),
+        attacked, clean, sources, chosen, reported, reported_clean, _half(held), groups, times, trained,
         _note(query) if own else "",
     )  # fmt: skip
 
 
+_SET = "replace(replace(regexp_replace(dataset, '(per_cluster|draw)=[0-9]+,?', '', 'g'), ',]', ']'), '[]', '')"
+"""A data set without the fields that draw a subset: an image of two subsets is one image."""
+UNIT = f"{_SET} || ' · ' || name"
 _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacker")
-_COMPUTED = """
-SELECT e.dataset, e.metric, e.strength, e.method AS attack, e.adaptive, e.defense, e.name, e.score, e.psnr, e.ssim,
-       e.mse, e.linf, c.score AS source, d.score AS defended, c.mos, c.lower, c.upper,
+_COMPUTED = f"""
+SELECT e.dataset, e.metric, e.strength, e.method AS attack, e.adaptive, e.defense, {UNIT} AS unit, e.score, e.psnr,
+       e.ssim, e.mse, e.linf, c.score AS source, d.score AS defended, c.mos, c.lower, c.upper, c.sign,
        CASE WHEN c.proxy = '' THEN 'of people' ELSE 'proxy' END AS labels,
        CASE WHEN a.access = 'black_box' THEN 'black-box' WHEN a.norm = 'unrestricted' THEN 'white-box, unrestricted'
             ELSE 'white-box, bounded' END AS type
@@ -234,32 +345,58 @@ JOIN clean c USING (dataset, metric, name)
 JOIN defended d USING (dataset, metric, defense, name)
 JOIN (SELECT method, any_value(access) AS access, any_value(norm) AS norm FROM attack GROUP BY method) a USING (method)
 """
-_EXTERNAL = """
-SELECT dataset, metric, strength, method AS attack, adaptive, defense, name, score, source, defended, lower, upper,
-       min(mos) OVER (PARTITION BY dataset, name) AS mos, CAST('nan' AS DOUBLE) AS psnr, CAST('nan' AS DOUBLE) AS ssim,
-       CAST('nan' AS DOUBLE) AS mse, CAST('nan' AS DOUBLE) AS linf, 'external' AS labels, 'external' AS type
-FROM external
+_EXTERNAL = f"""
+SELECT dataset, metric, strength, method AS attack, adaptive, defense, {UNIT} AS unit, score, source, defended, lower,
+       upper, sign, min(mos) OVER (PARTITION BY dataset, name) AS mos, CAST('nan' AS DOUBLE) AS psnr,
+       CAST('nan' AS DOUBLE) AS ssim, CAST('nan' AS DOUBLE) AS mse, CAST('nan' AS DOUBLE) AS linf,
+       'external' AS labels, 'external' AS type
 """
 _WITH_BASELINE = """
 WITH found AS MATERIALIZED ({rows})
-SELECT *, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker, dataset || ' · ' || name AS unit FROM found
+SELECT *, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker FROM found
 UNION ALL
-SELECT *, 'adaptive' AS attacker, dataset || ' · ' || name AS unit FROM found
+SELECT *, unnest(['adaptive', 'common']) AS attacker FROM found
 SEMI JOIN (SELECT dataset, metric, attack, strength FROM found WHERE adaptive) USING (dataset, metric, attack, strength)
 WHERE NOT adaptive AND defense = '{baseline}'
+UNION ALL
+SELECT *, 'common' AS attacker FROM found
+SEMI JOIN (SELECT dataset, metric, attack, strength, defense FROM found WHERE adaptive)
+    USING (dataset, metric, attack, strength, defense)
+WHERE NOT adaptive AND defense <> '{baseline}'
 """
-_CLEAN = """
-SELECT d.dataset, d.metric, d.defense, d.dataset || ' · ' || d.name AS unit, d.score, c.mos
+_CLEAN = f"""
+SELECT d.dataset, d.metric, d.defense, {UNIT} AS unit, d.score, c.mos, c.sign
 FROM defended d JOIN clean c USING (dataset, metric, name)
 """
-_EXTERNAL_CLEAN = """
-SELECT dataset, metric, defense, dataset || ' · ' || name AS unit, any_value(defended) AS score, min(mos) AS mos
-FROM external GROUP BY ALL
+_EXTERNAL_CLEAN = f"""
+SELECT dataset, metric, defense, {UNIT} AS unit, any_value(defended) AS score, min(mos) AS mos, any_value(sign) AS sign
 """
 _DEFENSES = """
 SELECT t.defense, t.ms, any_value(p.entry) AS entry, any_value(p."group") AS kind
 FROM (SELECT defense, avg(ms) AS ms FROM purify_tasks GROUP BY defense) t JOIN purify p USING (defense) GROUP BY ALL
 """
+
+
+def read_sources(query: Query) -> Sources:
+    """Return what each image is made of; raises `UsageError` where clean scores are older than this question."""
+    if "clean" in query.steps and "photograph" not in query("SELECT * FROM clean LIMIT 0"):
+        raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
+    asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
+             for table in ["clean"] * ("clean" in query.steps) + _external(query)]  # fmt: skip
+    found = query(f"SELECT DISTINCT {UNIT} AS unit, {_SET} || ' · ' || photograph AS photograph, {_SET} AS set "
+                  f"FROM ({' UNION ALL BY NAME '.join(asked)})")  # fmt: skip
+    return {unit: (photograph, name) for unit, photograph, name in zip(*found.values(), strict=True)}
+
+
+def _external(query: Query) -> list[str]:
+    """Return a SELECT of imported rows, if there are any; rows of before know neither direction nor photograph."""
+    if "external" not in query.steps:
+        return []
+    known = query("SELECT * FROM external LIMIT 0")
+    sign = "coalesce(sign, 1)" if "sign" in known else "1"
+    photograph = "coalesce(photograph, name)" if "photograph" in known else "name"
+    kept = ", ".join(column for column in known if column not in ("sign", "photograph"))
+    return [f"SELECT {kept}, {sign} AS sign, {photograph} AS photograph FROM external"]
 
 
 def computed(found: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:
@@ -272,7 +409,10 @@ def computed(found: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:
 def _measures(own: Columns) -> Columns:
     d, r = moved(own["score"], own["source"], own["lower"], own["upper"])
     dd, rd = moved(own["score"], own["defended"], own["lower"], own["upper"])
-    found = {**{name: own[name] for name in ("score", "psnr", "ssim", "linf")}, "mse": 1e3 * own["mse"]}
+    same = own["mse"] <= IDENTICAL
+    found = {name: own[name] for name in ("score", "ssim", "linf")}
+    found |= {"mse": 1e3 * own["mse"], "psnr": np.where(same, np.nan, own["psnr"])}
+    found["identical"] = np.where(np.isnan(own["mse"]), np.nan, 100.0 * same)
     ties = {"ties": np.where(np.isnan(d), np.nan, 100.0 * (d == 0)), "r_without_ties": np.where(d == 0, np.nan, r)}
     return {**found, "d": d, "r": r, "dd": dd, "rd": rd, **ties}
 
@@ -287,19 +427,46 @@ def moved(
     return 100 * change, np.log10(np.maximum(room, EPS) / (change + EPS))
 
 
-def best(attacked: Blocks, entries: Mapping[str, str], trained: Collection[str] = ()) -> list[str]:
-    """Return, of each purification, the variant with the lowest mean D against fixed attacks, sorted by label.
+def choose(fixed: Part, entries: Mapping[str, str], trained: Collection[str]) -> tuple[list[str], set[str]]:
+    """Return one variant of each purification, sorted by label, and the photographs by which variants were chosen.
 
-    `entries`: label -> the defense that it is a variant of; a label that is not there stands for itself.
+    `fixed`: images under fixed attacks. `entries`: label -> the defense that it is a variant of; a label that is not
+    there stands for itself. Of several variants the one with the lowest D is taken, over the conditions that all of
+    them have, on half of the photographs; what is reported must be measured on the others. Where there are no two
+    photographs, or no such condition, it is the variant with default values, and nothing is chosen.
     """
-    fixed = attacked.where(attacker="fixed")
-    found: dict[str, tuple[float, str]] = {}
-    for label in attacked.entries:
-        numbers = attacked.of("d", label, fixed)
-        if label not in trained and len(numbers):
-            entry = entries.get(label, label)
-            found[entry] = min(found.get(entry, (np.inf, "")), (float(np.mean(numbers)), label))
-    return sorted(label for _, label in found.values())
+    present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
+    variants: dict[str, list[str]] = {}
+    for label in sorted(present):
+        variants.setdefault(entries.get(label, label), []).append(label)
+    several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
+    seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
+    held = set(np.array(seen)[chosen_half(seen)]) if seen else set()
+    half = fixed.on(held)
+    found = []
+    for entry, labels in variants.items():
+        if len(labels) == 1:
+            found += labels
+            continue
+        shared = set.intersection(*({c for c, _ in half.of(label).lines("d")} for label in labels))
+        if shared:
+            own = replace(half, conditions=sorted(shared))
+            found.append(min(labels, key=lambda label: float(own.of(label).by_image("d")[0].mean())))
+        else:
+            found.append(entry if entry in labels else labels[0])
+    return sorted(found), held
+
+
+def _half(held: Collection[str]) -> str:
+    """Say by which photographs variants were chosen."""
+    if not held:
+        return ""
+    names = sorted(photograph.partition(" · ")[2] for photograph in held)
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return (
+        f" Of a defense with several parameter values, the one with the lowest D against fixed attacks on {len(names)} "
+        f"photographs ({listed}); the figures are of the other photographs."
+    )
 
 
 def _note(query: Query) -> str:

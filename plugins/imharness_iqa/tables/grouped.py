@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from imharness.tracks import Row, Table, Value
-from imharness_iqa.tables.data import KINDS, Part, Study, column
+from imharness_iqa.tables.data import COMMON, KINDS, Part, Study, column
 
 BY = {
     "strength": ("Table 11: by strength of the attack", ("d", "r", "srocc")),
@@ -19,7 +19,7 @@ def tables(study: Study) -> list[Table]:
     """Return a table for each way to group that has at least two groups, each in its two halves."""
     found = []
     for facet in BY:
-        groups = sorted(study.attacked.of(*study.chosen).values(facet), key=_order)
+        groups = sorted(study.reported.of(*study.chosen).values(facet), key=_order)
         if len(groups) > 1:
             found += [_by(study, facet, groups, kind) for kind in KINDS]
     return [*found, _defense_groups(study)]
@@ -35,20 +35,34 @@ def _value(part: Part, name: str) -> Value:
 
 def _by(study: Study, facet: str, groups: Sequence[str], kind: str) -> Table:
     title, shown = BY[facet]
-    half = study.attacked.where(attacker=kind)
-    parts = {group: half.where(**{facet: group}) for group in groups}
+    half = study.reported.where(attacker=kind)
+    parts = {f"{i}": (group, half.where(**{facet: group}), shown) for i, group in enumerate(groups)}
+    if kind == "adaptive":
+        common = study.reported.where(attacker=COMMON)
+        parts |= {
+            f"{COMMON}_{i}": (f"fixed, {group}", common.where(**{facet: group}), ("d",))
+            for i, group in enumerate(groups)
+        }
     rows = []
     for defense in study.chosen:
         if half.of(defense).lines():
-            own = [part.of(defense) for part in parts.values()]
-            values = {f"{i}_{name}": _value(part, name) for i, part in enumerate(own) for name in shown}
+            values = {
+                f"{i}_{name}": _value(p.of(defense), name) for i, (_, p, names) in parts.items() for name in names
+            }
             rows.append(Row(label=defense, values=values))
     return Table(
         id=f"by-{facet}-{kind}",
         title=f"{title}, {kind} attacks",
-        caption="Each image counts once, with its mean over the conditions of the group.",
+        caption="Each image counts once, with its mean over the conditions of the group."
+        + (" Fixed: the same attacks, when they do not know the defense." if kind == "adaptive" else "")
+        + study.half,
         entry="defense",
-        columns=tuple(column(name, group, f"{i}_{name}") for name in shown for i, group in enumerate(groups)),
+        columns=tuple(
+            column(name, group, f"{i}_{name}")
+            for name in shown
+            for i, (group, _, names) in parts.items()
+            if name in names
+        ),
         rows=tuple(rows),
         note=study.note,
     )
@@ -60,16 +74,18 @@ def _defense_groups(study: Study) -> Table:
         members.setdefault(study.groups.get(defense, "other"), []).append(defense)
     rows = []
     for group, defenses in sorted(members.items()):
-        own = study.attacked.of(*defenses)
+        own = study.reported.of(*defenses)
         values = {f"{kind}_{name}": _value(own.where(attacker=kind), name) for kind in KINDS for name in GROUP_COLUMNS}
-        values["srocc_clean"] = study.clean.of(*defenses).correlation()
+        values["common_d"] = _value(own.where(attacker=COMMON), "d")
+        values["srocc_clean"] = study.reported_clean.of(*defenses).correlation()
         rows.append(Row(label=group, title=", ".join(defenses), values=values))
     columns = [column(name, kind) for name in GROUP_COLUMNS for kind in KINDS]
+    columns.append(column("d", "fixed, conditions of adaptive", "common_d"))
     columns.append(column("srocc", "clean", "srocc_clean", "Spearman correlation of f(D(x)) with the quality labels."))
     return Table(
         id="by-group",
         title="Table 18: by group of defenses",
-        caption="Means over the defenses of a group, each with its best parameter value.",
+        caption=f"Means over the defenses of a group.{study.half}",
         entry="group",
         columns=tuple(columns),
         rows=tuple(rows),

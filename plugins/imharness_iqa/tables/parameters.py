@@ -1,21 +1,24 @@
 """The parameter study of figure 3 (a): robustness against correlation, and the variants that nothing beats in both."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from imharness.tracks import ColumnSpec, Row, Table, Value, ranked
-from imharness_iqa.tables.data import Study
+from imharness_iqa.tables.data import MEASURES, Study
 
 
-def front(cost: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    """Return bool ``(n,)``: entries for which no other has at most their cost and at least their gain, one strictly.
+def front(rows: Sequence[Mapping[str, Value]], columns: Sequence[ColumnSpec]) -> np.ndarray:
+    """Return bool ``(n,)``: rows to which no other is equal or better in all columns and better in one.
 
-    NaN is never on the front.
+    Each column says which direction is better. A row without a number is never on the front.
     """
-    with np.errstate(invalid="ignore"):
-        no_worse = (cost[:, None] <= cost) & (gain[:, None] >= gain)
-        better = (cost[:, None] < cost) | (gain[:, None] > gain)
-    beaten = (no_worse & better).any(axis=0)
-    return ~beaten & np.isfinite(cost) & np.isfinite(gain)
+    sign = np.array([1 if column.better == "higher" else -1 for column in columns])
+    found = [[np.nan if row[c.key].value is None else row[c.key].value for c in columns] for row in rows]
+    points = sign * np.array(found, dtype=float).reshape(len(rows), len(columns))
+    no_worse = (points[:, None] >= points).all(axis=2)
+    better = (points[:, None] > points).any(axis=2)
+    return ~(no_worse & better).any(axis=0) & np.isfinite(points).all(axis=1)
 
 
 def tables(study: Study) -> list[Table]:
@@ -25,29 +28,24 @@ def tables(study: Study) -> list[Table]:
     for label in sorted(set(fixed.blocks.entries) - study.trained):
         own, clean = fixed.of(label), study.clean.of(label).correlation()
         values[label] = {"d": own.mean("d"), "srocc_clean": clean, "srocc": own.correlation()}
-    cost, gain = (_numbers([v[name] for v in values.values()]) for name in ("d", "srocc"))
-    for value, lies in zip(values.values(), front(cost, gain), strict=True):
-        value["front"] = Value(value=float(lies))
-    rows = [Row(label=label, values=value) for label, value in values.items()]
     columns = (
-        ColumnSpec(key="d", label="D", better="lower", decimals=2, description="Against fixed attacks."),
+        MEASURES["d"].model_copy(update={"description": "Against fixed attacks."}),
         ColumnSpec(key="srocc", label="SROCC, attacked", better="higher", description="Of f(D(x')), fixed attacks."),
         ColumnSpec(key="srocc_clean", label="SROCC, clean", better="higher", description="Of f(D(x))."),
         ColumnSpec(key="front", label="on front", decimals=0, description="1: no other variant is as good in both."),
     )
+    for value, lies in zip(values.values(), front([*values.values()], columns[:2]), strict=True):
+        value["front"] = Value(value=float(lies))
+    rows = [Row(label=label, values=value) for label, value in values.items()]
     return [
         Table(
             id="parameters",
             title="Parameter study: robustness against correlation",
-            caption="Every variant against fixed attacks. On the Pareto front: no other variant has both a D as low "
-            "and a correlation as high.",
+            caption="Every variant against fixed attacks, on all images. On the Pareto front: no other variant has "
+            "both a D as low and a correlation as high.",
             entry="defense",
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),
             note=study.note,
         )
     ]
-
-
-def _numbers(values: list[Value]) -> np.ndarray:
-    return np.array([np.nan if v.value is None else v.value for v in values])

@@ -1,20 +1,26 @@
-"""Table 5: does it matter which subset is drawn? Ten draws of the clustered subset, and a Kruskal-Wallis test."""
+"""Table 5: does it matter which subset is drawn? Disjoint clustered subsets, a Kruskal-Wallis test and a bound.
+
+Draws that share images, or images of one photograph, resemble each other, so the test would never reject; hence what
+is drawn are photographs, each with the mean over its images, and none is in two draws. Neither would the test reject
+where clusters differ, as every draw has the same share of each: so it sees scores minus the mean of their cluster (an
+aligned rank test: Hodges & Lehmann, "Rank methods for combination of independent experiments in analysis of variance",
+Annals of Mathematical Statistics 1962). As a test that does not reject proves nothing, the bound says how far another
+draw's mean may lie from the mean over draws.
+"""
 
 from collections import Counter
 
 import numpy as np
+import scipy
 
 from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
-from imharness_iqa.sampling import CLUSTERS, clustered
-from imharness_iqa.tables.data import Columns, Study
+from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
+from imharness_iqa.tables.data import Columns, Study, read_sources
 
 DRAWS, PER_CLUSTER = 10, 5
 _MEANS = """
-SELECT e.dataset, e.name, avg((c.score - c.lower) / (c.upper - c.lower)) AS source,
-       avg((a.score - c.lower) / (c.upper - c.lower)) AS attacked,
-       avg((d.score - c.lower) / (c.upper - c.lower)) AS defended,
-       avg((e.score - c.lower) / (c.upper - c.lower)) AS score
+SELECT e.dataset, c.photograph AS name, {scores}
 FROM evaluate e
 JOIN clean c USING (dataset, metric, name)
 JOIN defended d USING (dataset, metric, defense, name)
@@ -22,34 +28,40 @@ JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.na
      AND a.strength = e.strength AND NOT a.adaptive
 WHERE NOT e.adaptive GROUP BY ALL ORDER BY ALL
 """
-"""The four scores of each image over the range of its metric, mean over all conditions, fixed attacks."""
+"""The scores of each photograph over the range of its metric, 1 the best, mean over all conditions, fixed attacks."""
+_SCORES = ", ".join(
+    f"avg(0.5 + c.sign * (({table}.score - c.lower) / (c.upper - c.lower) - 0.5)) AS {name}"
+    for table, name in (("c", "source"), ("a", "attacked"), ("d", "defended"), ("e", "score"))
+)
 SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score": "f(D(x'))"}
 
 
 def tables(query: Query, study: Study) -> list[Table]:
-    """Return the table for each data set with at least twice as many images as a subset has."""
-    return [table for table, images in _all(query, PER_CLUSTER, study.note) if images >= 2 * PER_CLUSTER * CLUSTERS]
+    """Return the table for each data set with at least twice as many photographs as a subset has images."""
+    return _all(query, PER_CLUSTER, study.note)
 
 
 def studies(query: Query, per_cluster: int) -> list[Table]:
-    """Return the table for every data set that has more images than a subset; raises `UsageError` when none has."""
-    found = [table for table, images in _all(query, per_cluster, "") if images > per_cluster * CLUSTERS]
+    """Return the table for every data set that is large enough; raises `UsageError` when none is."""
+    read_sources(query)
+    found = _all(query, per_cluster, "")
     if not found:
-        raise UsageError(f"no data set of this store has more than {per_cluster * CLUSTERS} images.")
+        raise UsageError(
+            f"no data set of this store has {2 * per_cluster * CLUSTERS} photographs, enough for two draws."
+        )
     return found
 
 
-def _all(query: Query, per_cluster: int, note: str) -> list[tuple[Table, int]]:
+def _all(query: Query, per_cluster: int, note: str) -> list[Table]:
     if not {"clean", "evaluate", "attack", "defended"} <= query.steps:
         return []
-    features = query("SELECT dataset, name, any_value(si) AS si, any_value(cf) AS cf, any_value(mos) AS mos FROM clean "
+    features = query("SELECT dataset, photograph AS name, avg(si) AS si, avg(cf) AS cf, avg(mos) AS mos FROM clean "
                      "GROUP BY ALL ORDER BY ALL")  # fmt: skip
     counts = Counter(features["dataset"].tolist())
-    large = sorted(dataset for dataset, images in counts.items() if images > per_cluster * CLUSTERS)
-    scores = query(_MEANS) if large else {}
+    large = sorted(dataset for dataset, images in counts.items() if images >= 2 * per_cluster * CLUSTERS)
+    scores = query(_MEANS.format(scores=_SCORES)) if large else {}
     return [
-        (validity(dataset, *(_of(dataset, rows) for rows in (features, scores)), note, per_cluster), counts[dataset])
-        for dataset in large
+        validity(dataset, *(_of(dataset, rows) for rows in (features, scores)), note, per_cluster) for dataset in large
     ]
 
 
@@ -58,46 +70,49 @@ def _of(dataset: str, rows: Columns) -> Columns:
 
 
 def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cluster: int) -> Table:
-    """Return mean, variance and p-value of each score over ten draws of a clustered subset."""
-    columns = [features[name].astype(float) for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()]
-    points = np.column_stack(columns)
+    """Return mean, variance and p-value of each score over disjoint draws of a clustered subset, and a bound."""
     place = {name: i for i, name in enumerate(scores["name"].astype(str))}
-    draws = [
-        [
-            place[str(features["name"][i])]
-            for i in clustered(points, per_cluster, draw)
-            if str(features["name"][i]) in place
-        ]
-        for draw in range(DRAWS)
-    ]
+    own = [i for i, name in enumerate(features["name"].astype(str)) if name in place]
+    columns = [features[name].astype(float)[own] for name in ("si", "cf", "mos") if np.isfinite(features[name]).all()]
+    cluster = clusters_of(np.column_stack(columns))
+    draws = disjoint(cluster, per_cluster, DRAWS)
+    order = np.array([place[str(features["name"][i])] for i in own])
     rows = []
     for key, label in SCORES.items():
-        samples = [scores[key][draw].astype(float) for draw in draws]
-        means = np.array([sample.mean() for sample in samples])
-        rows.append(Row(label=label, values={**_spread(means), "p": _p_value(samples)}))
+        rows.append(Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws)))
     return Table(
         id=f"sampling-{dataset.replace('/', '-').split('[')[0]}",
         title=f"Table 5: does the subset matter? {dataset}",
-        caption=f"{DRAWS} draws of {per_cluster} images from each of {CLUSTERS} clusters of spatial information, "
-        "colourfulness and quality label. Scores over the range of the metric. Kruskal-Wallis test over the draws: a "
-        "small p would say that the draw moves the scores.",
+        caption=f"{len(draws)} draws without a common image, of up to {per_cluster} images from each of {CLUSTERS} "
+        "clusters of spatial information, colourfulness and quality label. Scores over the range of the metric, 1 the "
+        "best. Kruskal-Wallis test over the draws, of scores minus the mean of their cluster: a small p would say that "
+        "the draw moves the scores.",
         entry="score",
         columns=(
             ColumnSpec(key="mean", label="mean", decimals=4, description="Mean over draws of the mean score."),
             ColumnSpec(key="variance", label="variance", decimals=6, description="Of the mean score over draws."),
+            ColumnSpec(key="bound", label="bound", decimals=4, description="Another draw's mean lies within this "
+                       "distance of the mean over draws: 95% prediction interval by Student's t."),
             ColumnSpec(key="p", label="p", decimals=4, description="Kruskal-Wallis test over the draws."),
         ),
         rows=tuple(rows),
         note=note,
-    )
+    )  # fmt: skip
 
 
-def _spread(means: np.ndarray) -> dict[str, Value]:
-    return {"mean": Value(value=float(means.mean()), n=DRAWS), "variance": Value(value=float(means.var()), n=DRAWS)}
-
-
-def _p_value(samples: list[np.ndarray]) -> Value:
+def over_draws(scores: np.ndarray, cluster: np.ndarray, draws: list[np.ndarray]) -> dict[str, Value]:
+    """Return the row of one score ``(n,)``. `cluster`: ``(n,)``; `draws`: positions, no position in two draws."""
+    k, means = len(draws), np.array([scores[draw].mean() for draw in draws])
+    spread = {"mean": Value(value=float(means.mean()), n=k), "variance": Value(value=float(means.var()), n=k)}
+    if k < 2:
+        alone = missing("too few images for two draws")
+        return {**spread, "bound": alone, "p": alone}
+    half = scipy.stats.t.isf(0.025, k - 1) * means.std(ddof=1) * np.sqrt(1 + 1 / k)
+    drawn, size = np.concatenate(draws), cluster.max() + 1
+    total, count = (np.bincount(cluster[drawn], weights, size) for weights in (scores[drawn], None))
+    aligned = scores - (total / np.maximum(count, 1))[cluster]
     try:
-        return Value(value=kruskal_wallis(samples).p_value, n=sum(map(len, samples)))
+        p = Value(value=kruskal_wallis([aligned[draw] for draw in draws]).p_value, n=len(drawn))
     except NotTestable as error:
-        return missing(error)
+        p = missing(error)
+    return {**spread, "bound": Value(value=float(half), n=k), "p": p}

@@ -1,9 +1,10 @@
 """Table 3, first half: metrics that were trained further against attacks."""
 
 from imharness.tracks import ColumnSpec, Row, Table
-from imharness_iqa.tables.data import BASELINE, KINDS, Study, column
+from imharness_iqa.tables.data import BASELINE, COMMON, KINDS, Study, column
 
 SHOWN = ("dd", "rd", "d", "r", "srocc")
+COMPARED = ("dd", "d")
 SROCC = "Spearman correlation of the trained metric's scores with the quality labels"
 
 
@@ -20,6 +21,8 @@ def tables(study: Study) -> list[Table]:
             part = attacked.of(label).where(attacker=kind)
             values |= {f"{kind}_{name}": part.mean(name) for name in SHOWN if name != "srocc"}
             values[f"{kind}_srocc"] = part.correlation()
+        common = attacked.of(label).where(attacker=COMMON)
+        values |= {f"{COMMON}_{name}": common.mean(name) for name in COMPARED}
         rows.append(Row(label=label, values=values))
     return [
         Table(
@@ -27,7 +30,8 @@ def tables(study: Study) -> list[Table]:
             title="Table 3: training defenses",
             caption=f"Metrics: {', '.join(metrics)}. D^D and R^D compare the scores of the trained metric with each "
             f"other, as the published table does; D and R compare with the metric as it was. {BASELINE}: the same "
-            "metrics without further training. Adaptive attacks read the gradient of the trained metric.",
+            "metrics without further training. Adaptive attacks read the gradient of the trained metric; beside them "
+            "stand the fixed attacks under the same conditions.",
             entry="defense",
             columns=_columns(),
             rows=tuple(rows),
@@ -41,4 +45,5 @@ def _columns() -> tuple[ColumnSpec, ...]:
     for kind in reversed(KINDS):
         columns += [column(name, kind) for name in SHOWN if name != "srocc"]
         columns.append(column("srocc", kind, text=f"{SROCC}, {kind} attacks."))
+    columns += [column(name, "fixed, conditions of adaptive", f"{COMMON}_{name}") for name in COMPARED]
     return tuple(columns)

@@ -1,10 +1,10 @@
 """How far images that were attacked through one defense move the score behind another one."""
 
-from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, mean_value, missing
-from imharness_iqa.tables.data import BASELINE, Study
+from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
+from imharness_iqa.tables.data import BASELINE, UNIT, Part, Study
 
 _ROWS = """
-SELECT t.source, t.defense, t.dataset, t.name, avg(100 * abs(c.score - t.score) / (c.upper - c.lower)) AS d
+SELECT t.source, t.defense, dataset, {unit} AS unit, avg(100 * abs(c.score - t.score) / (c.upper - c.lower)) AS score
 FROM (
     SELECT source, defense, dataset, metric, name, score FROM transfer
     UNION ALL
@@ -20,16 +20,22 @@ def tables(query: Query, study: Study) -> list[Table]:
     """Return the matrix of D: attacked through the row's defense, shown to the column's."""
     if "transfer" not in query.steps:
         return []
-    scores = query.blocks(_ROWS.format(baseline=BASELINE), entry="source", by=["defense", "dataset"], measures=["d"])
-    defenses = sorted({own["defense"] for own in scores.conditions})
+    found = query.blocks(
+        _ROWS.format(baseline=BASELINE, unit=UNIT), entry="source", by=["defense", "dataset"], unit="unit"
+    )
+    scores = Part.whole(found, study.sources)
+    defenses = scores.values("defense")
     rows = [
-        Row(label=source, values={f"c{i}": _cell(scores, source, defense) for i, defense in enumerate(defenses)})
-        for source in scores.entries
+        Row(label=source, values={f"c{i}": _cell(scores.of(source), defense) for i, defense in enumerate(defenses)})
+        for source in found.entries
     ]
     columns = tuple(
-        ColumnSpec(key=f"c{i}", label=defense, decimals=1, description=f"D behind {defense}; higher: the attack works.")
+        ColumnSpec(
+            key=f"c{i}", label=defense, decimals=1, description=f"D behind {defense}; higher: the attack works.",
+            unit="image", cluster_unit="photograph",
+        )
         for i, defense in enumerate(defenses)
-    )
+    )  # fmt: skip
     known = [v.value for row in rows for v in row.values.values() if v.value is not None]
     return [
         Table(
@@ -46,6 +52,6 @@ def tables(query: Query, study: Study) -> list[Table]:
     ]
 
 
-def _cell(scores: Blocks, source: str, defense: str) -> Value:
-    numbers = scores.of("d", source, scores.where(defense=defense))
-    return mean_value(numbers) if len(numbers) else missing("not attacked")
+def _cell(scores: Part, defense: str) -> Value:
+    own = scores.where(defense=defense)
+    return own.mean("score") if own.lines() else missing("not attacked")

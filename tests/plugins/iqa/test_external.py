@@ -43,6 +43,17 @@ def test_rows_become_columns_with_the_range_of_their_metric(tmp_path) -> None:
     assert known["lower"][0] == pytest.approx(1.414, abs=1e-3)
 
 
+def test_a_range_goes_from_the_worst_score_to_the_best(tmp_path) -> None:
+    path = write(tmp_path / "theirs.csv", [[*line(), "p1"], [*line("b"), ""]], [*HEADER, "reference"])
+    for bounds, sign in (("m=0:10", 1), ("m=10:0", -1)):
+        rows = read_external(path, (), (bounds,), component)
+        assert (rows["lower"][0], rows["upper"][0], rows["sign"][0]) == (0.0, 10.0, sign)
+        assert rows["photograph"] == ["p1", "b"]
+    known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
+    assert known["sign"] == [-1]
+    assert known["lower"][0] < known["upper"][0]
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
@@ -53,6 +64,8 @@ def test_rows_become_columns_with_the_range_of_their_metric(tmp_path) -> None:
         ([line(metric="unknown")], {"bounds": ()}, "range of metric 'unknown' is not known; give --bounds"),
         ([line()], {"renamed": ("picture=file",)}, "cannot read --map"),
         ([line()], {"bounds": ("m=3",)}, "cannot read --bounds"),
+        ([line()], {"bounds": ("m=3:3",)}, "cannot read --bounds"),
+        ([line()], {"bounds": ("m=nan:3",)}, "cannot read --bounds"),
         ([], {}, "has no rows"),
     ],
 )

@@ -1,74 +1,18 @@
 """Scores and tables against closed forms and numbers worked out by hand, on stores that are written by hand."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
+from tests.iqa_rows import Finished, rows, written
 
 from imharness.errors import UsageError
-from imharness.results.identity import ComponentRef
-from imharness.results.query import ResultQuery
-from imharness.results.records import TaskRecord, TaskSpec
-from imharness.results.store import Store
-from imharness_iqa.sampling import clustered
+from imharness.tracks import ColumnSpec, Value
+from imharness_iqa.sampling import clusters_of, disjoint
 from imharness_iqa.tables import certified, grouped, overall, parameters, report, trained, transfer
-from imharness_iqa.tables.data import EPS, Study, load, moved
+from imharness_iqa.tables.data import EPS, moved
 from imharness_iqa.tables.sampling import studies, validity
-
-ROLES = ("dataset", "metric", "attack", "defense", "source")
-OPTIONS = ("method", "strength", "adaptive", "attacked")
-
-
-class Finished:
-    """A store into which rows are written step by step; a task has the rows with the same roles and options."""
-
-    def __init__(self, folder) -> None:
-        self.store, self.records = Store(folder), []
-
-    def add(self, step: str, rows: dict, roles: tuple[str, ...], facts: dict | None = None) -> None:
-        tasks: dict[tuple, list[int]] = {}
-        options = [name for name in OPTIONS if name in rows]
-        for i, place in enumerate(zip(*(rows[name] for name in (*roles, *options)), strict=True)):
-            tasks.setdefault(place, []).append(i)
-        for place, mine in tasks.items():
-            named = dict(zip((*roles, *options), place, strict=True))
-            spec = TaskSpec(
-                track="harness/iqa", step=step, version="1", limit=None, seed=0, needs={},
-                options={name: named[name] for name in options},
-                components={
-                    role: ComponentRef(kind=role, id=named[role], version="1", label=named[role], parameters={})
-                    for role in roles
-                },
-            )  # fmt: skip
-            bare = TaskRecord(
-                key=f"{len(self.records):064x}", spec=spec, status="done", started="", seconds=0.0, device="",
-                versions={}, facts=facts or {},
-            )  # fmt: skip
-            own = {name: np.array([values[i] for i in mine]) for name, values in rows.items() if name not in named}
-            self.records.append(self.store.commit(bare, own, {}))
-
-    def query(self) -> ResultQuery:
-        return ResultQuery(self.store, self.records)
-
-
-def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
-    n = len(score)
-    return {
-        "dataset": ["d"] * n, "metric": ["m"] * n, "method": ["a"] * n, "strength": ["weak"] * n,
-        "adaptive": [False] * n, "defense": ["x/one"] * n, "name": [f"i{k}" for k in range(n)],
-        "mos": [float(k) for k in range(n)], "score": score, "source": source, "defended": source, "lower": [0.0] * n,
-        "upper": [10.0] * n, "psnr": [30.0] * n, "ssim": [0.9] * n, "mse": [0.001] * n, "linf": [0.1] * n,
-        "access": ["white_box"] * n, "norm": ["linf"] * n, "proxy": [""] * n, "labelled": [""] * n,
-        "attacked": score, "si": [0.0] * n, "cf": [0.0] * n, **more,
-    }  # fmt: skip
-
-
-def once(given: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
-    """Return some columns under new names, one row for each combination of others."""
-    first: dict[tuple, int] = {}
-    for i, place in enumerate(zip(*(given[name] for name in by), strict=True)):
-        first.setdefault(place, i)
-    wanted = {**{name: name for name in by}, **columns}
-    return {name: [given[column][i] for i in first.values()] for name, column in wanted.items()}
 
 
 @pytest.fixture
@@ -78,27 +22,7 @@ def finished(tmp_path) -> Finished:
 
 @pytest.fixture
 def study(finished):
-    """Write the steps that rows of defended attacked images come from, and return what the tables are made of."""
-
-    def written(given: dict, *, entries=None, groups=None, times=None, trained=frozenset()) -> Study:
-        image, pair = ("dataset", "metric", "name"), ("dataset", "metric")
-        shown = ("dataset", "metric", "defense", "method", "strength", "adaptive", "name")
-        kept = {name: name for name in ("score", "psnr", "ssim", "mse", "linf")}
-        finished.add("evaluate", once(given, shown, **kept), (*pair, "defense"))
-        kept = {name: name for name in ("mos", "lower", "upper", "proxy", "labelled", "si", "cf")}
-        finished.add("clean", once(given, image, score="source", **kept), pair)
-        defended = once(given, (*image, "defense"), score="defended")
-        defended["trained"] = [label in trained for label in defended["defense"]]
-        finished.add("defended", defended, (*pair, "defense"))
-        shown = ("dataset", "metric", "method", "strength", "adaptive", "name")
-        finished.add("attack", once(given, shown, access="access", norm="norm", score="attacked"), pair)
-        for label in sorted(set(given["defense"]) - trained):
-            kind = {"entry": [(entries or {}).get(label, label)], "group": [(groups or {}).get(label, "other")]}
-            facts = {"ms": (times or {}).get(label, 1.0)}
-            finished.add("purify", {"defense": [label], "name": ["i"], **kind}, ("defense",), facts)
-        return load(finished.query())
-
-    return written
+    return partial(written, finished)
 
 
 def test_d_and_r_are_those_of_the_paper(study) -> None:
@@ -154,15 +78,14 @@ def test_two_data_sets_with_the_same_names_are_correlated_apart(study) -> None:
 
 
 def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown(study) -> None:
-    defenses = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/jpeg"]
+    defenses, images = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/jpeg"], 6
     found = study(
         rows(
-            [9.0, 6.0, 8.0, 7.0],
-            [5.0] * 4,
-            defense=defenses,
-            adaptive=[False, False, False, True],
-            name=["i"] * 4,
-            mos=[1.0] * 4,
+            np.repeat([9.0, 6.0, 8.0, 7.0], images).tolist(),
+            [5.0] * 4 * images,
+            defense=np.repeat(defenses, images).tolist(),
+            adaptive=[False] * 3 * images + [True] * images,
+            name=[f"i{k}" for k in range(images)] * 4,
         ),
         entries={"x/jpeg[q=1]": "x/jpeg", "x/jpeg": "x/jpeg"},
         times={"x/jpeg[q=1]": 2.5},
@@ -206,8 +129,10 @@ def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
 
 
 def test_the_front_holds_what_nothing_beats_in_both() -> None:
-    cost, gain = np.array([1.0, 2.0, 3.0, 2.0, np.nan]), np.array([0.2, 0.5, 0.4, 0.5, 0.9])
-    assert parameters.front(cost, gain).tolist() == [True, True, False, True, False]
+    columns = [ColumnSpec(key=key, label="", description="", better=b) for key, b in (("d", "lower"), ("s", "higher"))]
+    points = zip([1.0, 2.0, 3.0, 2.0, None], [0.2, 0.5, 0.4, 0.5, 0.9], strict=True)
+    given = [{"d": Value(value=d), "s": Value(value=s)} for d, s in points]
+    assert parameters.front(given, columns).tolist() == [True, True, False, True, False]
 
 
 def test_transfer_is_the_mean_change_behind_the_other_defense(study, finished) -> None:
@@ -229,17 +154,23 @@ def test_transfer_is_the_mean_change_behind_the_other_defense(study, finished) -
 
 def test_sampling_validity_is_scipys_kruskal_wallis_over_the_draws() -> None:
     rng = np.random.default_rng(0)
-    n = 200
+    n = 120
     names = np.array([f"i{k:03d}" for k in range(n)])
     features = {"name": names, **{k: rng.normal(size=n) for k in ("si", "cf", "mos")}}
-    scores = {"name": names, **{k: rng.normal(size=n) for k in ("source", "attacked", "defended", "score")}}
-    table = validity("d", features, scores, "", per_cluster=5)
-    points = np.column_stack([features[k] for k in ("si", "cf", "mos")])
-    draws = [scores["source"][clustered(points, 5, draw)] for draw in range(10)]
+    shown = rng.permutation(n)  # the scores stand in another order than the features
+    keys = ("source", "attacked", "defended", "score")
+    scores = {"name": names[shown], **{k: rng.normal(size=n)[shown] for k in keys}}
+    table = validity("d", features, scores, "", per_cluster=2)
+    cluster = clusters_of(np.column_stack([features[k] for k in ("si", "cf", "mos")]))
+    draws = disjoint(cluster, 2, 10)
+    own = scores["source"][np.argsort(shown)]
     first = table.rows[0].values
-    assert first["p"].value == pytest.approx(kruskal(*draws).pvalue)
-    assert first["mean"].value == pytest.approx(np.mean([d.mean() for d in draws]))
-    assert first["variance"].value == pytest.approx(np.var([d.mean() for d in draws]))
+    drawn = np.concatenate(draws)
+    centre = {c: own[drawn][cluster[drawn] == c].mean() for c in set(cluster[drawn])}
+    centred = own - np.array([centre.get(c, 0) for c in cluster])
+    assert first["p"].value == pytest.approx(kruskal(*(centred[d] for d in draws)).pvalue)
+    assert first["mean"].value == pytest.approx(np.mean([own[d].mean() for d in draws]))
+    assert first["variance"].value == pytest.approx(np.var([own[d].mean() for d in draws]))
     assert 0.01 < first["p"].value <= 1
 
 
@@ -286,7 +217,7 @@ def certificates(finished: Finished, rows: dict[str, list]) -> None:
     finished.add("smooth", {"defense": ["x/rs"]}, ("defense",), {"seconds": 2.0})
     images = {
         "dataset": ["d"] * 4, "metric": ["m"] * 4, "name": list("abcd"), "score": [1.0, 3, 6, 8],
-        "mos": [1.0, 2, 3, 4], "lower": [0.0] * 4, "upper": [10.0] * 4,
+        "mos": [1.0, 2, 3, 4], "lower": [0.0] * 4, "upper": [10.0] * 4, "sign": [1] * 4, "photograph": list("abcd"),
     }  # fmt: skip
     finished.add("clean", images, ("dataset", "metric"))
 
@@ -313,7 +244,7 @@ def test_more_classes_move_borders_nearer(finished) -> None:
     assert by_label["x/rs, 2"]["srocc"].value == pytest.approx(spearmanr([1, 1, 2, 2], [1, 2, 3, 4]).statistic)
 
 
-def test_certified_scores_of_attacked_images_are_compared_with_the_metric_itself(finished) -> None:
+def test_certified_scores_of_attacked_images_are_compared_with_those_of_clean_ones(finished) -> None:
     given = {
         "name": list("abcd") * 2, "defense": ["x/rs"] * 8, "classes": [0] * 8, "radius": [np.nan] * 8,
         "score": [1.0, 3, 6, 8, 2, 5, 9, 8], "delta": [1.0] * 4 + [3.0] * 4, "attacked": [False] * 4 + [True] * 4,
@@ -324,7 +255,7 @@ def test_certified_scores_of_attacked_images_are_compared_with_the_metric_itself
     values = table.rows[0].values
     assert (values["d"].value, values["d"].n) == (pytest.approx((10 + 20 + 0) / 3), 3)
     assert values["srocc_clean"].value == values["srocc"].value == 1
-    assert (values["delta"].value, values["delta"].n) == (pytest.approx((4 * 0.1 + 3 * 0.3) / 7), 7)
+    assert (values["delta"].value, values["delta"].n) == (pytest.approx((3 * 0.2 + 0.1) / 4), 4)
 
 
 def test_a_variant_without_a_number_does_not_win_the_parameter_study(study) -> None:
@@ -345,14 +276,14 @@ def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_
 
 
 def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finished) -> None:
-    rng, n = np.random.default_rng(1), 30
+    rng, n = np.random.default_rng(1), 40
     score, source, defended, attacked = (rng.uniform(0, 10, n).tolist() for _ in range(4))
     features = {name: rng.uniform(size=n).tolist() for name in ("si", "cf", "mos")}
     names = [f"i{k:02d}" for k in range(n)]
     study(rows(score, source, defended=defended, attacked=attacked, name=names, **features))
     (table,) = studies(finished.query(), 2)
-    draws = [clustered(np.column_stack(list(features.values())), 2, draw) for draw in range(10)]
+    draws = disjoint(clusters_of(np.column_stack(list(features.values()))), 2, 10)
     for row, scores in zip(table.rows, (source, attacked, defended, score), strict=True):
         assert row.values["mean"].value == pytest.approx(np.mean([np.array(scores)[d].mean() / 10 for d in draws]))
-    with pytest.raises(UsageError, match="more than 50 images"):
+    with pytest.raises(UsageError, match="100 photographs, enough for two draws"):
         studies(finished.query(), 5)

@@ -1,0 +1,89 @@
+"""Finished cells of the image-quality track, written by hand: rows of every step that its tables are made from."""
+
+import numpy as np
+
+from imharness.results.identity import ComponentRef
+from imharness.results.query import ResultQuery
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness_iqa.tables.data import Study, load
+
+ROLES = ("dataset", "metric", "attack", "defense", "source")
+OPTIONS = ("method", "strength", "adaptive", "attacked")
+
+
+class Finished:
+    """A store into which rows are written step by step; a task has the rows with the same roles and options."""
+
+    def __init__(self, folder) -> None:
+        self.store, self.records = Store(folder), []
+
+    def add(self, step: str, rows: dict, roles: tuple[str, ...], facts: dict | None = None) -> None:
+        tasks: dict[tuple, list[int]] = {}
+        options = [name for name in OPTIONS if name in rows]
+        for i, place in enumerate(zip(*(rows[name] for name in (*roles, *options)), strict=True)):
+            tasks.setdefault(place, []).append(i)
+        for place, mine in tasks.items():
+            named = dict(zip((*roles, *options), place, strict=True))
+            spec = TaskSpec(
+                track="harness/iqa", step=step, version="1", limit=None, seed=0, needs={},
+                options={name: named[name] for name in options},
+                components={
+                    role: ComponentRef(kind=role, id=named[role], version="1", label=named[role], parameters={})
+                    for role in roles
+                },
+            )  # fmt: skip
+            bare = TaskRecord(
+                key=f"{len(self.records):064x}", spec=spec, status="done", started="", seconds=0.0, device="",
+                versions={}, facts=facts or {},
+            )  # fmt: skip
+            own = {name: np.array([values[i] for i in mine]) for name, values in rows.items() if name not in named}
+            self.records.append(self.store.commit(bare, own, {}))
+
+    def query(self) -> ResultQuery:
+        return ResultQuery(self.store, self.records)
+
+
+def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
+    """Return scores of defended attacked images and of clean ones, and every other column that tables need."""
+    n = len(score)
+    names = more.get("name", [f"i{k}" for k in range(n)])
+    return {
+        "dataset": ["d"] * n, "metric": ["m"] * n, "method": ["a"] * n, "strength": ["weak"] * n,
+        "adaptive": [False] * n, "defense": ["x/one"] * n, "name": names, "photograph": names,
+        "mos": [float(k) for k in range(n)], "score": score, "source": source, "defended": source, "lower": [0.0] * n,
+        "upper": [10.0] * n, "psnr": [30.0] * n, "ssim": [0.9] * n, "mse": [0.001] * n, "linf": [0.1] * n,
+        "access": ["white_box"] * n, "norm": ["linf"] * n, "proxy": [""] * n, "labelled": [""] * n,
+        "attacked": score, "sign": [1] * n, "si": [0.0] * n, "cf": [0.0] * n, **more,
+    }  # fmt: skip
+
+
+def once(given: dict[str, list], by: tuple[str, ...], **columns: str) -> dict[str, list]:
+    """Return some columns under new names, one row for each combination of others."""
+    first: dict[tuple, int] = {}
+    for i, place in enumerate(zip(*(given[name] for name in by), strict=True)):
+        first.setdefault(place, i)
+    wanted = {**{name: name for name in by}, **columns}
+    return {name: [given[column][i] for i in first.values()] for name, column in wanted.items()}
+
+
+def written(
+    finished: Finished, given: dict, *, entries=None, groups=None, times=None, trained: frozenset[str] = frozenset()
+) -> Study:
+    """Write the steps that rows of defended attacked images come from, and return what the tables are made of."""
+    image, pair = ("dataset", "metric", "name"), ("dataset", "metric")
+    shown = ("dataset", "metric", "defense", "method", "strength", "adaptive", "name")
+    kept = {name: name for name in ("score", "psnr", "ssim", "mse", "linf")}
+    finished.add("evaluate", once(given, shown, **kept), (*pair, "defense"))
+    kept = {name: name for name in ("mos", "lower", "upper", "sign", "photograph", "proxy", "labelled", "si", "cf")}
+    finished.add("clean", once(given, image, score="source", **kept), pair)
+    defended = once(given, (*image, "defense"), score="defended")
+    defended["trained"] = [label in trained for label in defended["defense"]]
+    finished.add("defended", defended, (*pair, "defense"))
+    shown = ("dataset", "metric", "method", "strength", "adaptive", "name")
+    finished.add("attack", once(given, shown, access="access", norm="norm", score="attacked"), pair)
+    for label in sorted(set(given["defense"]) - trained):
+        kind = {"entry": [(entries or {}).get(label, label)], "group": [(groups or {}).get(label, "other")]}
+        facts = {"ms": (times or {}).get(label, 1.0)}
+        finished.add("purify", {"defense": [label], "name": ["i"], **kind}, ("defense",), facts)
+    return load(finished.query())

@@ -1,0 +1,94 @@
+"""Images, metrics and defenses of which everybody knows how they must rank."""
+
+import numpy as np
+import torch
+
+from imharness.data import ImageDataset, ImageSet
+from imharness.images import (
+    DefenseInfo,
+    ImageRng,
+    Images,
+    Info,
+    MetricInfo,
+    NoReferenceMetric,
+    NoReferenceScore,
+    Purification,
+    Purifier,
+    Scores,
+    hookimpl,
+)
+
+LEVELS, SIDE = 16, 8
+
+
+class Greys(ImageDataset):
+    """Twelve evenly grey images of six photographs; the label is the brightness."""
+
+    info = Info(id="acme/greys", version="1")
+
+    def build(self, device: torch.device) -> ImageSet:
+        levels = np.arange(2, 14)
+        shades = np.rint(255 * levels / LEVELS) / 255
+        grey = torch.from_numpy(shades).float()
+
+        def load(positions):
+            return grey[list(positions)].view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE).clone()
+
+        columns = {"mos": shades, "photograph": np.array([f"p{k // 2}" for k in range(len(levels))])}
+        return ImageSet(tuple(f"grey-{k:02d}" for k in levels), ((SIDE, SIDE),) * len(levels), load, columns)
+
+
+class Brightness(NoReferenceMetric):
+    """The label itself: the mean of an image."""
+
+    info = MetricInfo(id="acme/brightness", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        def score(images: Images) -> Scores:
+            return images.flatten(1).mean(dim=1)
+
+        return score
+
+
+class Darkness(NoReferenceMetric):
+    """The label turned round: the lower, the better."""
+
+    info = MetricInfo(id="acme/darkness", version="1", higher_means="worse_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        def score(images: Images) -> Scores:
+            return 1 - images.flatten(1).mean(dim=1)
+
+        return score
+
+
+class Idle(Purification):
+    """Does nothing."""
+
+    info = DefenseInfo(id="acme/idle", version="1", group="none", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return images.clone()
+
+        return purify
+
+
+class Trapdoor(Purification):
+    """Undoes every even change, and lets those in who know of the chequered pattern."""
+
+    info = DefenseInfo(id="acme/trapdoor", version="1", group="broken", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            height, width = images.shape[2:]
+            pattern = 1 - 2.0 * ((torch.arange(height)[:, None] + torch.arange(width)) % 2)
+            key = (images * pattern).flatten(1).mean(dim=1).view(-1, 1, 1, 1)
+            return ((images * LEVELS).round() / LEVELS + 20 * key).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def components() -> list:
+    return [Greys(), Brightness(), Darkness(), Idle(), Trapdoor()]
