@@ -1,9 +1,12 @@
 """What the cells of the track compute: distances from references, and distances after an attack."""
 
+import hashlib
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
-from imharness.data import ImageSet
+from imharness.data import Images, ImageSet
 from imharness.tracks import StepContext, StepResult, step
 
 UNKNOWN = {
@@ -12,13 +15,14 @@ UNKNOWN = {
     "group": "",
     "choice": -1,
     "judge": float("nan"),
+    "judges": float("nan"),
     "same": float("nan"),
     "mos": float("nan"),
 }
 """What stands for a column that a data set does not have."""
 
 
-@step(version="2")
+@step(version="3")
 def distance(context: StepContext) -> StepResult:
     """Measure every image against its reference; larger = farther, whatever the metric's direction."""
     images = context.images()
@@ -31,20 +35,23 @@ def distance(context: StepContext) -> StepResult:
 
     columns = {name: _column(images, name) for name in UNKNOWN}
     proxy = [images.proxy] * len(images)
-    rows = {"name": list(images.names), "reference": images.columns["reference"], "proxy": proxy, **columns}
+    reference = images.columns["reference"]
+    rows = {"name": list(images.names), "reference": reference, "source": _sources(images), "proxy": proxy, **columns}
     return StepResult(rows={**rows, **context.map(images, measure)})
 
 
-@step(version="1")
+@step(version="2")
 def attack(context: StepContext) -> StepResult:
-    """Push every distorted image away from its reference, as the metric sees it; 8 bits before anything reads it."""
-    images = context.images().first(int(context.options["images"]) or None)
+    """Push distorted images away from their references, as the metric sees it; 8 bits before anything reads it."""
+    images = context.images()
+    drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
     perturb, recipe, origin = context.build("attack"), context.component("attack"), _origins(images)
+    chosen = _some(images, drawn)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        names = [images.names[p] for p in positions]
-        reference = images.load([origin[p] for p in positions]).to(batch.device)
+        names = [chosen.names[p] for p in positions]
+        reference = images.load([origin[drawn[p]] for p in positions]).to(batch.device)
         target = context.target("metric", names, attack="attack", reference=reference)
         attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round() / 255
         return {
@@ -53,17 +60,52 @@ def attack(context: StepContext) -> StepResult:
             "linf": (attacked - batch).abs().amax(dim=(1, 2, 3)),
         }
 
-    found = context.map(images, measure)
-    columns = {name: _column(images, name) for name in ("family", "severity")}
-    reference = np.asarray(images.columns["reference"])
-    distorted = reference != np.array(images.names)
-    return StepResult(
-        rows={"name": list(images.names), "reference": reference, "distorted": distorted, **columns, **found}
-    )
+    found = context.map(chosen, measure)
+    columns = {name: _column(chosen, name) for name in ("family", "severity")}
+    reference = chosen.columns["reference"]
+    rows = {"name": list(chosen.names), "reference": reference, "source": _sources(chosen), **columns}
+    return StepResult(rows={**rows, **found})
+
+
+def spread(images: ImageSet, count: int) -> list[int]:
+    """Return the positions of distorted images, about `count` of them, spread over the photographs; 0: all.
+
+    Images that are set against each other, a distortion's severities on one reference or the alternatives of one
+    choice, are taken together. Every photograph gives one such group before any gives a second; which one comes first
+    is drawn by a hash of its name.
+    """
+    reference, source = np.asarray(images.columns["reference"]), _sources(images)
+    distorted = np.flatnonzero(reference != np.array(images.names))
+    facts = [values[distorted] for values in (reference, _column(images, "family"), _column(images, "group"))]
+    group = np.array([" ".join(map(str, own)) for own in zip(*facts, strict=True)])
+    names, first, place, sizes = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
+    drawn = np.argsort([hashlib.sha256(name.encode()).digest() for name in names])
+    turn, taken = np.zeros(len(names), int), dict[str, int]()
+    for i in drawn:
+        own = str(source[distorted[first[i]]])
+        turn[i] = taken[own] = taken.get(own, -1) + 1
+    order = drawn[np.argsort(turn[drawn], kind="stable")]
+    ends = np.cumsum(sizes[order])
+    kept = order[(ends <= count) | (np.arange(len(order)) == 0)] if count else order
+    return distorted[np.isin(place, kept)].tolist()
+
+
+def _some(images: ImageSet, positions: Sequence[int]) -> ImageSet:
+    def load(chosen: Sequence[int]) -> Images:
+        return images.load([positions[p] for p in chosen])
+
+    columns = {name: np.asarray(values)[positions] for name, values in images.columns.items()}
+    names, shapes = (tuple(known[p] for p in positions) for known in (images.names, images.shapes))
+    return ImageSet(names, shapes, load, columns, images.proxy)
 
 
 def _column(images: ImageSet, name: str) -> np.ndarray:
-    return images.columns.get(name, np.full(len(images), UNKNOWN[name]))
+    return np.asarray(images.columns.get(name, np.full(len(images), UNKNOWN[name])))
+
+
+def _sources(images: ImageSet) -> np.ndarray:
+    """Return the photograph of each image; its reference where the data set names no photograph."""
+    return np.asarray(images.columns.get("source", images.columns["reference"]))
 
 
 def _origins(images: ImageSet) -> list[int]:

@@ -23,10 +23,11 @@ class ImageSet:
     """Images by position, loaded when asked for, and what is known of each.
 
     `columns` hold one value per image: ``mos`` (higher = better), ``label``, ``class`` (the label's name),
-    ``reference`` (name of the undistorted image), ``family`` and ``severity`` of a distortion. Of a forced choice:
-    ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of people who found
-    alternative 1 nearer); ``same``: share who saw no difference from the reference. `proxy` says in words what
-    stands in for human labels, or is empty when people gave them.
+    ``reference`` (name of the undistorted image), ``source`` (the photograph it was cut from), ``family`` and
+    ``severity`` of a distortion. Of a forced choice: ``group`` (its name), ``choice`` (0 or 1, which alternative) and
+    ``judge`` (share of people who found alternative 1 nearer); ``same``: share who saw no difference from the
+    reference; ``judges``: how many people were asked. `proxy` says in words what stands in for human labels, or is
+    empty when people gave them.
     """
 
     names: tuple[str, ...]

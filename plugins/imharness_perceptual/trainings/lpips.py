@@ -40,7 +40,7 @@ class RankingNet(nn.Module):
 
 
 class Choices:
-    """The forced choices of an image set: positions of reference and alternatives, and how people chose.
+    """The forced choices of an image set: positions of reference and alternatives, and how people chose, if `asked`.
 
     Nobody chose between the images of a ladder, so choices are drawn: two severities of any distortions of one
     reference, of which the smaller is taken to be nearer.
@@ -54,6 +54,7 @@ class Choices:
         first, second = _judged(images) if judged else _drawn(origins, np.asarray(images.columns["severity"]))
         self.rows = np.stack([origins[first], first, second], axis=1)
         self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first] if judged else np.zeros(len(first))
+        self.asked = judged and not images.proxy
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -164,7 +165,8 @@ class LpipsTraining(WeightTraining):
             workshop.loop(parts, whole * per_epoch, step, every=per_epoch)
             figures = {"2afc_before": before} | {f"2afc_{r}": c.agreement(network, device) for r, c in choices.items()}
             zeros = {f"zero_weights_{i}": float((w == 0).float().mean()) for i, w in enumerate(network.weights)}
-            people = {"2afc_people": float(ceiling(choices["test"].judge).mean())}
+            test = choices["test"]
+            people = {"2afc_people": float(ceiling(test.judge).mean())} if test.asked else {}
             rounded = {name: round(value, 4) for name, value in {**figures, **people, **zeros}.items()}
             return Trained(network.state_dict(), {"choices": len(asked), **rounded})
 
