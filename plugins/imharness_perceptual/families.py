@@ -32,7 +32,9 @@ def mean_of_families(parts: Mapping[str, Part]) -> Value:
     sums = [np.bincount(own, n, minlength=len(names)) for own, (n, _) in zip(places, parts.values(), strict=True)]
 
     def mean(chosen: np.ndarray) -> np.ndarray:
-        counted = [(total[chosen].sum(axis=1), size[chosen].sum(axis=1)) for total, size in zip(sums, sizes, strict=True)]
+        counted = [
+            (total[chosen].sum(axis=1), size[chosen].sum(axis=1)) for total, size in zip(sums, sizes, strict=True)
+        ]
         with np.errstate(invalid="ignore"):
             return np.mean([total / size for total, size in counted], axis=0)
 

@@ -27,6 +27,7 @@ from imharness_perceptual.choices import distances, facts, forced_choices, on_la
 from imharness_perceptual.families import Part, mean_of_families, repeated
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
 
+PHOTOGRAPH = "photograph"
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 """The distances of one metric, a fact of the images they belong to, and their sources."""
@@ -71,31 +72,35 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
         unit="forced choice",
     )
     text = "Mean of the families; share of judges agreed with, 0.5 is chance."
-    columns = [
-        Column(
-            "all",
-            "2AFC agreement",
-            text,
-            "higher",
-            value=lambda m: mean_of_families(_parts(choices, m, families)),
-            wins=wins,
-            cluster="source",
-        )
-    ]
+    each = {"cluster": "source", "unit": wins.unit, "cluster_unit": PHOTOGRAPH}
+    text = "Mean of the families; share of judges agreed with, 0.5 is chance."
+
+    def agreed(metric: str) -> Value:
+        return mean_of_families(_parts(choices, metric, families))
+
+    columns = [Column("all", "2AFC agreement", text, "higher", value=agreed, wins=wins, **each)]
     if on_a_ladder:
-        text = "Spearman correlation of distance and severity over all families."
-        srcc = Column(
-            "srcc", "SROCC with severity", text, "higher", value=lambda m: _rho(*_beside(images, m, ladder, "severity"))
+        columns.append(
+            Column(
+                "srcc",
+                "SROCC with severity",
+                "Spearman correlation of distance and severity over all families.",
+                "higher",
+                value=lambda metric: _rho(*_beside(images, metric, ladder, "severity")),
+                unit="image",
+                cluster_unit=PHOTOGRAPH,
+            )
         )
-        columns.append(srcc)
     for family in families:
         text, only = f"2AFC agreement on {family}.", {"distortion": family}
-        columns.append(Column(family, family, text, "higher", of="all", where=only, cluster="source"))
+        columns.append(Column(family, family, text, "higher", of="all", where=only, **each))
     parts = [
         "Two distorted images, one reference: which is nearer? The credit is the share of judges that a metric agrees "
         "with, averaged over families. ",
         "People: one of the judges drawn from those asked; another person: somebody who was not asked; majority: the "
-        "most that a distance can reach. " if human else "",
+        "most that a distance can reach. "
+        if human
+        else "",
         "On a ladder the two are neighbouring severities of one distortion of one photograph." if on_a_ladder else "",
     ]
     return ranking(
@@ -177,8 +182,18 @@ def _noticeable(images: Blocks) -> list[Table]:
     judged = _seen(images)
     if not judged:
         return []
-    columns = [ColumnSpec(key="map", label="JND mAP", better="higher", description="Mean of the families.")]
-    columns += [ColumnSpec(key=f, label=f, better="higher", description=f"Average precision on {f}.") for f in judged]
+    texts = {"map": "Mean of the families."} | {family: f"Average precision on {family}." for family in judged}
+    columns = [
+        ColumnSpec(
+            key=key,
+            label="JND mAP" if key == "map" else key,
+            better="higher",
+            description=text,
+            unit="pair of images",
+            cluster_unit=PHOTOGRAPH,
+        )
+        for key, text in texts.items()
+    ]
     rows = []
     for metric in images.entries:
         values = {family: _precision(images, metric, {family: masks}) for family, masks in judged.items()}
@@ -279,7 +294,14 @@ def _opinions(images: Blocks) -> list[Table]:
     if not judged:
         return []
     columns = tuple(
-        ColumnSpec(key=d, label=d, better="higher", description=f"Spearman correlation with opinions, {d}.")
+        ColumnSpec(
+            key=d,
+            label=d,
+            better="higher",
+            description=f"Spearman correlation with opinions, {d}.",
+            unit="image",
+            cluster_unit=PHOTOGRAPH,
+        )
         for d in judged
     )
     rows = [
@@ -309,12 +331,14 @@ def _attacked(query: Query) -> Table:
     sql = "SELECT * FROM attack"
     by, about = ["radius", "dataset", "attack"], ["reference", "source", "family", "severity"]
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
+    choice = {"unit": "forced choice", "cluster_unit": PHOTOGRAPH}
     columns = [
         ColumnSpec(
             key="right-0",
             label="right, no attack",
             better="higher",
             description="Share of forced choices on the ladder that are right without an attack.",
+            **choice,
         )
     ]
     once = list({own["dataset"]: c for c, own in enumerate(images.conditions)}.values())
@@ -325,12 +349,15 @@ def _attacked(query: Query) -> Table:
             label=f"moved at {radius}/255",
             better="lower",
             description=f"Mean of (d' - d) over mean d, attack within {radius}/255.",
+            unit="image",
+            cluster_unit=PHOTOGRAPH,
         )
         right = ColumnSpec(
             key=f"right-{radius}",
             label=f"right at {radius}/255",
             better="higher",
-            description=f"Share of forced choices that are right when the nearer image is attacked within {radius}/255.",
+            description=f"Share of choices that are right when the nearer image is attacked within {radius}/255.",
+            **choice,
         )
         columns += [moved, right]
         here = images.where(radius=radius)

@@ -8,11 +8,11 @@ import torch
 from click.testing import CliRunner
 
 from imharness.data import ImageSet
-from imharness_annotation.book import Book
+from imharness_annotation.book import Book, Question
 from imharness_annotation.sources import pair_questions
 from imharness_cli import cli
 
-ORIGINALS, PLANNED = 30, 5
+ORIGINALS, PLANNED = 12, 5
 RECOGNISABLE = {"none": 0.95, "noise": 0.1, "pruning": 0.1}
 """Defense -> the chance that an attentive person says that a reconstruction shows the original."""
 
@@ -24,29 +24,22 @@ def private() -> ImageSet:
     return ImageSet(names, ((8, 8),) * ORIGINALS, lambda positions: pixels[list(positions)], columns)
 
 
-def asked(file: Path) -> Book:
+def asked(file: Path) -> tuple[Book, dict[int, Question]]:
+    """Return a file of questions about three defenses, and its questions by number."""
     images, book = private(), Book(file)
     pixels = images.load(list(range(ORIGINALS))).mul(255).byte().numpy()
     groups = [({"dataset": "d", "attack": "a", "model": "m", "defense": g}, pixels, images) for g in RECOGNISABLE]
-    book.fill("pair", PLANNED, pair_questions(groups))
-    return book
+    questions = list(pair_questions(groups))
+    book.fill("pair", PLANNED, questions)
+    return book, dict(enumerate(questions, start=1))
 
 
-def judge(book: Book, name: str, rng: np.random.Generator, *, attentive: bool) -> None:
+def judge(book: Book, questions: dict[int, Question], name: str, rng: np.random.Generator, *, attentive: bool) -> None:
     """Answer until nothing is left; who is not attentive says "same" to everything."""
-    known = {item: (vote_facts, truth, decoy) for item, vote_facts, truth, decoy in questions(book)}
     while (following := book.following(name)) is not None:
-        facts, truth, decoy = known[following.id]
-        same = truth == "same" if decoy else rng.random() < RECOGNISABLE[facts["defense"]]
+        asked = questions[following.id]
+        same = asked.truth == "same" if asked.decoy else rng.random() < RECOGNISABLE[asked.facts["defense"]]
         book.vote(following.id, name, "same" if same or not attentive else "different")
-
-
-def questions(book: Book) -> list[tuple[int, dict[str, str], str, bool]]:
-    import sqlite3
-
-    with sqlite3.connect(book._file) as db:
-        rows = db.execute("SELECT id, facts, truth, decoy FROM items").fetchall()
-    return [(item, json.loads(facts), truth, bool(decoy)) for item, facts, truth, decoy in rows]
 
 
 def reported(file: Path) -> dict[str, object]:
@@ -56,8 +49,8 @@ def reported(file: Path) -> dict[str, object]:
 
 
 def test_a_verdict_waits_for_the_planned_votes(tmp_path: Path) -> None:
-    book = asked(tmp_path / "a.sqlite")
-    judge(book, "only one", np.random.default_rng(0), attentive=True)
+    book, questions = asked(tmp_path / "a.sqlite")
+    judge(book, questions, "only one", np.random.default_rng(0), attentive=True)
     found = reported(tmp_path / "a.sqlite")
     assert found["votes"] > 0
     assert (found["judged"], found["recognised"]) == (0, 0)
@@ -65,9 +58,9 @@ def test_a_verdict_waits_for_the_planned_votes(tmp_path: Path) -> None:
 
 
 def test_people_who_fail_the_decoys_do_not_turn_verdicts(tmp_path: Path) -> None:
-    book, rng = asked(tmp_path / "a.sqlite"), np.random.default_rng(0)
-    for number in range(90):
-        judge(book, f"p{number:02d}", rng, attentive=number % 3 > 0)
+    (book, questions), rng = asked(tmp_path / "a.sqlite"), np.random.default_rng(0)
+    for number in range(40):
+        judge(book, questions, f"p{number:02d}", rng, attentive=number % 3 > 0)
     found = reported(tmp_path / "a.sqlite")
     assert found["judged"] == ORIGINALS * len(RECOGNISABLE)
     assert abs(found["recognised"] - ORIGINALS) <= 3
@@ -75,9 +68,9 @@ def test_people_who_fail_the_decoys_do_not_turn_verdicts(tmp_path: Path) -> None
 
 
 def test_nobody_sees_two_reconstructions_of_one_original(tmp_path: Path) -> None:
-    book, rng = asked(tmp_path / "a.sqlite"), np.random.default_rng(0)
+    (book, questions), rng = asked(tmp_path / "a.sqlite"), np.random.default_rng(0)
     for number in range(4):
-        judge(book, f"p{number}", rng, attentive=True)
+        judge(book, questions, f"p{number}", rng, attentive=True)
     for person in {vote.annotator for vote in book.votes()}:
         names = [vote.facts["name"] for vote in book.votes() if vote.annotator == person]
         assert len(names) > ORIGINALS / 2

@@ -91,11 +91,130 @@ def test_unanimous_choices_count_towards_what_people_reach() -> None:
     votes = rng.random((n, JUDGES)) < known[:, None]
     share = votes.mean(axis=1)
     assert np.mean((share == 0) | (share == 1)) > 0.4
-    copied = {"harness/copy": preferring(votes[:, 0]), "harness/other": preferring(rng.random(n) < known)}
-    shown = rows_of(report(Simulated(distance=choices(copied, share))))
-    people = shown["people"].values["all"]
-    assert people.n == n
-    assert people.value == pytest.approx(np.mean(share**2 + (1 - share) ** 2))
-    copy = shown["harness/copy"].values["all"].value
-    assert copy is not None
-    assert people.value == pytest.approx(copy, abs=3 * 0.4 / np.sqrt(n))
+    copies = {
+        "harness/asked": preferring(votes[:, 0]),
+        "harness/not-asked": preferring(rng.random(n) < known),
+        "harness/most": preferring(share > 0.5),
+    }
+    shown = {
+        label: row.values["all"] for label, row in rows_of(report(Simulated(distance=choices(copies, share)))).items()
+    }
+    assert shown["people"].n == n
+    error = 4 * 0.4 / np.sqrt(n)
+    assert shown["another person"].value == pytest.approx(np.mean(known**2 + (1 - known) ** 2), abs=error)
+    assert shown["people"].value == pytest.approx(shown["harness/asked"].value, abs=error)
+    assert shown["another person"].value == pytest.approx(shown["harness/not-asked"].value, abs=error)
+    assert shown["majority of people"].value == pytest.approx(shown["harness/most"].value)
+
+
+def test_nobody_stands_for_people_where_a_proxy_chose() -> None:
+    copied = {"harness/copy": preferring(np.zeros(20))}
+    rows = choices(copied, np.zeros(20), judges=0, proxy="the order of strengths")
+    shown = rows_of(report(Simulated(distance=rows)))
+    assert list(shown) == ["harness/copy"]
+    assert shown["harness/copy"].values["all"].value == 1
+
+
+def test_the_first_column_is_the_mean_of_the_families() -> None:
+    large = choices({"harness/a": preferring(np.zeros(90)), "harness/b": preferring(np.ones(90))}, np.zeros(90))
+    small = choices(
+        {"harness/a": preferring(np.ones(10)), "harness/b": preferring(np.ones(10))}, np.zeros(10), family="blur"
+    )
+    shown = rows_of(report(Simulated(distance=[*large, *small])))
+    assert shown["harness/a"].values["all"].value == pytest.approx(0.5)
+    assert shown["harness/b"].values["all"].value == pytest.approx(0.0)
+    assert shown["people"].values["all"].value == pytest.approx(1.0)
+    assert (shown["harness/a"].values["noise"].n, shown["harness/a"].values["all"].n) == (90, 100)
+
+
+def test_a_distance_without_numbers_on_a_family_has_no_mean_and_stands_last() -> None:
+    large = choices({"harness/a": preferring(np.zeros(9)), "harness/b": preferring(np.ones(9))}, np.zeros(9))
+    small = choices({"harness/b": preferring(np.ones(9))}, np.zeros(9), family="blur")
+    found = table(report(Simulated(distance=[*large, *small])), "agreement")
+    assert [row.label for row in found.rows[:2]] == ["harness/b", "harness/a"]
+    assert found.rows[1].values["all"].missing == "no number on blur"
+
+
+def test_noise_is_at_chance_and_its_interval_covers_it() -> None:
+    """Photographs differ in how lucky a distance of noise is: choices of one photograph are correlated."""
+    rng, seeds, photographs = np.random.default_rng(0), 200, 12
+    sources = np.repeat([f"p{i:02d}" for i in range(photographs)], 8)
+    covered, means = [], []
+    for part in np.split(np.arange(seeds), 10):
+        lucky = {f"harness/noise-{seed:03d}": np.repeat(rng.random(photographs), 8) for seed in part}
+        rows = [
+            row
+            for family in ("blur", "noise")
+            for row in choices(
+                {metric: preferring(rng.random(len(sources)) > chance) for metric, chance in lucky.items()},
+                np.zeros(len(sources)),
+                family=family,
+                sources=sources,
+            )
+        ]
+        shown = rows_of(report(Simulated(distance=rows)))
+        for value in (shown[metric].values["all"] for metric in lucky):
+            assert (value.n, value.clusters) == (2 * len(sources), photographs)
+            covered.append(value.low <= 0.5 <= value.high)
+            means.append(value.value)
+    assert np.mean(means) == pytest.approx(0.5, abs=4 * np.std(means) / np.sqrt(seeds))
+    assert 0.9 <= np.mean(covered) <= 0.99
+
+
+def opinions(rng: np.random.Generator, copies: int) -> list[dict[str, Any]]:
+    """Return distances of 8 photographs with two images each, that people saw or scored, every row `copies` times."""
+    rows = []
+    fixed = {"metric": "harness/a", "severity": np.nan, "group": "", "choice": -1, "judge": np.nan, "judges": 3,
+             "proxy": ""}  # fmt: skip
+    for photograph in range(8):
+        for image in range(2):
+            seen, scored = rng.integers(0, 4) / 3, rng.random()
+            distance = rng.random(2)
+            for copy in range(copies):
+                for i, (dataset, same, mos) in enumerate((("jnd", seen, np.nan), ("scored", np.nan, scored))):
+                    name = f"{photograph}-{image}-{copy}"
+                    rows.append({**fixed, "dataset": dataset, "name": name, "reference": f"{photograph}",
+                                 "source": f"{photograph}", "family": f"f{image}", "same": same, "mos": mos,
+                                 "distance": distance[i]})  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize(("name", "column"), [("jnd", "map"), ("opinions", "scored")])
+def test_copies_of_images_of_the_same_photographs_do_not_narrow_an_interval(name: str, column: str) -> None:
+    once, often = (
+        rows_of(report(Simulated(distance=opinions(np.random.default_rng(1), copies))), name)["harness/a"].values[
+            column
+        ]
+        for copies in (1, 5)
+    )
+    assert (once.n, once.clusters) == (16, 8)
+    assert (often.n, often.clusters) == (80, 8)
+    assert (often.value, often.low, often.high) == pytest.approx((once.value, once.low, once.high))
+
+
+def test_a_whole_study_gives_what_its_people_know(tmp_path: Path) -> None:
+    """Grey patches: by MSE, family "asked" copies one of the judges and "another" a person who was not asked."""
+    rng, n, known = np.random.default_rng(3), 120, 0.8
+    votes = rng.random((n, JUDGES)) < known
+    folder = tmp_path / "bapps" / "2afc" / "val"
+    copied = {"asked": votes[:, 0], "another": rng.random(n) < known, "most": votes.mean(axis=1) > 0.5}
+    for family, nearer in copied.items():
+        for part in ("ref", "p0", "p1", "judge"):
+            (folder / family / part).mkdir(parents=True)
+        for i, second in enumerate(nearer):
+            for part, shade in (("ref", 100), ("p0", FAR if second else NEAR), ("p1", NEAR if second else FAR)):
+                Image.new("RGB", (16, 16), (shade, shade, shade)).save(folder / family / part / f"{i:03d}.png")
+            np.save(folder / family / "judge" / f"{i:03d}.npy", np.array([votes[i].mean()], dtype=np.float32))
+    store = tmp_path / "store"
+    words = ["run", "--track", "perceptual", "--metric", "mse", "--attack", "square", "--workers", "0"]
+    place = ["--dataset", f"bapps[path={tmp_path / 'bapps'},size=16]", "--store", str(store)]
+    result = CliRunner().invoke(cli, [*words, *place, "--site", str(tmp_path / "site")])
+    assert "0 failed" in result.output, result.output
+    found = json.loads(next((store / "boards").glob("*.json")).read_text())["tables"]
+    rows = {row["label"]: row["values"] for row in next(t for t in found if t["id"] == "agreement")["rows"]}
+    error = 4 * 0.4 / np.sqrt(n)
+    assert rows["another person"]["another"]["value"] == pytest.approx(known**2 + (1 - known) ** 2, abs=error)
+    assert rows["harness/mse"]["another"]["value"] == pytest.approx(known**2 + (1 - known) ** 2, abs=error)
+    assert rows["harness/mse"]["asked"]["value"] == pytest.approx(rows["people"]["asked"]["value"], abs=error)
+    assert rows["harness/mse"]["most"]["value"] == pytest.approx(rows["majority of people"]["most"]["value"])
+    assert rows["people"]["all"]["n"] == 3 * n
