@@ -81,8 +81,9 @@ def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
     """Return (entry, mean Bradley-Terry log-strength with its interval over images), best first.
 
     Strengths are computed for each image and averaged, as in the subjective study of Gushchin et al. (2025). Only
-    images count whose pairs all have the planned votes. Half a vote is added to either side of every pair: a unanimous
-    pair has a finite strength then, and the log-odds of a pair are nearly unbiased (Anscombe, Biometrika 43, 1956).
+    images count whose pairs all have the planned votes. With k entries, 1/k of a vote is added to either side of every
+    pair: a unanimous pair has a finite strength then, and strengths from few votes are nearly unbiased (Firth,
+    Biometrika 80, 1993: half of the leverage, which is 2/k on average).
     Raises `NotTestable` where no image counts.
     """
     pairs = [v for v in votes if not v.decoy and "left" in v.facts]
@@ -95,9 +96,9 @@ def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
         wins[tuple(vote.facts.get(fact, "") for fact in IMAGE)][winner, loser] += 1
     other = ~np.eye(len(names), dtype=bool)
     whole = [won for won in wins.values() if ((won + won.T)[other] >= planned).all()]
-    if not whole:
+    if len(names) < 2 or not whole:
         raise NotTestable(f"no image has {planned} votes on every pair yet")
-    strengths = np.array([bradley_terry(won + 0.5 * other) for won in whole])
+    strengths = np.array([bradley_terry(won + other / len(names)) for won in whole])
     rows = [(name, mean_interval(strengths[:, i])) for i, name in enumerate(names)]
     return sorted(rows, key=lambda row: -row[1].value)
 
