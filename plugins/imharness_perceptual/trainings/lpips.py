@@ -15,7 +15,17 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import ImageSet, Info, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
+from imharness.data import (
+    ImageSet,
+    Info,
+    Train,
+    Trained,
+    TrainingContext,
+    UsageError,
+    WeightTraining,
+    hookimpl,
+    seeded_init,
+)
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
@@ -55,6 +65,7 @@ class Choices:
         self.rows = np.stack([origins[first], first, second], axis=1)
         self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first] if judged else np.zeros(len(first))
         self.asked = judged and not images.proxy
+        self.sources = set(np.asarray(images.columns.get("source", images.columns["reference"])).astype(str).tolist())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -100,7 +111,7 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
 class LpipsTraining(WeightTraining):
     """A perceptual distance learnt from forced choices; the card gives its agreement on held-out choices."""
 
-    info = Info(id="harness/lpips", version="1", paper="zhang2018")
+    info = Info(id="harness/lpips", version="2", paper="zhang2018")
     variant: Literal["lin", "tune", "scratch"] = Field(
         default="lin", description="What is trained: channel weights, the backbone too, or all from nothing."
     )
@@ -135,6 +146,10 @@ class LpipsTraining(WeightTraining):
             optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
             choices = {role: Choices(images) for role, images in workshop.data.items()}
             asked = choices["train"]
+            both = sorted(asked.sources & choices["test"].sources)
+            if both:
+                shown = ", ".join(both[:3])
+                raise UsageError(f"training and test share {len(both)} photographs ({shown}); use another split.")
             per_epoch = -(-len(asked) // self.batch_size)
             whole = self.epochs + self.decay_epochs
             decay = torch.optim.lr_scheduler.LambdaLR(
