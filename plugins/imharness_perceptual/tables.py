@@ -369,11 +369,12 @@ def _attacked(query: Query) -> Table:
         title="Distances under attack",
         caption="An attack pushes a distorted image away from its reference inside a small ball: how far does the "
         "distance move, as a multiple of the mean distance, and does the milder of two distortions still look nearer? "
-        "PSNR counts downwards from infinity and has no natural unit; read its other columns.",
+        "The first depends on the unit of a distance, and PSNR, which counts downwards from infinity, has none; the "
+        "second does not, so it ranks.",
         entry="metric",
         columns=tuple(columns),
-        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), columns[-2])),
-        ranked_by=columns[-2].key,
+        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),
+        ranked_by=columns[-1].key,
     )
 
 

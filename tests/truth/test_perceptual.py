@@ -192,6 +192,35 @@ def test_copies_of_images_of_the_same_photographs_do_not_narrow_an_interval(name
     assert (often.value, often.low, often.high) == pytest.approx((once.value, once.low, once.high))
 
 
+def attacked(distance: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an attack on three severities of one distortion of six photographs."""
+    rows = []
+    for metric, unit in distance.items():
+        for photograph in range(6):
+            for severity in (1, 2, 3):
+                moved = severity + (0.6 if photograph else 1.2)
+                rows.append({"metric": metric, "dataset": "ladder", "attack": "ball", "radius": "4",
+                             "name": f"{photograph}-{severity}", "reference": f"{photograph}",
+                             "source": f"{photograph}", "family": "blur", "severity": severity,
+                             "before": unit(severity), "after": unit(moved)})  # fmt: skip
+    return rows
+
+
+def test_the_unit_of_a_distance_does_not_move_its_place_under_attack() -> None:
+    units = {"harness/mse": float, "harness/psnr": lambda d: 10 * np.log10(d) - 60, "harness/l2": np.sqrt}
+    rows = attacked(units)
+    lost = {"harness/nan": lambda d: float(d) if d != 1.6 else float("nan")}
+    known = choices({metric: preferring(np.zeros(3)) for metric in (*units, *lost)}, np.zeros(3))
+    found = table(report(Simulated(distance=known, attack=[*rows, *attacked(lost)])), "attacked")
+    assert found.ranked_by == "right-4"
+    shown = {row.label: row.values["right-4"] for row in found.rows}
+    for metric in units:
+        assert shown[metric].value == pytest.approx(10 / 12)
+        assert (shown[metric].n, shown[metric].clusters) == (12, 6)
+    assert shown["harness/nan"].value == pytest.approx(5 / 7)
+    assert shown["harness/nan"].n == 7
+
+
 def test_a_whole_study_gives_what_its_people_know(tmp_path: Path) -> None:
     """Grey patches: by MSE, family "asked" copies one of the judges and "another" a person who was not asked."""
     rng, n, known = np.random.default_rng(3), 120, 0.8

@@ -224,4 +224,4 @@ def test_every_attack_with_a_ball_is_counted_once_at_each_radius() -> None:
     graph = plan_track(track, Profile(name="test", description="", tracks={track: part}), installed())
     specs = [task.spec for task in graph.tasks.values() if task.spec.step == "attack"]
     attacks = [(spec.components["attack"].id, spec.options["radius"]) for spec in specs]
-    assert sorted(attacks) == [(f"harness/{name}", radius) for name in ("apgd", "ifgsm") for radius in (1, 4)]
+    assert sorted(attacks) == [("harness/ifgsm", 1), ("harness/ifgsm", 4)]
