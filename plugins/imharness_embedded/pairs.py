@@ -50,7 +50,7 @@ class DistortedPairs(ImageDataset):
         stack = torch.stack([images, mild, strong], dim=1).flatten(0, 1).mul(255).round().byte()
         columns = {
             "reference": [group for group in groups for _ in range(3)],
-            "source": [Path(source).stem for source in sources for _ in range(3 * self.per_photograph)],
+            "photograph": [Path(source).stem for source in sources for _ in range(3 * self.per_photograph)],
             "family": ["traditional"] * (3 * len(groups)),
             "group": [name for group in groups for name in ("", group, group)],
             "choice": [-1, 0, 1] * len(groups),

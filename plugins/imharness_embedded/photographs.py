@@ -128,7 +128,7 @@ class SeverityLadder(ImageDataset):
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the clean crops and their distortions; severity 0 is clean."""
-        names, stack, columns = [], [], {"mos": [], "reference": [], "source": [], "family": [], "severity": []}
+        names, stack, columns = [], [], {key: [] for key in ("mos", "reference", "photograph", "family", "severity")}
         for source in self.sources():
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
                 reference = f"{Path(source).stem}-{position}"
@@ -139,8 +139,8 @@ class SeverityLadder(ImageDataset):
                     image = FAMILIES[family](crop, severity, rng) if severity else crop
                     names.append(name)
                     stack.append(np.clip(np.rint(image), 0, 255).astype(np.uint8))
-                    known = (-float(severity), reference, Path(source).stem, family, severity)
-                    for column, value in zip(columns, known, strict=True):
+                    facts = (-float(severity), reference, Path(source).stem, family, severity)
+                    for column, value in zip(columns, facts, strict=True):
                         columns[column].append(value)
         return image_set(names, np.stack(stack), columns, "minus the severity of the distortion, not human judgements")
 

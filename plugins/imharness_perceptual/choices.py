@@ -6,7 +6,8 @@ from imharness.tracks import Blocks, Query
 from imharness_perceptual.verdicts import credit
 
 FACTS = [
-    "name", "reference", "source", "family", "severity", "group", "choice", "judge", "judges", "same", "mos", "proxy",
+    "name", "reference", "photograph", "family", "severity", "group", "choice", "judge", "judges", "same", "mos",
+    "proxy",
 ]  # fmt: skip
 Facts = dict[str, np.ndarray]
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -28,8 +29,8 @@ def forced_choices(images: Blocks) -> Blocks:
     """Return who is right about each forced choice, by data set and family ("distortion").
 
     Judged choices stand in the data; on a ladder, neighbouring severities of one distortion make one, with the milder
-    alternative 0 always nearer. ``about`` has the `source` of a choice, the `judge` share that found 1 nearer, and how
-    many `judges` were asked: 0 where nobody was, NaN where the data do not say.
+    alternative 0 always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1 nearer, and
+    how many `judges` were asked: 0 where nobody was, NaN where the data do not say.
     """
     found = []
     for pairs in (_judged, _neighbours):
@@ -39,7 +40,7 @@ def forced_choices(images: Blocks) -> Blocks:
             block = images.values["distance"][c]
             names = np.array([f"{own['dataset']} {unit}" for unit in units], dtype=object)
             right = credit(block[:, first], block[:, second], judge)
-            about = {"family": known["family"][first], "source": known["source"][first]}
+            about = {"family": known["family"][first], "photograph": known["photograph"][first]}
             found.append((own, names, right, {**about, "judge": judge, "judges": judges}))
     found = [part for part in found if len(part[1])]
     together = Blocks(
@@ -47,7 +48,7 @@ def forced_choices(images: Blocks) -> Blocks:
         tuple(own for own, *_ in found),
         tuple(names for _, names, *_ in found),
         {"all": tuple(right for _, _, right, _ in found)},
-        {name: tuple(about[name] for *_, about in found) for name in ("family", "source", "judge", "judges")},
+        {name: tuple(about[name] for *_, about in found) for name in ("family", "photograph", "judge", "judges")},
     )
     return together.split("family", "distortion")
 

@@ -1,4 +1,4 @@
-"""Means over families of distortions, with intervals by source: units of one photograph are not independent."""
+"""Means over families of distortions, with intervals by photograph: units of one photograph are not independent."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,24 +9,24 @@ from imharness.stats import interval
 from imharness.tracks import Value, missing, value_of
 
 Part = tuple[np.ndarray, np.ndarray]
-"""Numbers of a family without NaN, and the name of each one's source."""
+"""Numbers of a family without NaN, and the name of each one's photograph."""
 
 
-def repeated(sources: np.ndarray) -> np.ndarray | None:
-    """Return the sources as clusters, or None where each has one unit, so that units are independent."""
-    return sources if len(np.unique(sources.astype(str))) < len(sources) else None
+def repeated(photographs: np.ndarray) -> np.ndarray | None:
+    """Return the photographs as clusters, or None where each has one unit, so that units are independent."""
+    return photographs if len(np.unique(photographs.astype(str))) < len(photographs) else None
 
 
 def mean_of_families(parts: Mapping[str, Part]) -> Value:
     """Return the unweighted mean of the families' means, as in figure 4 of Zhang et al. (CVPR 2018).
 
-    Whole sources are resampled, over all families at once. Missing as soon as one family has no number.
+    Whole photographs are resampled, over all families at once. Missing as soon as one family has no number.
     """
     empty = [family for family, (numbers, _) in parts.items() if not len(numbers)]
     if empty or not parts:
         return missing(f"no number on {', '.join(empty)}" if empty else "no choices")
-    sources = np.concatenate([own for _, own in parts.values()])
-    names, place = np.unique(sources.astype(str), return_inverse=True)
+    photographs = np.concatenate([own for _, own in parts.values()])
+    names, place = np.unique(photographs.astype(str), return_inverse=True)
     places = np.split(place, np.cumsum([len(numbers) for numbers, _ in parts.values()])[:-1])
     sizes = [np.bincount(own, minlength=len(names)) for own in places]
     sums = [np.bincount(own, n, minlength=len(names)) for own, (n, _) in zip(places, parts.values(), strict=True)]
@@ -38,5 +38,5 @@ def mean_of_families(parts: Mapping[str, Part]) -> Value:
         with np.errstate(invalid="ignore"):
             return np.mean([total / size for total, size in counted], axis=0)
 
-    clusters = None if len(names) == len(sources) else names
-    return value_of(replace(interval(mean, len(names), clusters), n=len(sources)))
+    clusters = None if len(names) == len(photographs) else names
+    return value_of(replace(interval(mean, len(names), clusters), n=len(photographs)))

@@ -1,12 +1,11 @@
 """What the cells of the track compute: distances from references, and distances after an attack."""
 
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from imharness.data import Images, ImageSet
+from imharness.data import ImageSet
 from imharness.tracks import StepContext, StepResult, step
 
 UNKNOWN = {
@@ -36,7 +35,13 @@ def distance(context: StepContext) -> StepResult:
     columns = {name: _column(images, name) for name in UNKNOWN}
     proxy = [images.proxy] * len(images)
     reference = images.columns["reference"]
-    rows = {"name": list(images.names), "reference": reference, "source": _sources(images), "proxy": proxy, **columns}
+    rows = {
+        "name": list(images.names),
+        "reference": reference,
+        "photograph": _photographs(images),
+        "proxy": proxy,
+        **columns,
+    }
     return StepResult(rows={**rows, **context.map(images, measure)})
 
 
@@ -47,7 +52,7 @@ def attack(context: StepContext) -> StepResult:
     drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
     perturb, recipe, origin = context.build("attack"), context.component("attack"), _origins(images)
-    chosen = _some(images, drawn)
+    chosen = images.at(drawn)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = [chosen.names[p] for p in positions]
@@ -63,7 +68,7 @@ def attack(context: StepContext) -> StepResult:
     found = context.map(chosen, measure)
     columns = {name: _column(chosen, name) for name in ("family", "severity")}
     reference = chosen.columns["reference"]
-    rows = {"name": list(chosen.names), "reference": reference, "source": _sources(chosen), **columns}
+    rows = {"name": list(chosen.names), "reference": reference, "photograph": _photographs(chosen), **columns}
     return StepResult(rows={**rows, **found})
 
 
@@ -74,7 +79,7 @@ def spread(images: ImageSet, count: int) -> list[int]:
     choice, are taken together. Every photograph gives one such group before any gives a second; which one comes first
     is drawn by a hash of its name.
     """
-    reference, source = np.asarray(images.columns["reference"]), _sources(images)
+    reference, photograph = np.asarray(images.columns["reference"]), _photographs(images)
     distorted = np.flatnonzero(reference != np.array(images.names))
     facts = [values[distorted] for values in (reference, _column(images, "family"), _column(images, "group"))]
     group = np.array([" ".join(map(str, own)) for own in zip(*facts, strict=True)])
@@ -82,7 +87,7 @@ def spread(images: ImageSet, count: int) -> list[int]:
     drawn = np.argsort([hashlib.sha256(name.encode()).digest() for name in names])
     turn, taken = np.zeros(len(names), int), dict[str, int]()
     for i in drawn:
-        own = str(source[distorted[first[i]]])
+        own = str(photograph[distorted[first[i]]])
         turn[i] = taken[own] = taken.get(own, -1) + 1
     order = drawn[np.argsort(turn[drawn], kind="stable")]
     ends = np.cumsum(sizes[order])
@@ -90,22 +95,13 @@ def spread(images: ImageSet, count: int) -> list[int]:
     return distorted[np.isin(place, kept)].tolist()
 
 
-def _some(images: ImageSet, positions: Sequence[int]) -> ImageSet:
-    def load(chosen: Sequence[int]) -> Images:
-        return images.load([positions[p] for p in chosen])
-
-    columns = {name: np.asarray(values)[positions] for name, values in images.columns.items()}
-    names, shapes = (tuple(known[p] for p in positions) for known in (images.names, images.shapes))
-    return ImageSet(names, shapes, load, columns, images.proxy)
-
-
 def _column(images: ImageSet, name: str) -> np.ndarray:
     return np.asarray(images.columns.get(name, np.full(len(images), UNKNOWN[name])))
 
 
-def _sources(images: ImageSet) -> np.ndarray:
+def _photographs(images: ImageSet) -> np.ndarray:
     """Return the photograph of each image; its reference where the data set names no photograph."""
-    return np.asarray(images.columns.get("source", images.columns["reference"]))
+    return np.asarray(images.columns.get("photograph", images.columns["reference"]))
 
 
 def _origins(images: ImageSet) -> list[int]:

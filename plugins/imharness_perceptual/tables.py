@@ -27,10 +27,9 @@ from imharness_perceptual.choices import distances, facts, forced_choices, on_la
 from imharness_perceptual.families import Part, mean_of_families, repeated
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
 
-PHOTOGRAPH = "photograph"
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""The distances of one metric, a fact of the images they belong to, and their sources."""
+"""The distances of one metric, a fact of the images they belong to, and their photographs."""
 
 
 def report(query: Query) -> TrackReport:
@@ -48,14 +47,14 @@ def report(query: Query) -> TrackReport:
 
 
 def _beside(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str) -> Numbers:
-    """Return a metric's distances of some images of each data set, a fact of the same images, and their sources."""
+    """Return a metric's distances of some images of each data set, a fact of the same images, and their photographs."""
     row, found = images.entries.index(metric), []
     for c, mask in enumerate(masks):
         own = images.values["distance"][c][row]
         kept = mask & ~np.isnan(own)
-        found.append((own[kept], images.about[fact][c][kept], images.about["source"][c][kept]))
-    distance, wanted, sources = (np.concatenate(part) for part in zip(*found, strict=True))
-    return distance, wanted, sources
+        found.append((own[kept], images.about[fact][c][kept], images.about["photograph"][c][kept]))
+    distance, wanted, photographs = (np.concatenate(part) for part in zip(*found, strict=True))
+    return distance, wanted, photographs
 
 
 def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
@@ -72,7 +71,7 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
         unit="forced choice",
     )
     text = "Mean of the families; share of judges agreed with, 0.5 is chance."
-    each = {"cluster": "source", "unit": wins.unit, "cluster_unit": PHOTOGRAPH}
+    each = {"cluster": "photograph", "unit": wins.unit}
     text = "Mean of the families; share of judges agreed with, 0.5 is chance."
 
     def agreed(metric: str) -> Value:
@@ -88,7 +87,7 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
                 "higher",
                 value=lambda metric: _rho(*_beside(images, metric, ladder, "severity")),
                 unit="image",
-                cluster_unit=PHOTOGRAPH,
+                cluster_unit="photograph",
             )
         )
     for family in families:
@@ -118,13 +117,13 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
 
 
 def _parts(choices: Blocks, metric: str, families: Sequence[str]) -> dict[str, Part]:
-    """Return family -> a metric's credit for its choices, and their sources."""
+    """Return family -> a metric's credit for its choices, and their photographs."""
     row, found = choices.entries.index(metric), {}
     for family in families:
         places = choices.where(distortion=family)
         numbers = np.concatenate([choices.values["all"][c][row] for c in places])
-        sources = np.concatenate([choices.about["source"][c] for c in places])
-        found[family] = (numbers[~np.isnan(numbers)], sources[~np.isnan(numbers)])
+        photographs = np.concatenate([choices.about["photograph"][c] for c in places])
+        found[family] = (numbers[~np.isnan(numbers)], photographs[~np.isnan(numbers)])
     return found
 
 
@@ -139,22 +138,22 @@ def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
     for label, title in titles.items():
         parts: dict[str, Part] = {}
         for family in families:
-            judge, judges, sources = (
+            judge, judges, photographs = (
                 np.concatenate([choices.about[name][c] for c in choices.where(distortion=family)])
-                for name in ("judge", "judges", "source")
+                for name in ("judge", "judges", "photograph")
             )
             known = {CEILING: ceiling(judge), ANOTHER: another_person(judge, judges), MAJORITY: majority(judge)}[label]
             whole = (judges != 0).all() and not np.isnan(known).any()
-            parts[family] = (known, sources) if whole else (known[:0], sources[:0])
+            parts[family] = (known, photographs) if whole else (known[:0], photographs[:0])
         values = {family: mean_of_families({family: part}) for family, part in parts.items()}
         rows.append(Row(label=label, title=title, values={**values, "all": mean_of_families(parts)}))
     return rows
 
 
-def _rho(distance: np.ndarray, wanted: np.ndarray, sources: np.ndarray) -> Value:
+def _rho(distance: np.ndarray, wanted: np.ndarray, photographs: np.ndarray) -> Value:
     try:
         found: Interval = interval(
-            lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance), repeated(sources)
+            lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance), repeated(photographs)
         )
     except NotTestable as error:
         return missing(error)
@@ -190,7 +189,7 @@ def _noticeable(images: Blocks) -> list[Table]:
             better="higher",
             description=text,
             unit="pair of images",
-            cluster_unit=PHOTOGRAPH,
+            cluster_unit="photograph",
         )
         for key, text in texts.items()
     ]
@@ -227,14 +226,14 @@ def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.n
             return missing(f"no number on {family}")
         if not same.any():
             return missing(f"all saw a difference on {family}")
-    distance, same, sources = (np.concatenate(values) for values in zip(*parts, strict=True))
+    distance, same, photographs = (np.concatenate(values) for values in zip(*parts, strict=True))
     family = np.repeat(np.arange(len(parts)), [len(own) for own, *_ in parts])
 
     def mean(chosen: np.ndarray) -> np.ndarray:
         own = [average_precision(distance[chosen], same[chosen], family[chosen] == f) for f in range(len(parts))]
         return np.mean(own, axis=0)
 
-    return value_of(interval(mean, len(distance), repeated(sources)))
+    return value_of(interval(mean, len(distance), repeated(photographs)))
 
 
 def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]]:
@@ -300,7 +299,7 @@ def _opinions(images: Blocks) -> list[Table]:
             better="higher",
             description=f"Spearman correlation with opinions, {d}.",
             unit="image",
-            cluster_unit=PHOTOGRAPH,
+            cluster_unit="photograph",
         )
         for d in judged
     )
@@ -322,16 +321,16 @@ def _opinions(images: Blocks) -> list[Table]:
 
 
 def _with_opinions(images: Blocks, metric: str, masks: Sequence[np.ndarray]) -> Value:
-    distance, mos, sources = _beside(images, metric, masks, "mos")
-    return _rho(distance, -mos, sources)
+    distance, mos, photographs = _beside(images, metric, masks, "mos")
+    return _rho(distance, -mos, photographs)
 
 
 def _attacked(query: Query) -> Table:
     """How far a distance is moved, in units of itself, and how many forced choices a moved alternative 0 still wins."""
     sql = "SELECT * FROM attack"
-    by, about = ["radius", "dataset", "attack"], ["reference", "source", "family", "severity"]
+    by, about = ["radius", "dataset", "attack"], ["reference", "photograph", "family", "severity"]
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
-    choice = {"unit": "forced choice", "cluster_unit": PHOTOGRAPH}
+    choice = {"unit": "forced choice", "cluster_unit": "photograph"}
     columns = [
         ColumnSpec(
             key="right-0",
@@ -350,7 +349,7 @@ def _attacked(query: Query) -> Table:
             better="lower",
             description=f"Mean of (d' - d) over mean d, attack within {radius}/255.",
             unit="image",
-            cluster_unit=PHOTOGRAPH,
+            cluster_unit="photograph",
         )
         right = ColumnSpec(
             key=f"right-{radius}",
@@ -383,21 +382,21 @@ def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
     before, after = (
         np.concatenate([images.values[measure][c][row] for c in conditions]) for measure in ("before", "after")
     )
-    sources = np.concatenate([images.about["source"][c] for c in conditions])
+    photographs = np.concatenate([images.about["photograph"][c] for c in conditions])
     known = np.isfinite(before) & np.isfinite(after)
     if not known.any():
         return missing("no finite value")
     before, after = before[known], after[known]
-    return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(sources[known]))
+    return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(photographs[known]))
 
 
 def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
     """Return how many milder alternatives are nearer than untouched stronger ones; the milder one as `measure` says."""
-    row, found, sources = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
+    row, found, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
     for c in conditions:
         first, second, _ = steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
         milder, stronger = images.values[measure][c][row, first], images.values["before"][c][row, second]
         found.append(credit(milder, stronger, np.zeros(len(first))))
-        sources.append(images.about["source"][c][first])
-    right, own = np.concatenate(found), np.concatenate(sources)
+        photographs.append(images.about["photograph"][c][first])
+    right, own = np.concatenate(found), np.concatenate(photographs)
     return mean_value(right[~np.isnan(right)], repeated(own[~np.isnan(right)]))

@@ -63,7 +63,7 @@ def choices(
             group = f"{family}/{i:04d}"
             fixed = {"metric": metric, "dataset": "judged", "reference": f"{group}/ref", "family": family,
                      "severity": np.nan, "same": np.nan, "mos": np.nan, "proxy": proxy,
-                     "source": f"{group}/ref" if sources is None else str(sources[i])}  # fmt: skip
+                     "photograph": f"{group}/ref" if sources is None else str(sources[i])}  # fmt: skip
             nobody = {"group": "", "choice": -1, "judge": np.nan, "judges": 0}
             rows.append({**fixed, "name": f"{group}/ref", **nobody, "distance": 0.0})
             for choice in (0, 1):
@@ -174,7 +174,7 @@ def opinions(rng: np.random.Generator, copies: int) -> list[dict[str, Any]]:
                 for i, (dataset, same, mos) in enumerate((("jnd", seen, np.nan), ("scored", np.nan, scored))):
                     name = f"{photograph}-{image}-{copy}"
                     rows.append({**fixed, "dataset": dataset, "name": name, "reference": f"{photograph}",
-                                 "source": f"{photograph}", "family": f"f{image}", "same": same, "mos": mos,
+                                 "photograph": f"{photograph}", "family": f"f{image}", "same": same, "mos": mos,
                                  "distance": distance[i]})  # fmt: skip
     return rows
 
@@ -201,7 +201,7 @@ def attacked(distance: Mapping[str, Any]) -> list[dict[str, Any]]:
                 moved = severity + (0.6 if photograph else 1.2)
                 rows.append({"metric": metric, "dataset": "ladder", "attack": "ball", "radius": "4",
                              "name": f"{photograph}-{severity}", "reference": f"{photograph}",
-                             "source": f"{photograph}", "family": "blur", "severity": severity,
+                             "photograph": f"{photograph}", "family": "blur", "severity": severity,
                              "before": unit(severity), "after": unit(moved)})  # fmt: skip
     return rows
 

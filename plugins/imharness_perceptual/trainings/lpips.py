@@ -65,7 +65,9 @@ class Choices:
         self.rows = np.stack([origins[first], first, second], axis=1)
         self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first] if judged else np.zeros(len(first))
         self.asked = judged and not images.proxy
-        self.sources = set(np.asarray(images.columns.get("source", images.columns["reference"])).astype(str).tolist())
+        self.photographs = set(
+            np.asarray(images.columns.get("photograph", images.columns["reference"])).astype(str).tolist()
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -146,7 +148,7 @@ class LpipsTraining(WeightTraining):
             optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
             choices = {role: Choices(images) for role, images in workshop.data.items()}
             asked = choices["train"]
-            both = sorted(asked.sources & choices["test"].sources)
+            both = sorted(asked.photographs & choices["test"].photographs)
             if both:
                 shown = ", ".join(both[:3])
                 raise UsageError(f"training and test share {len(both)} photographs ({shown}); use another split.")
