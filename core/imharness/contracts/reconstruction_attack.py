@@ -1,18 +1,12 @@
-"""Gradient leakage: attacks that rebuild training images from the gradients a participant shared."""
-
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Gradients, Images
-from imharness.contracts.values import GRADIENTS, IMAGE_SHAPE, NETWORK, PROGRESS, STREAMS, ImageBatch
+from imharness.contracts.values import GRADIENTS, NETWORK, PROGRESS, STREAMS, Gradients, ImageBatch, Images, Numbers
 from imharness.randomness import ImageRng
 
 Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]
@@ -21,17 +15,14 @@ Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, i
 `gradients`: of the cross-entropy with respect to each parameter, one per image; `model` gave them; `shape` is
 (3, H, W). Returns ``(N, 3, H, W)`` in [0, 1].
 """
+SIZE = Numbers("tuple[int, int, int]", whole=True, many=True)
 
 
-class ReconstructionAttack(Component):
+class ReconstructionAttack(Component, Builds[Reconstruct]):
     """Rebuilds private images from the gradients a participant shared."""
 
     kind: ClassVar[str] = "attack"
     call = Call(
-        gradients=GRADIENTS, model=NETWORK, shape=IMAGE_SHAPE, rng=STREAMS, progress=PROGRESS,
+        gradients=GRADIENTS, model=NETWORK, shape=SIZE, rng=STREAMS, progress=PROGRESS,
         returns=ImageBatch(like="shape"), own_gradients=True,
     )  # fmt: skip
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Reconstruct:
-        """Return the attack as a callable."""
