@@ -19,11 +19,11 @@ class ImageSet:
     """Images by position, loaded when asked for, and what is known of each.
 
     `columns` hold one value per image: ``mos`` (higher = better), ``label``, ``class`` (the label's name),
-    ``reference`` (name of the undistorted image), ``source`` (the photograph it was cut from), ``family`` and
-    ``severity`` of a distortion. Of a forced choice: ``group`` (its name), ``choice`` (0 or 1, which alternative) and
-    ``judge`` (share of people who found alternative 1 nearer); ``same``: share who saw no difference from the
-    reference; ``judges``: how many people were asked. `proxy` says in words what stands in for human labels, or is
-    empty when people gave them.
+    ``reference`` (name of the undistorted image), ``photograph`` (what several references are cut from: they are not
+    independent), ``family`` and ``severity`` of a distortion. Of a forced choice:
+    ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of people who found
+    alternative 1 nearer); ``same``: share who saw no difference from the reference; ``judges``: how many people were
+    asked. `proxy` says in words what stands in for human labels, or is empty when people gave them.
     """
 
     names: tuple[str, ...]
@@ -40,8 +40,13 @@ class ImageSet:
         """Return the first `limit` images, or all."""
         if limit is None or limit >= len(self):
             return self
-        columns = {name: values[:limit] for name, values in self.columns.items()}
-        return ImageSet(self.names[:limit], self.shapes[:limit], self.load, columns, self.proxy)
+        return self.at(range(limit))
+
+    def at(self, places: Sequence[int]) -> ImageSet:
+        """Return the images at some positions, in the order given."""
+        names, shapes = (tuple(of[p] for p in places) for of in (self.names, self.shapes))
+        columns = {name: values[list(places)] for name, values in self.columns.items()}
+        return ImageSet(names, shapes, lambda own: self.load([places[p] for p in own]), columns, self.proxy)
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield runs of at most `size` neighbouring positions whose images have one shape."""
