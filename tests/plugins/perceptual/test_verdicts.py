@@ -217,7 +217,7 @@ def test_attacked_images_are_spread_over_photographs_in_whole_groups() -> None:
 
 def test_every_attack_with_a_ball_is_counted_once_at_each_radius() -> None:
     part = {
-        "select": {"dataset": ["severity-ladder"], "metric": ["mse"], "attack": ["*"]},
+        "select": {"dataset": ["severity-ladder[size=64]"], "metric": ["mse"], "attack": ["*"]},
         "options": {"radii": [1, 4]},
     }
     track = "harness/perceptual"
