@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from imharness.images import UsageError
+from imharness_annotation import CUTOFF
 
 Kind = Literal["class", "pair", "better"]
 SCHEMA = """
@@ -64,6 +66,11 @@ class Vote:
     at: str
 
 
+def _originals(facts: Mapping[str, str]) -> frozenset[str]:
+    """Return the originals that a question shows or shows a reconstruction of."""
+    return frozenset(f"{facts.get('dataset', '')}\x1f{facts[fact]}" for fact in ("name", "shown") if fact in facts)
+
+
 class Book:
     """Questions and votes in one file; any number of processes and threads may use it."""
 
@@ -92,13 +99,23 @@ class Book:
             row = db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else ""
 
-    def fill(self, kind: Kind, votes: int, questions: Iterable[Question]) -> int:
+    @property
+    def planned(self) -> int:
+        """Votes that a question needs before its verdict counts."""
+        return int(self.about("votes") or 1)
+
+    @property
+    def cutoff(self) -> float:
+        """Share of decoys that a person must answer right for their votes to count."""
+        return float(self.about("cutoff") or CUTOFF)
+
+    def fill(self, kind: Kind, votes: int, questions: Iterable[Question], cutoff: float = CUTOFF) -> int:
         """Add questions that are not there yet; return how many there are. A file holds one kind."""
         have = self.about("kind")
         if have and have != kind:
             raise UsageError(f"{self._file} asks for {have!r} already; choose another --file for {kind!r}.")
         with self._open() as db:
-            for name, value in (("kind", kind), ("votes", str(votes))):
+            for name, value in (("kind", kind), ("votes", str(votes)), ("cutoff", str(cutoff))):
                 db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
             db.executemany(
                 "INSERT OR IGNORE INTO items (key, facts, choices, truth, decoy, left_png, right_png) "
@@ -112,31 +129,53 @@ class Book:
 
     def following(self, annotator: str) -> Asked | None:
         """Return this annotator's next question, in an order of their own; None when nothing is left."""
-        left = self._open_for(annotator)
-        if not left:
+        ahead = self._ahead(annotator)
+        if not ahead:
             return None
-        chosen = min(left, key=lambda id: hashlib.sha256(f"{annotator}\x1f{id}".encode()).digest())
         with self._open() as db:
             choices, has_left = db.execute(
-                "SELECT choices, left_png IS NOT NULL FROM items WHERE id = ?", (chosen,)
+                "SELECT choices, left_png IS NOT NULL FROM items WHERE id = ?", (ahead[0],)
             ).fetchone()
-        return Asked(chosen, tuple(json.loads(choices)), bool(has_left))
+        return Asked(ahead[0], tuple(json.loads(choices)), bool(has_left))
 
     def progress(self, annotator: str) -> tuple[int, int]:
         """Return how many this annotator has judged, and how many they will have when nothing is left."""
         with self._open() as db:
             done = int(db.execute("SELECT COUNT(*) FROM votes WHERE annotator = ?", (annotator,)).fetchone()[0])
-        return done, done + len(self._open_for(annotator))
+        return done, done + len(self._ahead(annotator))
 
-    def _open_for(self, annotator: str) -> list[int]:
-        needed = int(self.about("votes") or 1)
+    def left_out(self) -> frozenset[str]:
+        """Return the people who answered fewer decoys right than the cut-off asks for; their votes do not count."""
         with self._open() as db:
             rows = db.execute(
-                "SELECT items.id FROM items LEFT JOIN votes ON votes.item = items.id GROUP BY items.id "
-                "HAVING SUM(COALESCE(votes.annotator, '') = ?) = 0 AND (decoy OR COUNT(votes.number) < ?)",
-                (annotator, needed),
+                "SELECT annotator FROM votes JOIN items ON items.id = votes.item WHERE decoy GROUP BY annotator "
+                "HAVING AVG(answer = truth) < ?",
+                (self.cutoff,),
             ).fetchall()
-        return [int(row[0]) for row in rows]
+        return frozenset(str(row[0]) for row in rows)
+
+    def _ahead(self, annotator: str) -> list[int]:
+        """Return the questions that this annotator will be asked, in their order.
+
+        Open are decoys, and questions that lack votes that count. Of the reconstructions of one original, a person sees
+        one, because the first helps to recognise the next.
+        """
+        once, needed, out = self.about("kind") != "better", self.planned, self.left_out()
+        with self._open() as db:
+            items = db.execute("SELECT id, facts, decoy FROM items").fetchall()
+            votes = db.execute("SELECT item, annotator FROM votes").fetchall()
+        mine = {item for item, who in votes if who == annotator}
+        counted = Counter(item for item, who in votes if who not in out)
+        shown = {item: _originals(json.loads(facts)) if once else frozenset[str]() for item, facts, _ in items}
+        seen = {original for item in mine for original in shown[item]}
+        decoys = {item for item, _, decoy in items if decoy}
+        left = [item for item in shown if item not in mine and (item in decoys or counted[item] < needed)]
+        ahead = []
+        for item in sorted(left, key=lambda item: hashlib.sha256(f"{annotator}\x1f{item}".encode()).digest()):
+            if not shown[item] & seen:
+                ahead.append(item)
+                seen |= shown[item]
+        return ahead if set(ahead) - decoys else []
 
     def vote(self, item: int, annotator: str, answer: str) -> None:
         """Write an answer; a second one of the same annotator on the same question changes nothing."""
@@ -162,6 +201,11 @@ class Book:
         with self._open() as db:
             row = db.execute(f"SELECT {column} FROM items WHERE id = ?", (item,)).fetchone()
         return bytes(row[0]) if row and row[0] is not None else None
+
+    def counted(self) -> Sequence[Vote]:
+        """Return the votes of the people who are not left out, decoys too, in the order they were given."""
+        out = self.left_out()
+        return [vote for vote in self.votes() if vote.annotator not in out]
 
     def votes(self) -> Sequence[Vote]:
         """Return all votes in the order they were given."""

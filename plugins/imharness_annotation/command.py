@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imharness_annotation import CUTOFF
+
 if TYPE_CHECKING:
     from imharness_annotation.book import Book, Question
     from imharness_annotation.sources import Rebuilt
@@ -34,6 +36,13 @@ SERVER = ("starlette", "uvicorn", "itsdangerous", "python_multipart")
 @click.option("--limit", type=click.IntRange(1), help="Only the first N images of each data set.")
 @click.option("--votes", type=click.IntRange(1), help="Votes per question. Default: 5; better: 10.")
 @click.option(
+    "--cutoff",
+    type=click.FloatRange(0, 1),
+    default=CUTOFF,
+    show_default=True,
+    help="Share of decoys that a person must answer right; votes of others do not count.",
+)
+@click.option(
     "--host", default=LOOPBACK, show_default=True, help="Address to serve; others may reach any but this one."
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=8571, show_default=True)
@@ -49,6 +58,7 @@ def annotate(
     metric: str | None,
     limit: int | None,
     votes: int | None,
+    cutoff: float,
     host: str,
     port: int,
     assets: Path | None,
@@ -71,8 +81,9 @@ def annotate(
         raise click.UsageError(f"{file} does not exist; say what to ask with --kind class, pair or better.")
     book = Book(file)
     if kind is not None:
-        count = book.fill(kind, votes or VOTES[kind], questions_for(kind, store, attacks, defenses, metric, limit))
-        console.say(f"{count} questions in {file}, {book.about('votes')} votes each")
+        asked = questions_for(kind, store, attacks, defenses, metric, limit)
+        count = book.fill(kind, votes or VOTES[kind], asked, cutoff)
+        console.say(f"{count} questions in {file}, {book.planned} votes each; decoys to answer right: {cutoff:.0%}")
     import uvicorn
 
     if host != LOOPBACK:
@@ -105,34 +116,45 @@ def report(file: Path, as_json: bool) -> None:
     from imharness_cli.commands import console
 
     book = _book(file)
-    votes = book.votes()
-    facts: dict[str, object] = {"kind": book.about("kind"), "votes": len(votes)}
-    try:
-        kappa, questions, raters = fleiss_kappa(votes)
-        facts |= {"fleiss_kappa": kappa, "kappa_questions": questions, "kappa_votes_each": raters}
-    except NotTestable as error:
-        facts["fleiss_kappa"] = str(error)
-    decoys = decoy_accuracy(votes)
-    facts["decoys"] = {name: {"right": right, "shown": shown} for name, (right, shown) in decoys.items()}
-    if book.about("kind") == "better":
+    every, votes, planned = book.votes(), book.counted(), book.planned
+    decoys, out = decoy_accuracy(every), book.left_out()
+    facts: dict[str, object] = {
+        "kind": book.about("kind"), "votes": len(every), "votes_counted": len(votes), "votes_planned": planned,
+        "decoy_cutoff": book.cutoff, "people": len(decoys), "people_left_out": len(out),
+        "people_without_decoys": sum(not shown for _, shown in decoys.values()),
+    }  # fmt: skip
+    better = facts["kind"] == "better"
+    for name, recognised in (("fleiss_kappa", False), *(() if better else (("recognised_kappa", True),))):
+        try:
+            kappa, questions, raters = fleiss_kappa(votes, recognised=recognised)
+            facts |= {name: kappa, "kappa_questions": questions, "kappa_votes_each": raters}
+        except NotTestable as error:
+            facts[name] = str(error)
+    facts["decoys"] = {
+        name: {"right": right, "shown": shown, "left_out": name in out} for name, (right, shown) in decoys.items()
+    }
+    if better:
         try:
             facts["ranking"] = [
-                dict(zip(("entry", "strength", "wins", "votes"), r, strict=True)) for r in ranking(votes)
+                {"entry": name, "strength": found.value, "low": found.low, "high": found.high, "images": found.n}
+                for name, found in ranking(votes, planned)
             ]
         except NotTestable as error:
             facts["ranking"] = str(error)
     else:
-        verdicts = majorities(votes)
-        facts |= {"judged": len(verdicts), "recognised": sum(v.recognised for v in verdicts)}
+        verdicts = majorities(votes, planned)
+        waiting = len({v.key for v in every if v.truth and not v.decoy}) - len(verdicts)
+        facts |= {"judged": len(verdicts), "waiting": waiting, "recognised": sum(v.recognised for v in verdicts)}
     if as_json:
         click.echo(json.dumps(facts, indent=1))
         return
     single = [(name, value) for name, value in facts.items() if not isinstance(value, dict | list)]
     console.table("Votes", ["figure", "value"], [(n, f"{v:.3f}" if isinstance(v, float) else v) for n, v in single])
-    console.table("Decoys", ["annotator", "right", "of"], [(n, r, t) for n, (r, t) in decoys.items()])
+    lines = [(n, r, t, "no" if n in out else "yes") for n, (r, t) in decoys.items()]
+    console.table("Decoys", ["annotator", "right", "of", "counts"], lines)
     if isinstance(facts.get("ranking"), list):
-        rows = [(r["entry"], f"{r['strength']:.3f}", r["wins"], r["votes"]) for r in facts["ranking"]]  # type: ignore[attr-defined]
-        console.table("Which is better", ["entry", "log-strength", "wins", "votes"], rows)
+        rows = [tuple(f"{v:.3f}" if isinstance(v, float) else v for v in r.values()) for r in facts["ranking"]]  # type: ignore[attr-defined]
+        console.table("Which is better", ["entry", "log-strength", "low", "high", "images"], rows)
 
 
 @annotate.command("import")
@@ -140,18 +162,25 @@ def report(file: Path, as_json: bool) -> None:
 @click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
 def import_votes(file: Path, store: Path, site: Path) -> None:
-    """Put majorities about reconstructions into the results, where they replace the classifier's answers."""
+    """Put majorities about reconstructions into the results, where they replace the classifier's answers.
+
+    Only questions with the planned number of votes are taken, and only the votes of people who passed the decoys.
+    """
     from imharness.images import UsageError
     from imharness_annotation.outcome import majorities
     from imharness_cli.commands import add_external, build_site, console
 
-    verdicts = majorities(_book(file).votes())
+    book = _book(file)
+    verdicts, out = majorities(book.counted(), book.planned), len(book.left_out())
     if not verdicts:
-        raise UsageError(f"{file} holds no votes about reconstructions.")
+        raise UsageError(
+            f"{file} has no reconstruction with {book.planned} votes that count; {out} people failed the decoys."
+        )
     rows = {name: [v.facts[name] for v in verdicts] for name in ("dataset", "attack", "model", "defense", "name")}
     add_external(store, RECONSTRUCTION, {**rows, "recognised": [float(v.recognised) for v in verdicts]}, file.stem)
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities stand in the tables: {site / 'reconstruction.html'}")
+    console.say(f"{out} people failed the decoys; their votes are left out.")
 
 
 def _require_server() -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.stats import NotTestable, bradley_terry
+from imharness.stats import Interval, NotTestable, bradley_terry, mean_interval
 from imharness_annotation.book import Vote
 
-FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "name", "left", "right")
+FACTS = ("dataset", "attack", "model", "defense", "metric", "strength", "name", "shown", "left", "right")
+IMAGE = ("dataset", "attack", "metric", "strength", "name")
+"""What tells the images of a choice between defenses apart."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Verdict:
     votes: int
 
 
-def majorities(votes: Sequence[Vote]) -> list[Verdict]:
-    """Return one verdict per question that has a right answer and is no decoy."""
+def majorities(votes: Sequence[Vote], planned: int) -> list[Verdict]:
+    """Return one verdict per question that has a right answer, is no decoy, and has the planned votes or more."""
     groups: dict[str, list[Vote]] = defaultdict(list)
     for vote in votes:
         if vote.truth and not vote.decoy:
@@ -34,21 +36,24 @@ def majorities(votes: Sequence[Vote]) -> list[Verdict]:
     return [
         Verdict(group[0].facts, 2 * sum(v.answer == v.truth for v in group) > len(group), len(group))
         for group in groups.values()
+        if len(group) >= planned
     ]
 
 
-def fleiss_kappa(votes: Sequence[Vote]) -> tuple[float, int, int]:
+def fleiss_kappa(votes: Sequence[Vote], *, recognised: bool = False) -> tuple[float, int, int]:
     """Return Fleiss' kappa, the number of questions and the votes per question.
 
-    Only the questions with the most frequent number of votes count, and only with two votes or more. Raises
-    `NotTestable` when there are none, or when all votes are one answer.
+    `recognised`: of right or wrong, which is what a verdict says, and not of the answers themselves; two people who
+    both fail to recognise an image need not agree on what it shows. Only the questions with the most frequent number of
+    votes count, and only with two votes or more. Raises `NotTestable` when there are none, or when all votes are one
+    answer.
     """
     from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
     answers: dict[str, Counter[str]] = defaultdict(Counter)
     for vote in votes:
-        if not vote.decoy:
-            answers[vote.key][vote.answer] += 1
+        if not vote.decoy and (vote.truth or not recognised):
+            answers[vote.key][str(vote.answer == vote.truth) if recognised else vote.answer] += 1
     sizes = Counter(sum(c.values()) for c in answers.values() if sum(c.values()) > 1)
     if not sizes:
         raise NotTestable("no question has two votes yet")
@@ -72,23 +77,30 @@ def decoy_accuracy(votes: Sequence[Vote]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def ranking(votes: Sequence[Vote]) -> list[tuple[str, float, int, int]]:
-    """Return (entry, Bradley-Terry log-strength, wins, votes), best first; raises `NotTestable`."""
+def ranking(votes: Sequence[Vote], planned: int) -> list[tuple[str, Interval]]:
+    """Return (entry, mean Bradley-Terry log-strength with its interval over images), best first.
+
+    Strengths are computed for each image and averaged, as in the subjective study of Gushchin et al. (2025). Only
+    images count whose pairs all have the planned votes. With k entries, 1/k of a vote is added to either side of every
+    pair: a unanimous pair has a finite strength then, and strengths from few votes are nearly unbiased (Firth,
+    Biometrika 80, 1993: half of the leverage, which is 2/k on average).
+    Raises `NotTestable` where no image counts.
+    """
     pairs = [v for v in votes if not v.decoy and "left" in v.facts]
     names = sorted({v.facts[side] for v in pairs for side in ("left", "right")})
-    if len(names) < 2:
-        raise NotTestable("no pair was judged yet")
-    wins = np.zeros((len(names), len(names)))
+    place = {name: i for i, name in enumerate(names)}
+    wins: dict[tuple[str, ...], np.ndarray] = defaultdict(lambda: np.zeros((len(names), len(names))))
     for vote in pairs:
-        sides = [names.index(vote.facts[side]) for side in ("left", "right")]
+        sides = [place[vote.facts[side]] for side in ("left", "right")]
         winner, loser = sides if vote.answer == "left" else sides[::-1]
-        wins[winner, loser] += 1
-    strength = bradley_terry(wins)
-    rows = [
-        (name, float(strength[i]), int(wins[i].sum()), int(wins[i].sum() + wins[:, i].sum()))
-        for i, name in enumerate(names)
-    ]
-    return sorted(rows, key=lambda row: -row[1])
+        wins[tuple(vote.facts.get(fact, "") for fact in IMAGE)][winner, loser] += 1
+    other = ~np.eye(len(names), dtype=bool)
+    whole = [won for won in wins.values() if ((won + won.T)[other] >= planned).all()]
+    if len(names) < 2 or not whole:
+        raise NotTestable(f"no image has {planned} votes on every pair yet")
+    strengths = np.array([bradley_terry(won + other / len(names)) for won in whole])
+    rows = [(name, mean_interval(strengths[:, i])) for i, name in enumerate(names)]
+    return sorted(rows, key=lambda row: -row[1].value)
 
 
 def write_csv(file: Path, votes: Sequence[Vote]) -> None:

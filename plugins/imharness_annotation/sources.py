@@ -50,7 +50,8 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questi
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
     """Yield one question per reconstruction: does it show what the original shows? (SemSim, figure 8 B).
 
-    One in ten is a decoy: the reconstruction of another class, where "same" is wrong.
+    One in ten is a decoy. Half of them show the reconstruction of another class, where "same" is wrong, and half show
+    the original itself, where "different" is wrong, so that nobody passes them all with one answer.
     """
     for facts, images, private in groups:
         originals = private.load(list(range(len(images)))).mul(255).round().byte().numpy()
@@ -60,10 +61,15 @@ def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questio
             yield Question(_key(facts, name), asked, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i]))
             rng = np.random.default_rng(derive_seed(seed, "decoy", _key(facts, name)))
             strangers = [j for j, c in enumerate(classes) if c != classes[i]]
-            if strangers and rng.random() < 1 / DECOYS:
-                other = strangers[int(rng.integers(len(strangers)))]
-                key = _key(facts, f"{name} decoy")
-                yield Question(key, asked, (SAME, DIFFERENT), DIFFERENT, True, png(originals[i]), png(images[other]))
+            if not strangers or rng.random() >= 1 / DECOYS:
+                continue
+            key = _key(facts, f"{name} decoy")
+            other = strangers[int(rng.integers(len(strangers)))]
+            if rng.random() < 0.5:
+                asked, truth, right = {**asked, "shown": private.names[other]}, DIFFERENT, images[other]
+            else:
+                truth, right = SAME, originals[i]
+            yield Question(key, asked, (SAME, DIFFERENT), truth, True, png(originals[i]), png(right))
 
 
 def better_questions(

@@ -1,12 +1,9 @@
 """The ladder of distortions on photographs of a folder: ``folder-ladder:PATH``."""
 
-import hashlib
-from pathlib import Path
-
 from pydantic import Field
 
 from imharness.data import ImageDataset, Info, Unavailable, hookimpl
-from imharness_embedded.photographs import SeverityLadder, sources_in
+from imharness_embedded.photographs import SeverityLadder, content_of, sources_in
 
 
 class FolderLadder(SeverityLadder):
@@ -23,12 +20,8 @@ class FolderLadder(SeverityLadder):
         sources_in(self.folder)
 
     def content(self) -> str:
-        """Return a digest of names and sizes."""
-        try:
-            files = [Path(source) for source in sources_in(self.folder)] if self.folder else []
-        except Unavailable:
-            return ""
-        return hashlib.sha256(repr([(f.name, f.stat().st_size) for f in files]).encode()).hexdigest()
+        """Return a digest of the images."""
+        return content_of(self.folder)
 
     def sources(self) -> tuple[str, ...]:
         """Return the images of the folder."""

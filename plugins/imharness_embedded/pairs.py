@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import ImageDataset, ImageRng, Images, ImageSet, Info, derive_seed, hookimpl
-from imharness_embedded.photographs import TEST, TEXTURES, TRAIN, crops, image_set, sources_in
+from imharness_embedded.photographs import TEST, TEXTURES, TRAIN, content_of, crops, image_set, sources_in
 from imharness_vision.distortions import DISTORTIONS, distorted
 
 MILD, STRONG = (0.05, 0.25), (0.45, 1.0)
@@ -22,13 +22,22 @@ class DistortedPairs(ImageDataset):
     That the milder one is nearer is a proxy: severities of different distortions are not comparable.
     """
 
-    info = Info(id="harness/distorted-pairs", version="1")
+    info = Info(id="harness/distorted-pairs", version="2")
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )
     size: int = Field(default=64, ge=16, le=256, description="Side of a crop, px; 64 in the paper.")
     per_photograph: int = Field(default=25, ge=1, le=1000, description="Forced choices per photograph.")
     folder: str = Field(default="", description="Take the photographs of this folder instead; then there is no split.")
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the folder holds images, where one is named."""
+        if self.folder:
+            sources_in(self.folder)
+
+    def content(self) -> str:
+        """Return a digest of the folder's images."""
+        return content_of(self.folder)
 
     def build(self, device: torch.device) -> ImageSet:
         """Return crops, each followed by alternative 0, the milder one, and alternative 1."""
@@ -41,10 +50,12 @@ class DistortedPairs(ImageDataset):
         stack = torch.stack([images, mild, strong], dim=1).flatten(0, 1).mul(255).round().byte()
         columns = {
             "reference": [group for group in groups for _ in range(3)],
+            "photograph": [Path(source).stem for source in sources for _ in range(3 * self.per_photograph)],
             "family": ["traditional"] * (3 * len(groups)),
             "group": [name for group in groups for name in ("", group, group)],
             "choice": [-1, 0, 1] * len(groups),
             "judge": [float("nan"), 0.0, 0.0] * len(groups),
+            "judges": [0] * (3 * len(groups)),
         }
         found = [f"{group}{end}" for group in groups for end in ("", "-mild", "-strong")]
         proxy = "the order of strengths, not human judgements"

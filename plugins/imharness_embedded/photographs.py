@@ -4,6 +4,7 @@ Quality labels: nobody judged these images, so the mean opinion score is replace
 of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five severities per distortion family.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -51,6 +52,16 @@ def sources_in(folder: str) -> tuple[str, ...]:
     if not found:
         raise Unavailable(f"{folder} holds no images", "name another folder")
     return tuple(str(f.resolve()) for f in found)
+
+
+def content_of(folder: str) -> str:
+    """Return a digest of the names and bytes of a folder's images, or "" without any."""
+    try:
+        files = [Path(source) for source in sources_in(folder)] if folder else []
+        digests = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+    except (Unavailable, OSError):
+        return ""
+    return hashlib.sha256(repr(digests).encode()).hexdigest() if digests else ""
 
 
 def crops(name: str, size: int, count: int) -> list[Array]:

@@ -1,5 +1,7 @@
 """What the cells of the track compute: distances from references, and distances after an attack."""
 
+import hashlib
+
 import numpy as np
 import torch
 
@@ -12,13 +14,14 @@ UNKNOWN = {
     "group": "",
     "choice": -1,
     "judge": float("nan"),
+    "judges": float("nan"),
     "same": float("nan"),
     "mos": float("nan"),
 }
 """What stands for a column that a data set does not have."""
 
 
-@step(version="2")
+@step(version="3")
 def distance(context: StepContext) -> StepResult:
     """Measure every image against its reference; larger = farther, whatever the metric's direction."""
     images = context.images()
@@ -31,20 +34,29 @@ def distance(context: StepContext) -> StepResult:
 
     columns = {name: _column(images, name) for name in UNKNOWN}
     proxy = [images.proxy] * len(images)
-    rows = {"name": list(images.names), "reference": images.columns["reference"], "proxy": proxy, **columns}
+    reference = images.columns["reference"]
+    rows = {
+        "name": list(images.names),
+        "reference": reference,
+        "photograph": _photographs(images),
+        "proxy": proxy,
+        **columns,
+    }
     return StepResult(rows={**rows, **context.map(images, measure)})
 
 
-@step(version="1")
+@step(version="2")
 def attack(context: StepContext) -> StepResult:
-    """Push every distorted image away from its reference, as the metric sees it; 8 bits before anything reads it."""
-    images = context.images().first(int(context.options["images"]) or None)
+    """Push distorted images away from their references, as the metric sees it; 8 bits before anything reads it."""
+    images = context.images()
+    drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
     perturb, recipe, origin = context.build("attack"), context.component("attack"), _origins(images)
+    chosen = images.at(drawn)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        names = [images.names[p] for p in positions]
-        reference = images.load([origin[p] for p in positions]).to(batch.device)
+        names = [chosen.names[p] for p in positions]
+        reference = images.load([origin[drawn[p]] for p in positions]).to(batch.device)
         target = context.target("metric", names, attack="attack", reference=reference)
         attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round() / 255
         return {
@@ -53,17 +65,43 @@ def attack(context: StepContext) -> StepResult:
             "linf": (attacked - batch).abs().amax(dim=(1, 2, 3)),
         }
 
-    found = context.map(images, measure)
-    columns = {name: _column(images, name) for name in ("family", "severity")}
-    reference = np.asarray(images.columns["reference"])
-    distorted = reference != np.array(images.names)
-    return StepResult(
-        rows={"name": list(images.names), "reference": reference, "distorted": distorted, **columns, **found}
-    )
+    found = context.map(chosen, measure)
+    columns = {name: _column(chosen, name) for name in ("family", "severity")}
+    reference = chosen.columns["reference"]
+    rows = {"name": list(chosen.names), "reference": reference, "photograph": _photographs(chosen), **columns}
+    return StepResult(rows={**rows, **found})
+
+
+def spread(images: ImageSet, count: int) -> list[int]:
+    """Return the positions of distorted images, about `count` of them, spread over the photographs; 0: all.
+
+    Images that are set against each other, a distortion's severities on one reference or the alternatives of one
+    choice, are taken together. Every photograph gives one such group before any gives a second; which one comes first
+    is drawn by a hash of its name.
+    """
+    reference, photograph = np.asarray(images.columns["reference"]), _photographs(images)
+    distorted = np.flatnonzero(reference != np.array(images.names))
+    facts = [values[distorted] for values in (reference, _column(images, "family"), _column(images, "group"))]
+    group = np.array([" ".join(map(str, own)) for own in zip(*facts, strict=True)])
+    names, first, place, sizes = np.unique(group, return_index=True, return_inverse=True, return_counts=True)
+    drawn = np.argsort([hashlib.sha256(name.encode()).digest() for name in names])
+    turn, taken = np.zeros(len(names), int), dict[str, int]()
+    for i in drawn:
+        own = str(photograph[distorted[first[i]]])
+        turn[i] = taken[own] = taken.get(own, -1) + 1
+    order = drawn[np.argsort(turn[drawn], kind="stable")]
+    ends = np.cumsum(sizes[order])
+    kept = order[(ends <= count) | (np.arange(len(order)) == 0)] if count else order
+    return distorted[np.isin(place, kept)].tolist()
 
 
 def _column(images: ImageSet, name: str) -> np.ndarray:
-    return images.columns.get(name, np.full(len(images), UNKNOWN[name]))
+    return np.asarray(images.columns.get(name, np.full(len(images), UNKNOWN[name])))
+
+
+def _photographs(images: ImageSet) -> np.ndarray:
+    """Return the photograph of each image; its reference where the data set names no photograph."""
+    return np.asarray(images.columns.get("photograph", images.columns["reference"]))
 
 
 def _origins(images: ImageSet) -> list[int]:

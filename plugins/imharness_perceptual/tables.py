@@ -1,6 +1,6 @@
 """Tables of the track: forced choices, noticeable differences, opinion scores, and distances under attack."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,12 +23,13 @@ from imharness.tracks import (
     ranking,
     value_of,
 )
-from imharness_perceptual.verdicts import average_precision, ceiling, credit
+from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder, steps
+from imharness_perceptual.families import Part, mean_of_families, repeated
+from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
 
-CEILING = "people"
-FACTS = ["name", "reference", "family", "severity", "group", "choice", "judge", "same", "mos", "proxy"]
-Numbers = tuple[np.ndarray, np.ndarray]
-"""The distances of one metric, and a fact of the images they belong to."""
+CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
+Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""The distances of one metric, a fact of the images they belong to, and their photographs."""
 
 
 def report(query: Query) -> TrackReport:
@@ -45,149 +46,115 @@ def report(query: Query) -> TrackReport:
     return found + TrackReport(tables, [], _both_chart(images, choices) if asked else [])
 
 
-def distances(query: Query) -> Blocks:
-    """Return d(x, reference) of every metric on every image, by data set."""
-    sql = "SELECT * FROM distance"
-    return query.blocks(sql, entry="metric", by=["dataset"], measures=["distance"], about=FACTS)
-
-
-def forced_choices(images: Blocks) -> Blocks:
-    """Return who is right about each forced choice, and how far a person agrees with the others.
-
-    Judged choices stand in the data; on a ladder, neighbouring severities of one distortion make one, with the milder
-    alternative 0 always nearer.
-    """
-    found = []
-    for pairs in (_judged, _neighbours):
-        for c, own in enumerate(images.conditions):
-            facts = {name: images.about[name][c] for name in FACTS}
-            first, second, units, judge = pairs(facts)
-            block = images.values["distance"][c]
-            right = credit(block[:, first], block[:, second], judge)
-            right = np.where(np.isnan(block[:, first] + block[:, second]), np.nan, right)
-            names = np.array([f"{own['dataset']} {unit}" for unit in units], dtype=object)
-            found.append((own, names, right, facts["family"][first], ceiling(judge)))
-    found = [part for part in found if len(part[1])]
-    return Blocks(
-        images.entries,
-        tuple(own for own, *_ in found),
-        tuple(names for _, names, *_ in found),
-        {"all": tuple(right for _, _, right, _, _ in found)},
-        {"family": tuple(part[3] for part in found), "ceiling": tuple(part[4] for part in found)},
-    )
-
-
-def _judged(facts: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the positions of both alternatives, a name, and the share of judges that found 1 nearer."""
-    mine = np.flatnonzero(facts["group"].astype(str) != "")
-    group = facts["group"][mine].astype(str)
-    order = np.lexsort((facts["choice"][mine], group))
-    mine, group = mine[order], group[order]
-    both = group[1:] == group[:-1]
-    return mine[:-1][both], mine[1:][both], group[:-1][both], facts["judge"][mine[:-1][both]]
-
-
-def _neighbours(facts: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Join every image with the next severity of the same distortion of the same reference."""
-    mine = np.flatnonzero(_on_ladder(facts))
-    first, second, place = _steps(facts["reference"][mine], facts["family"][mine], facts["severity"][mine])
-    units = np.array([f"{p} {s}" for p, s in zip(place, facts["severity"][mine[second]], strict=True)], dtype=str)
-    return mine[first], mine[second], units, np.zeros(len(first))
-
-
-def _steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the positions of neighbouring severities, and which distortion of which reference they belong to."""
-    place = np.array([f"{r} {f}" for r, f in zip(reference, family, strict=True)], dtype=str)
-    order = np.lexsort((severity, place))
-    place, severity = place[order], severity[order]
-    next_to = (place[1:] == place[:-1]) & (severity[1:] == severity[:-1] + 1)
-    return order[:-1][next_to], order[1:][next_to], place[1:][next_to]
-
-
-def _on_ladder(facts: dict[str, np.ndarray]) -> np.ndarray:
-    """Return where the order of severities is all that is known: nobody gave an opinion or chose."""
-    nobody = np.isnan(facts["mos"]) | (facts["proxy"].astype(str) != "")
-    return (facts["severity"] > 0) & nobody & (facts["group"].astype(str) == "")
-
-
-def _facts(images: Blocks, c: int) -> dict[str, np.ndarray]:
-    return {name: images.about[name][c] for name in FACTS}
-
-
 def _beside(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str) -> Numbers:
-    """Return a metric's distances of some images of each data set, and a fact of the same images."""
-    row, found = images.entries.index(metric), ([], [])
+    """Return a metric's distances of some images of each data set, a fact of the same images, and their photographs."""
+    row, found = images.entries.index(metric), []
     for c, mask in enumerate(masks):
         own = images.values["distance"][c][row]
         kept = mask & ~np.isnan(own)
-        found[0].append(own[kept])
-        found[1].append(images.about[fact][c][kept])
-    return np.concatenate(found[0]), np.concatenate(found[1])
+        found.append((own[kept], images.about[fact][c][kept], images.about["photograph"][c][kept]))
+    distance, wanted, photographs = (np.concatenate(part) for part in zip(*found, strict=True))
+    return distance, wanted, photographs
 
 
 def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
-    split = choices.split("family", "distortion")
-    families = sorted({own["distortion"] for own in split.conditions})
-    human = any((known < 1).any() for known in choices.about["ceiling"])
-    ladder = [_on_ladder(_facts(images, c)) for c in range(len(images.conditions))]
-    on_ladder = any(mask.any() for mask in ladder)
+    families = sorted({own["distortion"] for own in choices.conditions})
+    human = any((judges != 0).any() for judges in choices.about["judges"])
+    ladder = [on_ladder(facts(images, c)) for c in range(len(images.conditions))]
+    on_a_ladder = any(mask.any() for mask in ladder)
     wins = Wins(
         "metric-wins",
         "Which metric agrees more",
         "more forced choices right",
         measure="agreement",
-        description="Share of judges that the metric agrees with.",
+        description="Share of judges that the metric agrees with; every choice counts once.",
         unit="forced choice",
     )
-    text = "Share of judges agreed with; 0.5 is chance."
-    columns = [
-        Column("all", "2AFC agreement", text, "higher", value=lambda m: mean_value(choices.of("all", m)), wins=wins)
-    ]
-    if on_ladder:
-        text = "Spearman correlation of distance and severity over all families."
-        srcc = Column(
-            "srcc", "SROCC with severity", text, "higher", value=lambda m: _rho(*_beside(images, m, ladder, "severity"))
-        )
-        columns.append(srcc)
-    for family in families:
+    text = "Mean of the families; share of judges agreed with, 0.5 is chance."
+    each = {"cluster": "photograph", "unit": wins.unit}
+    text = "Mean of the families; share of judges agreed with, 0.5 is chance."
+
+    def agreed(metric: str) -> Value:
+        return mean_of_families(_parts(choices, metric, families))
+
+    columns = [Column("all", "2AFC agreement", text, "higher", value=agreed, wins=wins, **each)]
+    if on_a_ladder:
         columns.append(
-            Column(family, family, f"2AFC agreement on {family}.", "higher", of="all", where={"distortion": family})
+            Column(
+                "srcc",
+                "SROCC with severity",
+                "Spearman correlation of distance and severity over all families.",
+                "higher",
+                value=lambda metric: _rho(*_beside(images, metric, ladder, "severity")),
+                unit="image",
+                cluster_unit="photograph",
+            )
         )
+    for family in families:
+        text, only = f"2AFC agreement on {family}.", {"distortion": family}
+        columns.append(Column(family, family, text, "higher", of="all", where=only, **each))
     parts = [
         "Two distorted images, one reference: which is nearer? The credit is the share of judges that a metric agrees "
-        "with. ",
-        "People: one of the judges against the others. " if human else "",
-        "On a ladder the two are neighbouring severities of one distortion of one photograph." if on_ladder else "",
+        "with, averaged over families. ",
+        "People: one of the judges drawn from those asked; another person: somebody who was not asked; majority: the "
+        "most that a distance can reach. "
+        if human
+        else "",
+        "On a ladder the two are neighbouring severities of one distortion of one photograph." if on_a_ladder else "",
     ]
     return ranking(
-        split,
+        choices,
         *columns,
         id="agreement",
         title="Agreement on forced choices",
         caption="".join(parts),
         entry="metric",
-        by=["all", "srcc"] if on_ladder else ["all"],
-        note="Severity order, not human judgement." if on_ladder else "",
-        chart="Share of judges that each metric agrees with; 0.5 is chance.",
-        last=[_people(split, families, [c.key for c in columns])] if human else (),
+        by=["all", "srcc"] if on_a_ladder else ["all"],
+        note="Severity order, not human judgement." if on_a_ladder else "",
+        chart="Share of judges that each metric agrees with, mean of the families; 0.5 is chance.",
+        last=_people(choices, families) if human else (),
     )
 
 
-def _people(choices: Blocks, families: Sequence[str], keys: Sequence[str]) -> Row:
-    """Return how far one judge agrees with the others, where more than one was asked and they did not all agree."""
-    asked = [known[known < 1] for known in choices.about["ceiling"]]
-    values = {key: missing("nobody was asked") for key in keys}
-    values["all"] = mean_value(np.concatenate(asked))
+def _parts(choices: Blocks, metric: str, families: Sequence[str]) -> dict[str, Part]:
+    """Return family -> a metric's credit for its choices, and their photographs."""
+    row, found = choices.entries.index(metric), {}
     for family in families:
-        here = np.concatenate([asked[c] for c in choices.where(distortion=family)])
-        if len(here):
-            values[family] = mean_value(here)
-    return Row(label=CEILING, title="How far one judge agrees with the others", values=values)
+        places = choices.where(distortion=family)
+        numbers = np.concatenate([choices.values["all"][c][row] for c in places])
+        photographs = np.concatenate([choices.about["photograph"][c] for c in places])
+        found[family] = (numbers[~np.isnan(numbers)], photographs[~np.isnan(numbers)])
+    return found
 
 
-def _rho(distance: np.ndarray, wanted: np.ndarray) -> Value:
+def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
+    """Return how far people agree among themselves, where every choice of a family was put to some."""
+    titles = {
+        CEILING: "How far a judge agrees with all who were asked: p^2 + (1 - p)^2",
+        ANOTHER: "How far a person who was not asked would agree: two different judges",
+        MAJORITY: "The most that a distance can reach: it chooses as the majority does",
+    }
+    rows = []
+    for label, title in titles.items():
+        parts: dict[str, Part] = {}
+        for family in families:
+            judge, judges, photographs = (
+                np.concatenate([choices.about[name][c] for c in choices.where(distortion=family)])
+                for name in ("judge", "judges", "photograph")
+            )
+            known = {CEILING: ceiling(judge), ANOTHER: another_person(judge, judges), MAJORITY: majority(judge)}[label]
+            whole = (judges != 0).all() and not np.isnan(known).any()
+            parts[family] = (known, photographs) if whole else (known[:0], photographs[:0])
+        values = {family: mean_of_families({family: part}) for family, part in parts.items()}
+        rows.append(Row(label=label, title=title, values={**values, "all": mean_of_families(parts)}))
+    return rows
+
+
+def _rho(distance: np.ndarray, wanted: np.ndarray, photographs: np.ndarray) -> Value:
     try:
-        found: Interval = interval(lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance))
+        found: Interval = interval(
+            lambda chosen: spearman_rows(distance[chosen], wanted[chosen]), len(distance), repeated(photographs)
+        )
     except NotTestable as error:
         return missing(error)
     return value_of(found)
@@ -210,35 +177,26 @@ def _both_chart(images: Blocks, choices: Blocks) -> list[Chart]:
     ]
 
 
-def jnd_scores(images: Blocks) -> dict[str, dict[str, float]]:
-    """Return metric -> family -> average precision of "no difference"."""
-    judged = [
-        ~np.isnan(images.about["same"][c]) & (images.about["name"][c] != images.about["reference"][c])
-        for c in range(len(images.conditions))
-    ]
-    families = sorted({str(f) for c, mask in enumerate(judged) for f in images.about["family"][c][mask]})
-    found: dict[str, dict[str, float]] = {}
-    for metric in images.entries:
-        for family in families:
-            here = [mask & (images.about["family"][c] == family) for c, mask in enumerate(judged)]
-            distance, same = _beside(images, metric, here, "same")
-            if len(distance):
-                found.setdefault(metric, {})[family] = average_precision(distance, same)
-    return found
-
-
 def _noticeable(images: Blocks) -> list[Table]:
-    scores = jnd_scores(images)
-    if not scores:
+    judged = _seen(images)
+    if not judged:
         return []
-    families = sorted({family for own in scores.values() for family in own})
-    columns = [ColumnSpec(key="map", label="JND mAP", better="higher", description="Mean of the families.")]
-    columns += [ColumnSpec(key=f, label=f, better="higher", description=f"Average precision on {f}.") for f in families]
+    texts = {"map": "Mean of the families."} | {family: f"Average precision on {family}." for family in judged}
+    columns = [
+        ColumnSpec(
+            key=key,
+            label="JND mAP" if key == "map" else key,
+            better="higher",
+            description=text,
+            unit="pair of images",
+            cluster_unit="photograph",
+        )
+        for key, text in texts.items()
+    ]
     rows = []
-    for metric, own in scores.items():
-        finite = [score for score in own.values() if np.isfinite(score)]
-        values = {f: _precision(own.get(f, np.nan)) for f in families}
-        rows.append(Row(label=metric, values={**values, "map": _precision(np.mean(finite or [np.nan]), len(finite))}))
+    for metric in images.entries:
+        values = {family: _precision(images, metric, {family: masks}) for family, masks in judged.items()}
+        rows.append(Row(label=metric, values={"map": _precision(images, metric, judged), **values}))
     return [
         Table(
             id="jnd",
@@ -252,22 +210,46 @@ def _noticeable(images: Blocks) -> list[Table]:
     ]
 
 
-def _precision(score: float, n: int | None = None) -> Value:
-    return Value(value=float(score), n=n) if np.isfinite(score) else missing("all saw a difference")
+def _seen(images: Blocks) -> dict[str, list[np.ndarray]]:
+    """Return family -> which images of each data set people compared with their reference."""
+    known = [facts(images, c) for c in range(len(images.conditions))]
+    judged = [~np.isnan(own["same"]) & (own["name"] != own["reference"]) for own in known]
+    families = sorted({str(f) for own, mask in zip(known, judged, strict=True) for f in own["family"][mask]})
+    return {f: [mask & (own["family"] == f) for own, mask in zip(known, judged, strict=True)] for f in families}
+
+
+def _precision(images: Blocks, metric: str, families: Mapping[str, Sequence[np.ndarray]]) -> Value:
+    """Return the mean over families of the average precision of "no difference"."""
+    parts = [_beside(images, metric, masks, "same") for masks in families.values()]
+    for family, (distance, same, _) in zip(families, parts, strict=True):
+        if not len(distance):
+            return missing(f"no number on {family}")
+        if not same.any():
+            return missing(f"all saw a difference on {family}")
+    distance, same, photographs = (np.concatenate(values) for values in zip(*parts, strict=True))
+    family = np.repeat(np.arange(len(parts)), [len(own) for own, *_ in parts])
+
+    def mean(chosen: np.ndarray) -> np.ndarray:
+        own = [average_precision(distance[chosen], same[chosen], family[chosen] == f) for f in range(len(parts))]
+        return np.mean(own, axis=0)
+
+    return value_of(interval(mean, len(distance), repeated(photographs)))
 
 
 def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]]:
-    """Return metric -> (2AFC agreement with people, JND mAP), for metrics that met both tests."""
-    found = {}
-    for metric, own in jnd_scores(images).items():
-        row = choices.entries.index(metric)
-        here = [
-            right[row][known < 1] for right, known in zip(choices.values["all"], choices.about["ceiling"], strict=True)
-        ]
-        agreed = np.concatenate([np.zeros(0), *here])
-        agreed, finite = agreed[~np.isnan(agreed)], [score for score in own.values() if np.isfinite(score)]
-        if len(agreed) and finite:
-            found[metric] = (float(agreed.mean()), float(np.mean(finite)))
+    """Return metric -> (2AFC agreement with people, JND mAP), means over the families of both tests (figure 5)."""
+    judged = {
+        own["distortion"]
+        for own, judges in zip(choices.conditions, choices.about["judges"], strict=True)
+        if (judges != 0).all()
+    }
+    seen = {family: masks for family, masks in _seen(images).items() if family in judged}
+    found: dict[str, tuple[float, float]] = {}
+    for metric in images.entries if seen else ():
+        agreed = mean_of_families(_parts(choices, metric, list(seen)))
+        noticed = _precision(images, metric, seen)
+        if agreed.value is not None and noticed.value is not None:
+            found[metric] = (agreed.value, noticed.value)
     return found
 
 
@@ -302,19 +284,27 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
 def _opinions(images: Blocks) -> list[Table]:
     judged = {}
     for c, own in enumerate(images.conditions):
-        facts = _facts(images, c)
-        mask = ~np.isnan(facts["mos"]) & np.isnan(facts["same"]) & (facts["proxy"].astype(str) == "")
-        mask &= facts["name"] != facts["reference"]
+        known = facts(images, c)
+        mask = ~np.isnan(known["mos"]) & np.isnan(known["same"]) & (known["proxy"].astype(str) == "")
+        mask &= known["name"] != known["reference"]
         if mask.any():
-            judged[own["dataset"]] = (c, mask)
+            others = [np.zeros(len(units), bool) for units in images.units]
+            judged[own["dataset"]] = [*others[:c], mask, *others[c + 1 :]]
     if not judged:
         return []
     columns = tuple(
-        ColumnSpec(key=d, label=d, better="higher", description=f"Spearman correlation with opinions, {d}.")
+        ColumnSpec(
+            key=d,
+            label=d,
+            better="higher",
+            description=f"Spearman correlation with opinions, {d}.",
+            unit="image",
+            cluster_unit="photograph",
+        )
         for d in judged
     )
     rows = [
-        Row(label=metric, values={d: _with_opinions(images, metric, c, mask) for d, (c, mask) in judged.items()})
+        Row(label=metric, values={d: _with_opinions(images, metric, masks) for d, masks in judged.items()})
         for metric in images.entries
     ]
     return [
@@ -330,64 +320,83 @@ def _opinions(images: Blocks) -> list[Table]:
     ]
 
 
-def _with_opinions(images: Blocks, metric: str, c: int, mask: np.ndarray) -> Value:
-    distance = images.values["distance"][c][images.entries.index(metric)]
-    kept = mask & ~np.isnan(distance)
-    return _rho(distance[kept], -images.about["mos"][c][kept])
+def _with_opinions(images: Blocks, metric: str, masks: Sequence[np.ndarray]) -> Value:
+    distance, mos, photographs = _beside(images, metric, masks, "mos")
+    return _rho(distance, -mos, photographs)
 
 
 def _attacked(query: Query) -> Table:
     """How far a distance is moved, in units of itself, and how many forced choices a moved alternative 0 still wins."""
-    sql = "SELECT * FROM attack WHERE distorted"
-    by, about = ["radius", "dataset", "attack"], ["reference", "family", "severity"]
+    sql = "SELECT * FROM attack"
+    by, about = ["radius", "dataset", "attack"], ["reference", "photograph", "family", "severity"]
     images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
-    tasks = query(f"SELECT metric, {', '.join(by)} FROM attack_tasks ORDER BY task")
-    columns, values = [], {metric: {} for metric in images.entries}
+    choice = {"unit": "forced choice", "cluster_unit": "photograph"}
+    columns = [
+        ColumnSpec(
+            key="right-0",
+            label="right, no attack",
+            better="higher",
+            description="Share of forced choices on the ladder that are right without an attack.",
+            **choice,
+        )
+    ]
+    once = list({own["dataset"]: c for c, own in enumerate(images.conditions)}.values())
+    values = {metric: {"right-0": _right(images, metric, once, "before")} for metric in images.entries}
     for radius in sorted({own["radius"] for own in images.conditions}, key=int):
         moved = ColumnSpec(
             key=f"moved-{radius}",
             label=f"moved at {radius}/255",
             better="lower",
             description=f"Mean of (d' - d) over mean d, attack within {radius}/255.",
+            unit="image",
+            cluster_unit="photograph",
         )
         right = ColumnSpec(
             key=f"right-{radius}",
             label=f"right at {radius}/255",
             better="higher",
-            description="Share of forced choices that stay right when the nearer image is attacked within "
-            f"{radius}/255.",
+            description=f"Share of choices that are right when the nearer image is attacked within {radius}/255.",
+            **choice,
         )
         columns += [moved, right]
+        here = images.where(radius=radius)
         for metric, own in values.items():
-            asked = [
-                {name: str(tasks[name][i]) for name in by}
-                for i in np.flatnonzero((tasks["metric"] == metric) & (tasks["radius"].astype(str) == radius))
-            ]
-            places = [c for facets in asked for c in images.where(**facets)]
-            own[moved.key] = mean_value(_moved(images, metric, places))
-            own[right.key] = mean_value(_still_right(images, metric, sorted(places)))
+            own[moved.key] = _moved(images, metric, here)
+            own[right.key] = _right(images, metric, here, "after")
     return Table(
         id="attacked",
         title="Distances under attack",
         caption="An attack pushes a distorted image away from its reference inside a small ball: how far does the "
         "distance move, as a multiple of the mean distance, and does the milder of two distortions still look nearer? "
-        "PSNR counts downwards from infinity and has no natural unit; read its second column.",
+        "The first depends on the unit of a distance, and PSNR, which counts downwards from infinity, has none; the "
+        "second does not, so it ranks.",
         entry="metric",
         columns=tuple(columns),
-        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), columns[-2])),
-        ranked_by=columns[-2].key,
+        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),
+        ranked_by=columns[-1].key,
     )
 
 
-def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> np.ndarray:
-    before, after = (images.of(measure, metric, conditions) for measure in ("before", "after"))
-    return (after - before) / max(float(np.abs(before).mean()), 1e-12)
+def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
+    row = images.entries.index(metric)
+    before, after = (
+        np.concatenate([images.values[measure][c][row] for c in conditions]) for measure in ("before", "after")
+    )
+    photographs = np.concatenate([images.about["photograph"][c] for c in conditions])
+    known = np.isfinite(before) & np.isfinite(after)
+    if not known.any():
+        return missing("no finite value")
+    before, after = before[known], after[known]
+    return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(photographs[known]))
 
 
-def _still_right(images: Blocks, metric: str, conditions: Sequence[int]) -> np.ndarray:
-    row, found = images.entries.index(metric), [np.zeros(0)]
+def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
+    """Return how many milder alternatives are nearer than untouched stronger ones; the milder one as `measure` says."""
+    row, found, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
     for c in conditions:
-        first, second, _ = _steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
-        moved, untouched = images.values["after"][c][row, first], images.values["before"][c][row, second]
-        found.append((moved < untouched) + 0.5 * (moved == untouched))
-    return np.concatenate(found)
+        first, second, _ = steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
+        milder, stronger = images.values[measure][c][row, first], images.values["before"][c][row, second]
+        found.append(credit(milder, stronger, np.zeros(len(first))))
+        photographs.append(images.about["photograph"][c][first])
+    right, own = np.concatenate(found), np.concatenate(photographs)
+    return mean_value(right[~np.isnan(right)], repeated(own[~np.isnan(right)]))

@@ -34,7 +34,9 @@ class PerceptualTrack(Track):
         default=(1, 2, 4), description="L-infinity balls of attacks on distances, in 255ths."
     )
 
-    attacked_images: int = Field(default=0, ge=0, description="Attack the first so many images of a set; 0: all.")
+    attacked_images: int = Field(
+        default=0, ge=0, description="Attack so many images of a set, spread over its photographs; 0: all."
+    )
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """One task per data set and metric, and one per ball of each attack that moves inside a ball."""

@@ -12,26 +12,46 @@ def credit(first: Array, second: Array, judge: Array) -> Array:
     """Return the agreement of each forced choice with the people asked, ``(n,)``.
 
     `first`, `second`: distances of alternatives 0 and 1 from the reference; `judge`: share p that found 1 nearer. A
-    metric that prefers 1 earns p, one that prefers 0 earns 1 - p, a tie half of each.
+    metric that prefers 1 earns p, one that prefers 0 earns 1 - p, a tie half of each. NaN where a distance is NaN.
     """
-    return np.where(second < first, judge, np.where(first < second, 1 - judge, 0.5))
+    right = np.where(second < first, judge, np.where(first < second, 1 - judge, 0.5))
+    return np.where(np.isnan(first) | np.isnan(second), np.nan, right)
 
 
 def ceiling(judge: Array) -> Array:
-    """Return the credit of a person drawn from those asked: p^2 + (1 - p)^2."""
+    """Return the credit of a person drawn from those asked: p^2 + (1 - p)^2 (section 4)."""
     return judge**2 + (1 - judge) ** 2
 
 
-def average_precision(distance: Array, same: Array) -> float:
-    """Return the area under the precision-recall curve of "no difference" as the distance grows.
+def another_person(judge: Array, judges: Array) -> Array:
+    """Return how often two of the people asked agree; NaN where fewer than two were asked.
 
-    `same`: share of people who saw none, counted as so much of a positive. Precision is made to fall with recall, as in
-    the PASCAL VOC challenge. Returns NaN when nobody saw no difference.
+    `judges`: how many people n were asked. Whoever is drawn from those asked agrees with themselves, too; without that
+    share, (n (p^2 + (1 - p)^2) - 1) / (n - 1) is unbiased for the credit of a person who was not asked.
     """
-    if not same.sum() > 0:
-        return float("nan")
-    order = np.argsort(distance, kind="stable")
-    found = np.cumsum(same[order])
-    precision, recall = found / np.arange(1, len(order) + 1), found / found[-1]
-    falling = np.maximum.accumulate(precision[::-1])[::-1]
-    return float((np.diff(recall, prepend=0.0) * falling).sum())
+    n = np.where(judges > 1, judges, np.nan)
+    return (n * ceiling(judge) - 1) / (n - 1)
+
+
+def majority(judge: Array) -> Array:
+    """Return the highest credit that any distance can earn, max(p, 1 - p) (appendix A)."""
+    return np.maximum(judge, 1 - judge)
+
+
+def average_precision(distance: Array, same: Array, counted: Array | None = None) -> Array:
+    """Return the area under the precision-recall curve of "no difference" as the distance grows, over the last axis.
+
+    `same`: share of people who saw none, counted as so much of a positive; `counted`: bool, which pairs take part.
+    Pairs of one distance are found together. Precision is made to fall with recall, as in the PASCAL VOC challenge.
+    NaN where nobody saw no difference.
+    """
+    order = np.argsort(distance, axis=-1)
+    distance, same = (np.take_along_axis(np.asarray(x, dtype=np.float64), order, axis=-1) for x in (distance, same))
+    weight = np.ones_like(same) if counted is None else np.take_along_axis(counted, order, axis=-1).astype(np.float64)
+    found, seen = np.cumsum(weight * same, axis=-1), np.cumsum(weight, axis=-1)
+    last = np.concatenate([distance[..., 1:] != distance[..., :-1], np.ones((*distance.shape[:-1], 1), bool)], axis=-1)
+    precision = np.divide(found, seen, out=np.zeros_like(found), where=last & (seen > 0))
+    falling = np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
+    total = found[..., -1]
+    area = (np.diff(found, prepend=0.0, axis=-1) * falling).sum(axis=-1)
+    return np.divide(area, total, out=np.full_like(total, np.nan), where=total > 0)

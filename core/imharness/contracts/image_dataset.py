@@ -22,8 +22,8 @@ class ImageSet:
     ``reference`` (name of the undistorted image), ``photograph`` (what several references are cut from: they are not
     independent), ``family`` and ``severity`` of a distortion. Of a forced choice:
     ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of people who found
-    alternative 1 nearer); ``same``: share who saw no difference from the reference. `proxy` says in words what
-    stands in for human labels, or is empty when people gave them.
+    alternative 1 nearer); ``same``: share who saw no difference from the reference; ``judges``: how many people were
+    asked. `proxy` says in words what stands in for human labels, or is empty when people gave them.
     """
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ class ImageSet:
 
     def at(self, places: Sequence[int]) -> ImageSet:
         """Return the images at some positions, in the order given."""
-        names, shapes = tuple(self.names[p] for p in places), tuple(self.shapes[p] for p in places)
+        names, shapes = (tuple(of[p] for p in places) for of in (self.names, self.shapes))
         columns = {name: values[list(places)] for name, values in self.columns.items()}
         return ImageSet(names, shapes, lambda own: self.load([places[p] for p in own]), columns, self.proxy)
 

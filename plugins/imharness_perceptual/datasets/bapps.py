@@ -22,6 +22,8 @@ from imharness_vision.image_files import read_files
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
 VERDICT = {"2afc": "judge", "jnd": "same"}
 PARTS = {"test": "val", "train": "train"}
+JUDGES = {("2afc", "test"): 5, ("2afc", "train"): 2, ("jnd", "test"): 3, ("jnd", "train"): 3}
+"""How many people were asked about each pair (section 2.2)."""
 SOURCE = "https://github.com/richzhang/PerceptualSimilarity"
 
 
@@ -39,7 +41,7 @@ class _Entry:
 class Bapps(ImageDataset):
     """Berkeley-Adobe perceptual patch similarity: forced choices, or just noticeable differences."""
 
-    info = Info(id="harness/bapps", version="1", paper="zhang2018")
+    info = Info(id="harness/bapps", version="2", paper="zhang2018")
     address = "path"
     path: str = Field(default="", description="The folder that holds 2afc/ and jnd/.")
     test: Literal["2afc", "jnd"] = Field(default="2afc", description="What people were asked.")
@@ -77,6 +79,7 @@ class Bapps(ImageDataset):
             "reference": np.array([e.reference for e in entries]),
             "family": np.array([e.family for e in entries]),
             VERDICT[self.test]: np.array([e.verdict for e in entries]),
+            "judges": np.array([0 if np.isnan(e.verdict) else JUDGES[self.test, self.split] for e in entries]),
         }
         if self.test == "2afc":
             columns["group"] = np.array([e.group for e in entries])

@@ -15,7 +15,17 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import ImageSet, Info, Train, Trained, TrainingContext, WeightTraining, hookimpl, seeded_init
+from imharness.data import (
+    ImageSet,
+    Info,
+    Train,
+    Trained,
+    TrainingContext,
+    UsageError,
+    WeightTraining,
+    hookimpl,
+    seeded_init,
+)
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
@@ -40,7 +50,7 @@ class RankingNet(nn.Module):
 
 
 class Choices:
-    """The forced choices of an image set: positions of reference and alternatives, and how people chose.
+    """The forced choices of an image set: positions of reference and alternatives, and how people chose, if `asked`.
 
     Nobody chose between the images of a ladder, so choices are drawn: two severities of any distortions of one
     reference, of which the smaller is taken to be nearer.
@@ -54,6 +64,10 @@ class Choices:
         first, second = _judged(images) if judged else _drawn(origins, np.asarray(images.columns["severity"]))
         self.rows = np.stack([origins[first], first, second], axis=1)
         self.judge = np.asarray(images.columns["judge"], dtype=np.float64)[first] if judged else np.zeros(len(first))
+        self.asked = judged and not images.proxy
+        self.photographs = set(
+            np.asarray(images.columns.get("photograph", images.columns["reference"])).astype(str).tolist()
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -99,7 +113,7 @@ def _drawn(origins: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, np.nd
 class LpipsTraining(WeightTraining):
     """A perceptual distance learnt from forced choices; the card gives its agreement on held-out choices."""
 
-    info = Info(id="harness/lpips", version="1", paper="zhang2018")
+    info = Info(id="harness/lpips", version="2", paper="zhang2018")
     variant: Literal["lin", "tune", "scratch"] = Field(
         default="lin", description="What is trained: channel weights, the backbone too, or all from nothing."
     )
@@ -134,6 +148,10 @@ class LpipsTraining(WeightTraining):
             optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
             choices = {role: Choices(images) for role, images in workshop.data.items()}
             asked = choices["train"]
+            both = sorted(asked.photographs & choices["test"].photographs)
+            if both:
+                shown = ", ".join(both[:3])
+                raise UsageError(f"training and test share {len(both)} photographs ({shown}); use another split.")
             per_epoch = -(-len(asked) // self.batch_size)
             whole = self.epochs + self.decay_epochs
             decay = torch.optim.lr_scheduler.LambdaLR(
@@ -164,7 +182,8 @@ class LpipsTraining(WeightTraining):
             workshop.loop(parts, whole * per_epoch, step, every=per_epoch)
             figures = {"2afc_before": before} | {f"2afc_{r}": c.agreement(network, device) for r, c in choices.items()}
             zeros = {f"zero_weights_{i}": float((w == 0).float().mean()) for i, w in enumerate(network.weights)}
-            people = {"2afc_people": float(ceiling(choices["test"].judge).mean())}
+            test = choices["test"]
+            people = {"2afc_people": float(ceiling(test.judge).mean())} if test.asked else {}
             rounded = {name: round(value, 4) for name, value in {**figures, **people, **zeros}.items()}
             return Trained(network.state_dict(), {"choices": len(asked), **rounded})
 

@@ -1,6 +1,7 @@
 """What people are asked and what their votes say."""
 
 import csv
+import itertools
 import json
 from pathlib import Path
 
@@ -49,7 +50,10 @@ def test_pairs_hold_decoys_of_other_classes() -> None:
     decoys = [q for q in questions if q.decoy]
     assert len(questions) == 200 + len(decoys)
     assert 5 < len(decoys) < 40
-    assert {q.truth for q in decoys} == {"different"}
+    assert {q.truth for q in decoys} == {"different", "same"}
+    for decoy in decoys:
+        assert (decoy.left == decoy.right) == (decoy.truth == "same")
+        assert (decoy.facts.get("shown") is None) == (decoy.truth == "same")
 
 
 def test_better_asks_every_pair_and_verifies() -> None:
@@ -78,26 +82,54 @@ def test_kappa_is_that_of_the_published_example() -> None:
         fleiss_kappa([vote("q", "a", "x")])
 
 
-def test_majorities_need_more_than_half_and_leave_decoys_out() -> None:
+def test_majorities_need_the_planned_votes_and_more_than_half_and_leave_decoys_out() -> None:
     votes = [
         *(vote("one", p, a) for p, a in zip("abc", ("yes", "yes", "no"), strict=True)),
         *(vote("tie", p, a) for p, a in zip("ab", ("yes", "no"), strict=True)),
+        vote("early", "a", "yes"),
         vote("decoy", "a", "yes", "no", True),
     ]
-    assert [(v.recognised, v.votes) for v in majorities(votes)] == [(True, 3), (False, 2)]
+    assert [(v.recognised, v.votes) for v in majorities(votes, 2)] == [(True, 3), (False, 2)]
+    assert [v.votes for v in majorities(votes, 3)] == [3]
     assert decoy_accuracy(votes) == {"a": (0, 1), "b": (0, 0), "c": (0, 0)}
 
 
-def test_the_ranking_orders_by_who_wins() -> None:
-    rng, strength = np.random.default_rng(0), {"a": 2.0, "b": 1.0, "c": 0.0}
-    votes = []
-    for number in range(300):
-        left, right = rng.choice(list(strength), 2, replace=False)
+def test_kappa_of_recognised_or_not_forgives_different_wrong_answers() -> None:
+    answers = {"q1": ("yes", "yes", "yes"), "q2": ("no", "maybe", "never"), "q3": ("maybe", "no", "often")}
+    votes = [vote(q, p, a) for q, own in answers.items() for p, a in zip("abc", own, strict=True)]
+    assert fleiss_kappa(votes, recognised=True)[0] == pytest.approx(1)
+    assert fleiss_kappa(votes)[0] < 0.5
+    with pytest.raises(NotTestable, match="two votes"):
+        fleiss_kappa([vote("q", p, "left", "") for p in "ab"], recognised=True)
+
+
+def judged_pairs(rng: np.random.Generator, images: int, votes: int) -> list[Vote]:
+    strength = {"a": 2.0, "b": 1.0, "c": 0.0}
+    found = []
+    for image, (one, other), number in itertools.product(range(images), itertools.combinations("abc", 2), range(votes)):
+        left, right = (one, other) if rng.random() < 0.5 else (other, one)
         wins = rng.random() < 1 / (1 + np.exp(strength[right] - strength[left]))
-        votes.append(vote(f"q{number}", "p", "left" if wins else "right", "", left=str(left), right=str(right)))
-    found = ranking(votes)
-    assert [name for name, *_ in found] == ["a", "b", "c"]
-    assert found[0][1] - found[2][1] == pytest.approx(2, abs=0.6)
+        key, facts = f"{image} {one} {other}", {"name": f"n{image}", "left": left, "right": right}
+        found.append(vote(key, f"p{number}", "left" if wins else "right", "", **facts))
+    return found
+
+
+def test_the_ranking_gives_the_strengths_that_votes_were_drawn_from() -> None:
+    found = ranking(judged_pairs(np.random.default_rng(0), 100, 10), 10)
+    assert [name for name, _ in found] == ["a", "b", "c"]
+    assert all(own.n == 100 for _, own in found)
+    for (_, own), strength in zip(found, (1.0, 0.0, -1.0), strict=True):
+        assert own.value == pytest.approx(strength, abs=0.12)
+        assert own.low < own.value < own.high
+
+
+def test_the_ranking_waits_until_an_image_has_all_its_votes() -> None:
+    votes = judged_pairs(np.random.default_rng(0), 3, 4)
+    with pytest.raises(NotTestable, match="no image has 5 votes"):
+        ranking(votes, 5)
+    assert {own.n for _, own in ranking(votes[:-1], 4)} == {2}
+    with pytest.raises(NotTestable):
+        ranking([], 1)
 
 
 def test_votes_needed_and_orders_differ_between_people(tmp_path: Path) -> None:
@@ -148,10 +180,10 @@ def test_people_replace_the_proxy_in_the_tables(tmp_path: Path) -> None:
     book = Book(file)
     count = book.fill("class", 1, questions_for("class", store, (), (), None, None))
     assert count == 40
-    for number in range(count):
-        asked = book.following("Ann")
-        assert asked is not None
-        book.vote(asked.id, "Ann", asked.choices[number % 2])
+    for number in range(count // 4):  # one of the reconstructions of each of four originals
+        while (asked := book.following(f"p{number}")) is not None:
+            book.vote(asked.id, f"p{number}", asked.choices[number % 2])
+    assert len(book.votes()) == count
     imported = CliRunner().invoke(
         cli, ["annotate", "import", "--file", str(file), "--store", str(store), "--site", str(site)]
     )

@@ -13,7 +13,7 @@ from imharness_perceptual.trainings.lpips import Choices, RankingNet
 from imharness_vision.lpips import untrained
 
 CPU = torch.device("cpu")
-PAIRS = "harness/distorted-pairs[per_photograph=4,size=32]"
+PAIRS = "harness/distorted-pairs[per_photograph=1,size=32,split=train]"
 
 
 def train(out: Path, *words: str) -> dict:
@@ -42,8 +42,9 @@ def test_scratch_learns_backbone_and_weights_and_the_metric_takes_them(tmp_path:
     start = untrained("embedded").state_dict()
     assert all(float(weights[f"weights.{i}"].min()) >= 0 for i in range(3))
     assert not torch.equal(weights["backbone.stages.0.0.weight"], start["backbone.stages.0.0.weight"])
-    assert {"2afc_before", "2afc_train", "2afc_test", "2afc_people", "zero_weights_0"} <= set(card)
-    assert card["choices"] == 16
+    assert {"2afc_before", "2afc_train", "2afc_test", "zero_weights_0"} <= set(card)
+    assert "2afc_people" not in card  # nobody was asked
+    assert card["choices"] == 12
     metric = installed().one("metric", f"lpips[net=embedded,variant=scratch,weights={tmp_path / 'lpips.safetensors'}]")
     images = torch.rand(2, 3, 32, 32)
     assert metric.build(CPU)(images, images).tolist() == [0, 0]
@@ -59,10 +60,17 @@ def test_lin_leaves_the_backbone_as_it_was(tmp_path: Path) -> None:
 
 def test_choices_are_triplets_and_the_ranking_sees_which_is_nearer() -> None:
     choices = Choices(installed().one("dataset", PAIRS).build(CPU))
-    assert len(choices) == 16
+    assert len(choices) == 12
     reference, first, second = choices.load([0, 5], CPU)
     nearer = (first - reference).square().flatten(1).mean(dim=1) < (second - reference).square().flatten(1).mean(dim=1)
     assert nearer.all()
-    assert choices.judge.tolist() == [0.0] * 16
+    assert choices.judge.tolist() == [0.0] * 12
     logits = RankingNet()(torch.tensor([0.1, 0.9]), torch.tensor([0.9, 0.1]))
     assert logits.shape == (2,)
+
+
+def test_training_and_test_share_no_photograph(tmp_path: Path) -> None:
+    same = "harness/distorted-pairs[per_photograph=1,size=32]"
+    words = ["train", "lpips", "--net", "embedded", "--variant", "lin", "--out", str(tmp_path)]
+    result = CliRunner().invoke(cli, [*words, "--train", same, "--test", "harness/distorted-pairs[size=32]"])
+    assert "share 4 photographs" in f"{result.output}{result.exception}"

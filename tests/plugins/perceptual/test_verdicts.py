@@ -1,5 +1,6 @@
 """Judged sets made by hand, with scores computed by hand; published layouts; attacks on distances."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from PIL import Image
 
 from imharness.components.registry import installed
 from imharness.images import HarnessError, Unavailable
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile
 from imharness.running.target import MetricTarget
 from imharness_cli import cli
+from imharness_perceptual.steps import spread
 from imharness_perceptual.tables import report
-from imharness_perceptual.verdicts import average_precision, ceiling, credit
+from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
 
 CPU = torch.device("cpu")
 
@@ -22,7 +26,16 @@ CPU = torch.device("cpu")
 def test_credit_is_the_share_of_people_agreed_with() -> None:
     first, second = np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0])
     np.testing.assert_allclose(credit(first, second, np.array([0.2, 0.2, 0.2])), [0.8, 0.2, 0.5])
+    np.testing.assert_allclose(credit(first * np.nan, second, first), np.full(3, np.nan))
     np.testing.assert_allclose(ceiling(np.array([0.0, 0.5, 0.8])), [1.0, 0.5, 0.68])
+    np.testing.assert_allclose(majority(np.array([0.0, 0.5, 0.8])), [1.0, 0.5, 0.8])
+
+
+def test_another_person_is_the_share_of_judges_that_agree_two_by_two() -> None:
+    votes = np.array([[0, 0, 0, 0, 0], [0, 1, 0, 0, 0], [1, 1, 0, 1, 0]])
+    pairs = [np.mean([a == b for a, b in itertools.combinations(own, 2)]) for own in votes]
+    np.testing.assert_allclose(another_person(votes.mean(axis=1), np.full(3, 5)), pairs)
+    assert np.isnan(another_person(np.array([1.0, 1.0]), np.array([1, 0]))).all()
 
 
 def test_average_precision_by_hand() -> None:
@@ -30,6 +43,19 @@ def test_average_precision_by_hand() -> None:
     assert average_precision(np.array([4.0, 3, 2, 1]), np.array([1.0, 1, 0, 0])) == pytest.approx(0.5)
     assert average_precision(np.array([1.0, 2, 3]), np.array([1.0, 0, 1])) == pytest.approx(0.5 + 0.5 * 2 / 3)
     assert np.isnan(average_precision(np.array([1.0, 2]), np.zeros(2)))
+
+
+def test_average_precision_of_a_constant_distance_is_the_base_rate_whatever_the_order() -> None:
+    for same in ([1.0, 1, 0, 0], [0.0, 0, 1, 1]):
+        assert average_precision(np.zeros(4), np.array(same)) == pytest.approx(0.5)
+
+
+def test_average_precision_of_some_pairs_is_that_of_these_pairs_alone() -> None:
+    rng = np.random.default_rng(0)
+    distance, same, counted = rng.integers(0, 9, (3, 40)).astype(float), rng.random((3, 40)), rng.random((3, 40)) < 0.5
+    found = average_precision(distance, same, counted)
+    alone = [average_precision(d[c], s[c]) for d, s, c in zip(distance, same, counted, strict=True)]
+    np.testing.assert_allclose(found, alone)
 
 
 def patch(file: Path, shade: int) -> None:
@@ -83,10 +109,16 @@ def test_a_judged_set_in_the_published_layout_gives_the_score_computed_by_hand(t
     rows = {row["label"]: row["values"] for row in tables["agreement"]["rows"]}
     assert rows["harness/mse"]["all"]["value"] == pytest.approx((0.8 + 1.0 + 0.6 + 0.0) / 4)
     assert rows["harness/mse"]["blur"]["value"] == pytest.approx(0.9)
-    assert rows["people"]["all"]["value"] == pytest.approx((0.2**2 + 0.8**2 + 0.4**2 + 0.6**2) / 2)
+    assert rows["people"]["all"]["value"] == pytest.approx((0.2**2 + 0.8**2 + 1 + 0.4**2 + 0.6**2 + 1) / 4)
+    assert rows["another person"]["all"]["value"] == pytest.approx((0.6 + 1 + 0.4 + 1) / 4)
+    assert rows["majority of people"]["all"]["value"] == pytest.approx((0.8 + 1 + 0.6 + 1) / 4)
     noticeable = {row["label"]: row["values"] for row in tables["jnd"]["rows"]}
     assert noticeable["harness/mse"]["map"]["value"] == pytest.approx(1)
-    assert tables["agreement"]["rows"][-1]["label"] == "people"
+    assert [row["label"] for row in tables["agreement"]["rows"][-3:]] == [
+        "people",
+        "another person",
+        "majority of people",
+    ]
 
 
 def test_a_patch_without_a_verdict_is_named(tmp_path: Path) -> None:
@@ -164,3 +196,32 @@ def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     table = json.loads(next((store / "boards").glob("*.json")).read_text())["tables"][0]
     assert table["rows"][0]["values"]["all"]["n"] == 1
+
+
+def test_attacked_images_are_spread_over_photographs_in_whole_groups() -> None:
+    ladder = installed().one("dataset", "harness/severity-ladder[size=32,per_photograph=2]").build(CPU)
+    drawn = spread(ladder, 21)
+    assert len(drawn) == 20
+    assert len({str(ladder.columns["photograph"][p]) for p in drawn}) == 4
+    groups = [(str(ladder.columns["reference"][p]), str(ladder.columns["family"][p])) for p in drawn]
+    assert all(groups.count(group) == 5 for group in groups)
+    assert len(spread(ladder, 0)) == 4 * 2 * 20
+    assert len(spread(ladder, 1)) == 5
+    pairs = installed().one("dataset", "harness/distorted-pairs[size=32,per_photograph=3]").build(CPU)
+    chosen = spread(pairs, 8)
+    assert sorted(str(pairs.columns["photograph"][p]) for p in chosen) == sorted(
+        2 * ["astronaut", "chelsea", "china", "rocket"]
+    )
+    assert all(pairs.columns["choice"][p] >= 0 for p in chosen)
+
+
+def test_every_attack_with_a_ball_is_counted_once_at_each_radius() -> None:
+    part = {
+        "select": {"dataset": ["severity-ladder[size=64]"], "metric": ["mse"], "attack": ["*"]},
+        "options": {"radii": [1, 4]},
+    }
+    track = "harness/perceptual"
+    graph = plan_track(track, Profile(name="test", description="", tracks={track: part}), installed())
+    specs = [task.spec for task in graph.tasks.values() if task.spec.step == "attack"]
+    attacks = [(spec.components["attack"].id, spec.options["radius"]) for spec in specs]
+    assert sorted(attacks) == [("harness/ifgsm", 1), ("harness/ifgsm", 4)]

@@ -1,0 +1,88 @@
+"""Distances of the finished cells, and the forced choices that they settle."""
+
+import numpy as np
+
+from imharness.tracks import Blocks, Query
+from imharness_perceptual.verdicts import credit
+
+FACTS = [
+    "name", "reference", "photograph", "family", "severity", "group", "choice", "judge", "judges", "same", "mos",
+    "proxy",
+]  # fmt: skip
+Facts = dict[str, np.ndarray]
+Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Positions of alternatives 0 and 1, a name, the share of judges that found 1 nearer, and how many were asked."""
+
+
+def distances(query: Query) -> Blocks:
+    """Return d(x, reference) of every metric on every image, by data set."""
+    sql = "SELECT * FROM distance"
+    return query.blocks(sql, entry="metric", by=["dataset"], measures=["distance"], about=FACTS)
+
+
+def facts(images: Blocks, c: int) -> Facts:
+    """Return what is known of the images of a data set."""
+    return {name: images.about[name][c] for name in FACTS}
+
+
+def forced_choices(images: Blocks) -> Blocks:
+    """Return who is right about each forced choice, by data set and family ("distortion").
+
+    Judged choices stand in the data; on a ladder, neighbouring severities of one distortion make one, with the milder
+    alternative 0 always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1 nearer, and
+    how many `judges` were asked: 0 where nobody was, NaN where the data do not say.
+    """
+    found = []
+    for pairs in (_judged, _neighbours):
+        for c, own in enumerate(images.conditions):
+            known = facts(images, c)
+            first, second, units, judge, judges = pairs(known)
+            block = images.values["distance"][c]
+            names = np.array([f"{own['dataset']} {unit}" for unit in units], dtype=object)
+            right = credit(block[:, first], block[:, second], judge)
+            about = {"family": known["family"][first], "photograph": known["photograph"][first]}
+            found.append((own, names, right, {**about, "judge": judge, "judges": judges}))
+    found = [part for part in found if len(part[1])]
+    together = Blocks(
+        images.entries,
+        tuple(own for own, *_ in found),
+        tuple(names for _, names, *_ in found),
+        {"all": tuple(right for _, _, right, _ in found)},
+        {name: tuple(about[name] for *_, about in found) for name in ("family", "photograph", "judge", "judges")},
+    )
+    return together.split("family", "distortion")
+
+
+def _judged(known: Facts) -> Pairs:
+    mine = np.flatnonzero(known["group"].astype(str) != "")
+    group = known["group"][mine].astype(str)
+    order = np.lexsort((known["choice"][mine], group))
+    mine, group = mine[order], group[order]
+    both = group[1:] == group[:-1]
+    first, second = mine[:-1][both], mine[1:][both]
+    judges = np.where(known["proxy"][first].astype(str) == "", known["judges"][first], 0)
+    return first, second, group[:-1][both], known["judge"][first], judges
+
+
+def _neighbours(known: Facts) -> Pairs:
+    """Join every image with the next severity of the same distortion of the same reference."""
+    mine = np.flatnonzero(on_ladder(known))
+    first, second, place = steps(*(known[name][mine] for name in ("reference", "family", "severity")))
+    units = np.array([f"{p} {s}" for p, s in zip(place, known["severity"][mine[second]], strict=True)], dtype=str)
+    nobody = np.zeros(len(first))
+    return mine[first], mine[second], units, nobody, nobody
+
+
+def steps(reference: np.ndarray, family: np.ndarray, severity: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the positions of neighbouring severities, and which distortion of which reference they belong to."""
+    place = np.array([f"{r} {f}" for r, f in zip(reference, family, strict=True)], dtype=str)
+    order = np.lexsort((severity, place))
+    place, severity = place[order], severity[order]
+    next_to = (place[1:] == place[:-1]) & (severity[1:] == severity[:-1] + 1)
+    return order[:-1][next_to], order[1:][next_to], place[1:][next_to]
+
+
+def on_ladder(known: Facts) -> np.ndarray:
+    """Return where the order of severities is all that is known: nobody gave an opinion or chose."""
+    nobody = np.isnan(known["mos"]) | (known["proxy"].astype(str) != "")
+    return (known["severity"] > 0) & nobody & (known["group"].astype(str) == "")
