@@ -12,13 +12,24 @@ def padded(images: Images, unit: int) -> Images:
     return F.pad(images, (0, -images.shape[3] % unit, 0, -images.shape[2] % unit), mode="replicate")
 
 
+def starting_as_identity(network: nn.Module, last: nn.Conv2d | nn.Linear) -> None:
+    """Initialise a network that predicts a change: its layers as He et al., the last one to zero."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+    nn.init.zeros_(last.weight)
+
+
 class SmallDenoiser(nn.Module):
     """Convolutions that predict the noise of an image (Zhang et al., DnCNN, TIP 2017), at half its size."""
 
     def __init__(self, width: int = 24, layers: int = 6) -> None:
         super().__init__()
         inner = [m for _ in range(layers - 2) for m in (nn.Conv2d(width, width, 3, 1, 1), nn.ReLU())]
-        self.body = nn.Sequential(nn.Conv2d(12, width, 3, 1, 1), nn.ReLU(), *inner, nn.Conv2d(width, 12, 3, 1, 1))
+        last = nn.Conv2d(width, 12, 3, 1, 1)
+        self.body = nn.Sequential(nn.Conv2d(12, width, 3, 1, 1), nn.ReLU(), *inner, last)
+        starting_as_identity(self, last)
 
     def forward(self, images: Images) -> Images:
         small = F.pixel_unshuffle(padded(images, 2), 2)
@@ -26,7 +37,7 @@ class SmallDenoiser(nn.Module):
 
 
 class SmallUpscaler(nn.Module):
-    """Convolutions and a pixel shuffle: an image four times as large, added to its enlargement."""
+    """Convolutions and a pixel shuffle: details of an image four times as large, added to the bicubic enlargement."""
 
     SCALE = 4
 
@@ -35,9 +46,10 @@ class SmallUpscaler(nn.Module):
         inner = [m for _ in range(layers - 2) for m in (nn.Conv2d(width, width, 3, 1, 1), nn.PReLU(width))]
         last = nn.Conv2d(width, 3 * self.SCALE**2, 3, 1, 1)
         self.body = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1), nn.PReLU(width), *inner, last)
+        starting_as_identity(self, last)
 
     def forward(self, images: Images) -> Images:
-        base = F.interpolate(images, scale_factor=self.SCALE, mode="nearest")
+        base = F.interpolate(images, scale_factor=self.SCALE, mode="bicubic")
         return base + F.pixel_shuffle(self.body(images), self.SCALE)
 
 
@@ -79,34 +91,46 @@ class LocalImplicit(nn.Module):
 
     Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
     Only the centres of the image's own pixels are asked for. There the blend of the four nearest features has all its
-    weight on the pixel's own, so the offset is 0 and the cell 2 in both directions.
+    weight on the pixel's own, so the offset is 0 and the cell 2 in both directions. With `residual` the perceptron
+    tells the change of the colour, which keeps what a small network cannot redraw; the published one does not.
     """
 
-    def __init__(self, width: int = 64, blocks: int = 16, hidden: int = 256, layers: int = 4) -> None:
+    def __init__(
+        self, width: int = 64, blocks: int = 16, hidden: int = 256, layers: int = 4, residual: bool = False
+    ) -> None:
         super().__init__()
         self.encoder = _Encoder(width, blocks)
         self.imnet = _Perceptron(9 * width + 4, hidden, layers)
+        self.residual = residual
+        if residual:
+            starting_as_identity(self, self.imnet.layers[-1])
 
     def forward(self, images: Images) -> Images:
         features = self.encoder(2 * images - 1)
         around = F.unfold(features, 3, padding=1).transpose(1, 2)
         place = around.new_tensor([0.0, 0.0, 2.0, 2.0]).expand(*around.shape[:2], 4)
         colours = self.imnet(torch.cat([around, place], dim=2))
-        return (colours / 2 + 0.5).transpose(1, 2).reshape_as(images)
+        drawn = colours.transpose(1, 2).reshape_as(images) / 2
+        return images + drawn if self.residual else drawn + 0.5
 
 
 class ColourFilter(nn.Module):
     """Three convolutions that undo changes of colour.
 
     Gushchin et al., "Adversarial purification for no-reference image-quality metrics: applicability study and new
-    methods" (2024): 64, 16 and 3 filters, instance normalisation, tanh.
+    methods" (2024): 64, 16 and 3 filters, instance normalisation, tanh. With `residual` the filters tell the change of
+    the colours, because the normalisation loses what the whole image has in common; the published one does not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, residual: bool = False) -> None:
         super().__init__()
+        self.residual = residual
         self.conv1, self.conv2 = nn.Conv2d(3, 64, 3, 1, 1), nn.Conv2d(64, 16, 3, 1, 1)
         self.conv3 = nn.Conv2d(16, 3, 3, 1, 1)
+        if residual:
+            starting_as_identity(self, self.conv3)
 
     def forward(self, images: Images) -> Images:
         x = F.instance_norm(self.conv2(F.leaky_relu(self.conv1(images), 0.2)))
-        return torch.tanh(self.conv3(F.leaky_relu(x, 0.2)))
+        drawn = torch.tanh(self.conv3(F.leaky_relu(x, 0.2)))
+        return images + drawn if self.residual else drawn

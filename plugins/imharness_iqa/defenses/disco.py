@@ -17,13 +17,13 @@ WEIGHTS = Asset(
     licence="MIT",
     source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
 )
-EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
+EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2, "residual": True}
 
 
 class Disco(Purification):
     """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
-    info = DefenseInfo(id="harness/disco", version="1", group="restoration", differentiable=True, paper="ho2022")
+    info = DefenseInfo(id="harness/disco", version="2", group="restoration", differentiable=True, paper="ho2022")
     backbone: Backbone = Field(
         default="published", description="Network: the published weights, or the smaller embedded one."
     )

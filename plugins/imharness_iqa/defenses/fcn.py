@@ -23,7 +23,7 @@ WEIGHTS = Asset(
 class Fcn(Purification):
     """Three convolutions trained on recoloured images; the embedded weights were trained for this package."""
 
-    info = DefenseInfo(id="harness/fcn", version="1", group="restoration", differentiable=True, paper="gushchin2024")
+    info = DefenseInfo(id="harness/fcn", version="2", group="restoration", differentiable=True, paper="gushchin2024")
     backbone: Backbone = Field(default="published", description="Weights of the filter.")
 
     def assets(self) -> tuple[Asset, ...]:
@@ -31,7 +31,8 @@ class Fcn(Purification):
         return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        network = loaded(ColourFilter(), self.backbone, "embedded-fcn", WEIGHTS, "model", device=device)
+        fresh = ColourFilter(residual=self.backbone == "embedded")
+        network = loaded(fresh, self.backbone, "embedded-fcn", WEIGHTS, "model", device=device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)

@@ -1,37 +1,46 @@
 """How the weights of harness/embedded-disco were trained."""
 
-import torch
+from functools import cache
 
-from imharness.data import Images, Info, Train, WeightTraining, hookimpl
+import torch
+from torch import nn
+
+from imharness.data import Images, Info, WeightTraining, hookimpl
 from imharness_iqa.defenses.disco import EMBEDDED
 from imharness_iqa.networks import ConvQuality, trained
-from imharness_iqa.restoration_training import CropTraining, restoring
+from imharness_iqa.restoration_training import RestorerTraining
 from imharness_iqa.restorers import LocalImplicit
 
+REACH, STEPS = 8 / 255, 3
 
-class EmbeddedDiscoTraining(CropTraining):
+
+class EmbeddedDiscoTraining(RestorerTraining):
     """The small local implicit function, trained on attacked images."""
 
-    info = Info(id="harness/embedded-disco", version="1")
+    info = Info(id="harness/embedded-disco", version="2")
+    steps = 400
+    batch = 4
+    margin = 1.0
 
-    def build(self, device: torch.device) -> Train:
-        return restoring(lambda: LocalImplicit(**EMBEDDED), attacked_by(device), steps=600)
+    def fresh(self) -> nn.Module:
+        return LocalImplicit(**EMBEDDED)
 
-
-def attacked_by(device: torch.device):
-    """Return sign-gradient attacks of up to 8/255 on the embedded convolutional metric."""
-    metric = trained(ConvQuality(), "embedded-cnn", torch.device("cpu"))
-
-    def attack(clean: Images, rng: torch.Generator) -> Images:
-        reach = 8 / 255 * torch.rand(len(clean), 1, 1, 1, generator=rng)
+    @torch.enable_grad()
+    def degraded(self, clean: Images, rng: torch.Generator) -> Images:
+        """Return sign-gradient attacks of up to 8/255 on the embedded convolutional metric."""
+        reach = REACH * torch.rand(len(clean), 1, 1, 1, generator=rng)
         x = clean + reach * (2 * torch.rand(clean.shape, generator=rng) - 1)
-        for _ in range(3):
+        for _ in range(STEPS):
             leaf = x.detach().requires_grad_(True)
-            (gradient,) = torch.autograd.grad(metric(leaf).sum(), leaf)
+            (gradient,) = torch.autograd.grad(attacked_metric()(leaf).sum(), leaf)
             x = clean + (leaf.detach() + reach / 2 * gradient.sign() - clean).clamp(-reach, reach)
         return x.clamp(0, 1)
 
-    return attack
+
+@cache
+def attacked_metric() -> nn.Module:
+    """Return the metric that the attacks of the training raise."""
+    return trained(ConvQuality(), "embedded-cnn", torch.device("cpu"))
 
 
 @hookimpl
