@@ -118,19 +118,14 @@ class ColourFilter(nn.Module):
     """Three convolutions that undo changes of colour.
 
     Gushchin et al., "Adversarial purification for no-reference image-quality metrics: applicability study and new
-    methods" (2024): 64, 16 and 3 filters, instance normalisation, tanh. With `residual` the filters tell the change of
-    the colours, because the normalisation loses what the whole image has in common; the published one does not.
+    methods" (2024): 64, 16 and 3 filters, instance normalisation, tanh.
     """
 
-    def __init__(self, residual: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.residual = residual
         self.conv1, self.conv2 = nn.Conv2d(3, 64, 3, 1, 1), nn.Conv2d(64, 16, 3, 1, 1)
         self.conv3 = nn.Conv2d(16, 3, 3, 1, 1)
-        if residual:
-            starting_as_identity(self, self.conv3)
 
     def forward(self, images: Images) -> Images:
         x = F.instance_norm(self.conv2(F.leaky_relu(self.conv1(images), 0.2)))
-        drawn = torch.tanh(self.conv3(F.leaky_relu(x, 0.2)))
-        return images + drawn if self.residual else drawn
+        return torch.tanh(self.conv3(F.leaky_relu(x, 0.2)))

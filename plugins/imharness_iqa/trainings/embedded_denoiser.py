@@ -16,7 +16,7 @@ class EmbeddedDenoiserTraining(CropTraining):
 
     info = Info(id="harness/embedded-denoiser", version="2")
     steps = 1200
-    margin = 5.0
+    margin = 2.5
 
     def fresh(self) -> nn.Module:
         return SmallDenoiser()

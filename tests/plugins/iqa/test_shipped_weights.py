@@ -41,7 +41,7 @@ def test_a_network_gains_on_its_target_and_its_card_says_how_much(recipe: CropTr
 
 def test_every_restorer_that_ships_has_such_a_recipe() -> None:
     assert {r.label for r in RECIPES} == {
-        f"harness/embedded-{name}" for name in ("colorizer", "ddpm", "denoiser", "disco", "fcn", "upscaler")
+        f"harness/embedded-{name}" for name in ("colorizer", "ddpm", "denoiser", "disco", "upscaler")
     }
 
 
@@ -69,7 +69,7 @@ def attack() -> tuple[Images, Images, torch.nn.Module]:
     return clean, attacked, metric
 
 
-@pytest.mark.parametrize("name", ["diffpure", "disco", "mprnet", "real-esrgan"])
+@pytest.mark.parametrize("name", ["diffpure"])
 def test_a_restorer_takes_back_an_attack_as_the_embedded_profile_sets_it(name: str, attack) -> None:
     """The images come nearer to the clean ones, and the score loses at least a quarter of what it gained."""
     profile = tomllib.loads((files("imharness_iqa.profiles") / "embedded.toml").read_text())["tracks"]["harness/iqa"]
@@ -83,13 +83,6 @@ def test_a_restorer_takes_back_an_attack_as_the_embedded_profile_sets_it(name: s
         assert left <= 0.75 * (metric(attacked).mean() - metric(clean).mean())
 
 
-def test_the_colour_filter_leaves_clean_images_almost_alone(attack) -> None:
-    clean = attack[0]
-    with torch.no_grad():
-        defended = installed().one("defense", "fcn[backbone=embedded]").build(CPU)(clean, ImageRng([1, 2, 3, 4]))
-    assert psnr(defended, clean) > 25
-
-
 class Untrained(EmbeddedDenoiserTraining):
     steps = 2
 
@@ -99,7 +92,7 @@ def test_a_network_that_gains_too_little_is_refused() -> None:
     context = TrainingContext(
         {"train": images, "test": images}, {}, generator(0), lambda parts, steps, step, *, every: step(0)
     )
-    with pytest.raises(ContractError, match=r"must gain 5 dB; no weights were written"):
+    with pytest.raises(ContractError, match=r"must gain 2.5 dB; no weights were written"):
         Untrained().build(CPU)(context)
 
 
