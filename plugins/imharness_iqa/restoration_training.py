@@ -1,80 +1,116 @@
 """Train a network to undo what was done to clean crops of photographs."""
 
-import math
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import nn
 
-from imharness.data import Images, Train, Trained, TrainingContext, WeightTraining, seeded_init
+from imharness.data import ContractError, Images, ImageSet, Train, Trained, TrainingContext, WeightTraining, seeded_init
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"
-BATCH, SIDE, LEARNING_RATE = 16, 64, 2e-3
-ROLES = ("train", "test")
+SIDE, LEARNING_RATE = 64, 2e-3
 KEPT_EVERY = 100
 """Steps between checkpoints."""
-Loss = Callable[[nn.Module, Images, torch.Generator], torch.Tensor]
-Degrade = Callable[[Images, torch.Generator], Images]
 
 
 class CropTraining(WeightTraining):
-    """Training on clean crops of photographs, on the CPU."""
+    """Training on clean crops of photographs, on the CPU, by Adam on a one-cycle schedule.
+
+    A network whose gain on the photographs that it has not seen is below `margin` is refused.
+    """
+
+    steps: ClassVar[int]
+    batch: ClassVar[int] = 16
+    margin: ClassVar[float]
+    """The least gain, in dB."""
 
     def datasets(self) -> Mapping[str, str]:
         """Return clean crops of the ladder's two halves; they share no photograph."""
         return {"train": TRAIN, "test": TEST}
 
+    @abstractmethod
+    def fresh(self) -> nn.Module:
+        """Return the network before its training."""
 
-def training(make: Callable[[], nn.Module], loss: Loss, steps: int, card: Callable[..., dict[str, float]]) -> Train:
-    """Return the training of a fresh network by Adam on a one-cycle schedule, on random windows of the crops.
+    @abstractmethod
+    def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
+        """Return the loss of a batch of clean windows, a scalar."""
 
-    `card`: (trained network, test crops) -> figures for the model card.
-    """
+    @abstractmethod
+    def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
+        """Return damaged images and what the network makes of them, both of the clean images' shape."""
 
-    def train(workshop: TrainingContext) -> Trained:
-        with seeded_init(workshop.rng):
-            network = make()
-        crops, held_out = (images.load(list(range(len(images)))) for images in (workshop.data[r] for r in ROLES))
-        optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps)
+    @torch.no_grad()
+    def gain(self, network: nn.Module, crops: ImageSet) -> tuple[float, float]:
+        """Return the mean PSNR of damaged images and of restored ones, in dB; always of the same damage."""
+        clean = crops.load(list(range(len(crops))))
+        before, after = self.pairs(network, clean, torch.Generator().manual_seed(0))
+        return _psnr(before, clean), _psnr(after, clean)
 
-        def step(number: int) -> None:
-            value = loss(network, _windows(crops, workshop.rng), workshop.rng)
-            optimiser.zero_grad()
-            value.backward()
-            optimiser.step()
-            schedule.step()
+    def build(self, device: torch.device) -> Train:
+        """Return the training; it raises `ContractError` when the network gains too little.
 
-        workshop.loop({"network": network, "optimiser": optimiser, "schedule": schedule}, steps, step, every=KEPT_EVERY)
-        network.eval().requires_grad_(False)
-        return Trained(network.state_dict(), {"steps": steps, **card(network, held_out)})
+        The weights are rounded to float16, as they are kept, before the gain is measured.
+        """
 
-    return train
+        def train(workshop: TrainingContext) -> Trained:
+            rng = workshop.rng
+            with seeded_init(rng):
+                network = self.fresh()
+            crops = workshop.data["train"].load(list(range(len(workshop.data["train"]))))
+            optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=self.steps)
+
+            def step(number: int) -> None:
+                value = self.loss(network, _windows(crops, self.batch, rng), rng)
+                optimiser.zero_grad()
+                value.backward()
+                optimiser.step()
+                schedule.step()
+
+            parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
+            workshop.loop(parts, self.steps, step, every=KEPT_EVERY)
+            weights = {n: t.half() if t.is_floating_point() else t for n, t in network.state_dict().items()}
+            network.load_state_dict(weights)
+            network.eval().requires_grad_(False)
+            before, after = self.gain(network, workshop.data["test"])
+            if not after - before >= self.margin:
+                raise ContractError(
+                    f"{self.label} takes held-out images from {before:.2f} to {after:.2f} dB and must gain "
+                    f"{self.margin:g} dB; no weights were written"
+                )
+            figures = {"test_psnr_before": round(before, 2), "test_psnr_after": round(after, 2)}
+            return Trained(weights, {"steps": self.steps, **figures})
+
+        return train
 
 
-def restoring(make: Callable[[], nn.Module], degrade: Degrade, steps: int) -> Train:
-    """Return the training that takes degraded windows back to the clean ones, by the mean absolute error."""
+class RestorerTraining(CropTraining):
+    """Training that takes degraded windows back to the clean ones, by the mean absolute error."""
 
-    def loss(network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
-        return (network(degrade(clean, rng)) - clean).abs().mean()
+    @abstractmethod
+    def degraded(self, clean: Images, rng: torch.Generator) -> Images:
+        """Return what the network is given, which may be smaller than the clean images."""
 
-    def card(network: nn.Module, crops: Images) -> dict[str, float]:
-        degraded = degrade(crops, torch.Generator().manual_seed(0))
-        shown = nn.functional.interpolate(degraded, crops.shape[2:], mode="bicubic").clamp(0, 1)
-        after = _psnr(network(degraded).clamp(0, 1), crops)
-        return {"test_psnr_before": _psnr(shown, crops), "test_psnr_after": after}
+    def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
+        return (network(self.degraded(clean, rng)) - clean).abs().mean()
 
-    return training(make, loss, steps, card)
+    def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
+        degraded = self.degraded(clean, rng)
+        shown = nn.functional.interpolate(degraded, clean.shape[2:], mode="bicubic").clamp(0, 1)
+        return shown, network(degraded).clamp(0, 1)
 
 
 def _psnr(images: Images, reference: Images) -> float:
-    return round(-10 * math.log10(float((images - reference).square().mean())), 2)
+    return float(-10 * (images - reference).square().mean((1, 2, 3)).log10().mean())
 
 
-def _windows(crops: Images, rng: torch.Generator) -> Images:
+def _windows(crops: Images, batch: int, rng: torch.Generator) -> Images:
     """Return a batch of windows, mirrored at random."""
-    chosen = torch.randint(len(crops), (BATCH,), generator=rng)
+    chosen = torch.randint(len(crops), (batch,), generator=rng)
     top, left = (int(torch.randint(crops.shape[d] - SIDE + 1, (), generator=rng)) for d in (2, 3))
-    batch = crops[chosen, :, top : top + SIDE, left : left + SIDE]
-    return batch.flip(3) if torch.rand((), generator=rng) < 0.5 else batch
+    windows = crops[chosen, :, top : top + SIDE, left : left + SIDE]
+    return windows.flip(3) if torch.rand((), generator=rng) < 0.5 else windows

@@ -12,13 +12,24 @@ def padded(images: Images, unit: int) -> Images:
     return F.pad(images, (0, -images.shape[3] % unit, 0, -images.shape[2] % unit), mode="replicate")
 
 
+def starting_as_identity(network: nn.Module, last: nn.Conv2d) -> None:
+    """Initialise a network that predicts a change: its layers as He et al., the last one to zero."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+    nn.init.zeros_(last.weight)
+
+
 class SmallDenoiser(nn.Module):
     """Convolutions that predict the noise of an image (Zhang et al., DnCNN, TIP 2017), at half its size."""
 
     def __init__(self, width: int = 24, layers: int = 6) -> None:
         super().__init__()
         inner = [m for _ in range(layers - 2) for m in (nn.Conv2d(width, width, 3, 1, 1), nn.ReLU())]
-        self.body = nn.Sequential(nn.Conv2d(12, width, 3, 1, 1), nn.ReLU(), *inner, nn.Conv2d(width, 12, 3, 1, 1))
+        last = nn.Conv2d(width, 12, 3, 1, 1)
+        self.body = nn.Sequential(nn.Conv2d(12, width, 3, 1, 1), nn.ReLU(), *inner, last)
+        starting_as_identity(self, last)
 
     def forward(self, images: Images) -> Images:
         small = F.pixel_unshuffle(padded(images, 2), 2)
@@ -26,7 +37,7 @@ class SmallDenoiser(nn.Module):
 
 
 class SmallUpscaler(nn.Module):
-    """Convolutions and a pixel shuffle: an image four times as large, added to its enlargement."""
+    """Convolutions and a pixel shuffle: details of an image four times as large, added to the bicubic enlargement."""
 
     SCALE = 4
 
@@ -35,9 +46,10 @@ class SmallUpscaler(nn.Module):
         inner = [m for _ in range(layers - 2) for m in (nn.Conv2d(width, width, 3, 1, 1), nn.PReLU(width))]
         last = nn.Conv2d(width, 3 * self.SCALE**2, 3, 1, 1)
         self.body = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1), nn.PReLU(width), *inner, last)
+        starting_as_identity(self, last)
 
     def forward(self, images: Images) -> Images:
-        base = F.interpolate(images, scale_factor=self.SCALE, mode="nearest")
+        base = F.interpolate(images, scale_factor=self.SCALE, mode="bicubic")
         return base + F.pixel_shuffle(self.body(images), self.SCALE)
 
 

@@ -35,7 +35,7 @@ class DiffPure(Purification):
 
     info = DefenseInfo(
         id="harness/diffpure",
-        version="1",
+        version="2",
         group="restoration",
         grid={"steps": (5, 10, 20, 30, 50)},
         differentiable=True,

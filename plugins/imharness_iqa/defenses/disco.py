@@ -4,11 +4,10 @@ Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (Ne
 """
 
 import torch
-from pydantic import Field
 
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import LocalImplicit
+from imharness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
     name="disco-pgd",
@@ -17,24 +16,21 @@ WEIGHTS = Asset(
     licence="MIT",
     source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
 )
-EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2}
 
 
 class Disco(Purification):
-    """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
+    """Local implicit function that predicts every pixel anew."""
 
     info = DefenseInfo(id="harness/disco", version="1", group="restoration", differentiable=True, paper="ho2022")
-    backbone: Backbone = Field(
-        default="published", description="Network: the published weights, or the smaller embedded one."
-    )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the published weights, unless the embedded network is asked for."""
-        return (WEIGHTS,) if self.backbone == "published" else ()
+        """Return the published weights."""
+        return (WEIGHTS,)
 
     def build(self, device: torch.device) -> Purifier:
-        sizes = EMBEDDED if self.backbone == "embedded" else {}
-        network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
+        network = LocalImplicit()
+        network.load_state_dict(state_dict(WEIGHTS, "model", "sd"), strict=True)
+        network = frozen(network, device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)
@@ -44,4 +40,4 @@ class Disco(Purification):
 
 @hookimpl
 def components() -> list[Purification]:
-    return [Disco(), Disco(backbone="embedded")]
+    return [Disco()]

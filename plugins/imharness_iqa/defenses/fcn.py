@@ -5,11 +5,10 @@ Gushchin et al., "Adversarial purification for no-reference image-quality metric
 """
 
 import torch
-from pydantic import Field
 
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import ColourFilter
+from imharness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
     name="fcn-mse",
@@ -21,17 +20,18 @@ WEIGHTS = Asset(
 
 
 class Fcn(Purification):
-    """Three convolutions trained on recoloured images; the embedded weights were trained for this package."""
+    """Three convolutions trained on recoloured images."""
 
     info = DefenseInfo(id="harness/fcn", version="1", group="restoration", differentiable=True, paper="gushchin2024")
-    backbone: Backbone = Field(default="published", description="Weights of the filter.")
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the published weights, unless the embedded ones are asked for."""
-        return (WEIGHTS,) if self.backbone == "published" else ()
+        """Return the published weights."""
+        return (WEIGHTS,)
 
     def build(self, device: torch.device) -> Purifier:
-        network = loaded(ColourFilter(), self.backbone, "embedded-fcn", WEIGHTS, "model", device=device)
+        network = ColourFilter()
+        network.load_state_dict(state_dict(WEIGHTS, "model"), strict=True)
+        network = frozen(network, device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)
@@ -41,4 +41,4 @@ class Fcn(Purification):
 
 @hookimpl
 def components() -> list[Purification]:
-    return [Fcn(), Fcn(backbone="embedded")]
+    return [Fcn()]

@@ -28,7 +28,7 @@ UNIT = 8
 class MprNet(Purification):
     """Denoises with MPRNet; the embedded backbone is a small denoiser instead."""
 
-    info = DefenseInfo(id="harness/mprnet", version="1", group="restoration", differentiable=True, paper="zamir2021")
+    info = DefenseInfo(id="harness/mprnet", version="2", group="restoration", differentiable=True, paper="zamir2021")
     backbone: Backbone = Field(default="published", description="Restoration network.")
 
     def assets(self) -> tuple[Asset, ...]:

@@ -1,25 +1,33 @@
 """How the weights of harness/embedded-denoiser were trained."""
 
 import torch
+from torch import nn
 
-from imharness.data import Images, Info, Train, WeightTraining, hookimpl
-from imharness_iqa.restoration_training import CropTraining, restoring
+from imharness.data import Images, Info, WeightTraining, hookimpl
+from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.restorers import SmallDenoiser
+
+STRONGEST, CERTIFIED = 32 / 255, 0.12
+"""Standard deviations: of the strongest noise in the training, and of the noise of the denoised certifications."""
 
 
 class EmbeddedDenoiserTraining(CropTraining):
-    """The small denoiser, trained on noise of up to 30 grey levels."""
+    """The small denoiser, trained on noise of up to 32 grey levels; its gain is measured at sigma 0.12."""
 
-    info = Info(id="harness/embedded-denoiser", version="1")
+    info = Info(id="harness/embedded-denoiser", version="2")
+    steps = 1200
+    margin = 2.5
 
-    def build(self, device: torch.device) -> Train:
-        return restoring(SmallDenoiser, noisy, steps=800)
+    def fresh(self) -> nn.Module:
+        return SmallDenoiser()
 
+    def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
+        sigma = STRONGEST * torch.rand(len(clean), 1, 1, 1, generator=rng)
+        return (network(clean + sigma * torch.randn(clean.shape, generator=rng)) - clean).abs().mean()
 
-def noisy(clean: Images, rng: torch.Generator) -> Images:
-    """Add white noise, with another standard deviation for each image."""
-    sigma = 30 / 255 * torch.rand(len(clean), 1, 1, 1, generator=rng)
-    return (clean + sigma * torch.randn(clean.shape, generator=rng)).clamp(0, 1)
+    def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
+        noisy = clean + CERTIFIED * torch.randn(clean.shape, generator=rng)
+        return noisy.clamp(0, 1), network(noisy).clamp(0, 1)
 
 
 @hookimpl

@@ -2,25 +2,33 @@
 
 import torch
 import torch.nn.functional as F
+from kornia.filters import gaussian_blur2d
+from torch import nn
 
-from imharness.data import Images, Info, Train, WeightTraining, hookimpl
-from imharness_iqa.restoration_training import CropTraining, restoring
+from imharness.data import Images, Info, WeightTraining, hookimpl
+from imharness_iqa.restoration_training import RestorerTraining
 from imharness_iqa.restorers import SmallUpscaler
 
-
-class EmbeddedUpscalerTraining(CropTraining):
-    """The small upscaler, trained on shrunk and noisy images."""
-
-    info = Info(id="harness/embedded-upscaler", version="1")
-
-    def build(self, device: torch.device) -> Train:
-        return restoring(SmallUpscaler, shrunk, steps=800)
+BLUR, NOISE = 4.0, 20 / 255
+"""Standard deviations of the strongest blur, in px of the large image, and of the strongest noise."""
 
 
-def shrunk(clean: Images, rng: torch.Generator) -> Images:
-    """Shrink four times and add a little noise."""
-    small = F.interpolate(clean, scale_factor=1 / SmallUpscaler.SCALE, mode="bicubic", antialias=True)
-    return (small + 4 / 255 * torch.randn(small.shape, generator=rng)).clamp(0, 1)
+class EmbeddedUpscalerTraining(RestorerTraining):
+    """The small upscaler, trained on blurred, shrunk and noisy images."""
+
+    info = Info(id="harness/embedded-upscaler", version="2")
+    steps = 1500
+    margin = 1.0
+
+    def fresh(self) -> nn.Module:
+        return SmallUpscaler()
+
+    def degraded(self, clean: Images, rng: torch.Generator) -> Images:
+        """Blur, shrink four times and add noise, with other strengths for each image."""
+        blur, noise = (torch.rand(len(clean), 1, generator=rng) for _ in range(2))
+        blurred = gaussian_blur2d(clean, (13, 13), (BLUR * blur).clamp(min=0.1).expand(-1, 2))
+        small = F.interpolate(blurred, scale_factor=1 / SmallUpscaler.SCALE, mode="bicubic", antialias=True)
+        return (small + NOISE * noise[..., None, None] * torch.randn(small.shape, generator=rng)).clamp(0, 1)
 
 
 @hookimpl

@@ -1,0 +1,101 @@
+"""The weights that ship: each network does its work on photographs that its training did not see."""
+
+import json
+import tomllib
+from importlib.resources import files
+
+import pytest
+import torch
+
+from imharness.components.registry import installed
+from imharness.contracts.weight_training import TrainingContext
+from imharness.data import ContractError, Images
+from imharness.randomness import ImageRng, generator
+from imharness_iqa.networks import ConvQuality, trained
+from imharness_iqa.restoration_training import CropTraining
+from imharness_iqa.trainings.embedded_denoiser import EmbeddedDenoiserTraining
+
+CPU = torch.device("cpu")
+RECIPES = [r for r in installed().of_kind("weight-training") if isinstance(r, CropTraining)]
+WEIGHTS = files("imharness_iqa.weights")
+MEGABYTE = 1_000_000
+
+
+def held_out(label: str = "severity-ladder[severities=[],size=96]"):
+    return installed().one("dataset", label).build(CPU)
+
+
+def psnr(images: Images, reference: Images) -> float:
+    return float(-10 * (images - reference).square().mean((1, 2, 3)).log10().mean())
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.label)
+def test_a_network_gains_on_its_target_and_its_card_says_how_much(recipe: CropTraining) -> None:
+    stem = recipe.info.id.partition("/")[2]
+    before, after = recipe.gain(trained(recipe.fresh(), stem, CPU), held_out(recipe.datasets()["test"]))
+    assert after - before >= recipe.margin
+    card = json.loads((WEIGHTS / f"{stem}.json").read_text())
+    assert card["recipe"]["version"] == recipe.info.version
+    assert (card["test_psnr_before"], card["test_psnr_after"]) == pytest.approx((before, after), abs=0.02)
+
+
+def test_every_restorer_that_ships_has_such_a_recipe() -> None:
+    assert {r.label for r in RECIPES} == {
+        f"harness/embedded-{name}" for name in ("colorizer", "ddpm", "denoiser", "upscaler")
+    }
+
+
+def test_no_photograph_is_trained_on_and_tested_with() -> None:
+    for recipe in RECIPES:
+        seen, new = (
+            {name.rsplit("-", 1)[0] for name in held_out(recipe.datasets()[role]).columns["reference"]}
+            for role in ("train", "test")
+        )
+        assert seen
+        assert new
+        assert not seen & new
+
+
+@pytest.fixture(scope="module")
+def attack() -> tuple[Images, Images, torch.nn.Module]:
+    """Clean images of held-out photographs, sign-gradient attacks on them of up to 8/255, and the attacked metric."""
+    clean, metric = held_out().load([0, 1, 2, 3]), trained(ConvQuality(), "embedded-cnn", CPU)
+    attacked, reach = clean, 8 / 255
+    for _ in range(5):
+        leaf = attacked.detach().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(metric(leaf).sum(), leaf)
+        attacked = clean + (leaf.detach() + reach / 3 * gradient.sign() - clean).clamp(-reach, reach)
+        attacked = attacked.clamp(0, 1)
+    return clean, attacked, metric
+
+
+def test_diffpure_takes_back_an_attack_as_the_embedded_profile_sets_it(attack) -> None:
+    """The images come nearer to the clean ones, and the score loses at least a quarter of what it gained."""
+    profile = tomllib.loads((files("imharness_iqa.profiles") / "embedded.toml").read_text())["tracks"]["harness/iqa"]
+    fields = {"backbone": "embedded"} | profile["parameters"].get("harness/diffpure", {})
+    purify = installed().one("defense", f"diffpure[{','.join(f'{k}={v}' for k, v in fields.items())}]").build(CPU)
+    clean, attacked, metric = attack
+    with torch.no_grad():
+        defended, defended_clean = (purify(images, ImageRng([1, 2, 3, 4])) for images in (attacked, clean))
+        assert psnr(defended, clean) >= psnr(attacked, clean) + 0.5
+        left = metric(defended).mean() - metric(defended_clean).mean()
+        assert left <= 0.75 * (metric(attacked).mean() - metric(clean).mean())
+
+
+class Untrained(EmbeddedDenoiserTraining):
+    steps = 2
+
+
+def test_a_network_that_gains_too_little_is_refused() -> None:
+    images = held_out()
+    context = TrainingContext(
+        {"train": images, "test": images}, {}, generator(0), lambda parts, steps, step, *, every: step(0)
+    )
+    with pytest.raises(ContractError, match=r"must gain 2.5 dB; no weights were written"):
+        Untrained().build(CPU)(context)
+
+
+def test_all_weights_together_are_small() -> None:
+    sizes = {file.name: len(file.read_bytes()) for file in WEIGHTS.iterdir()}
+    assert max(sizes.values()) < MEGABYTE
+    assert sum(sizes.values()) < 9 * MEGABYTE
