@@ -12,14 +12,14 @@ from imharness.components.component import Component
 from imharness.contracts.call import Call
 from imharness.contracts.track import Progress
 from imharness.contracts.types import Gradients, Images
-from imharness.contracts.values import GRADIENTS, IMAGE_SHAPE, NETWORK, PROGRESS, STREAMS, ImageBatch
+from imharness.contracts.values import IMAGE_SHAPE, NETWORK, PROGRESS, STREAMS, ImageBatch, NamedTensors
 from imharness.randomness import ImageRng
 
 Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]
 """A built reconstruction attack.
 
-`gradients`: of the cross-entropy with respect to each parameter, one per image; `model` gave them; `shape` is
-(3, H, W). Returns ``(N, 3, H, W)`` in [0, 1].
+`gradients`: of the mean cross-entropy with respect to each parameter, one per batch of `batches`; `model` gave them;
+`shape` is (3, H, W). Returns ``(N, 3, H, W)`` in [0, 1], one image per stream of `rng`.
 """
 
 
@@ -28,9 +28,13 @@ class ReconstructionAttack(Component):
 
     kind: ClassVar[str] = "attack"
     call = Call(
-        gradients=GRADIENTS, model=NETWORK, shape=IMAGE_SHAPE, rng=STREAMS, progress=PROGRESS,
+        gradients=NamedTensors("Gradients"), model=NETWORK, shape=IMAGE_SHAPE, rng=STREAMS, progress=PROGRESS,
         returns=ImageBatch(like="shape"), own_gradients=True,
     )  # fmt: skip
+
+    def batches(self, images: int) -> list[list[int]]:
+        """Return the positions of the images that share each gradient; by default each image has one of its own."""
+        return [[position] for position in range(images)]
 
     @abstractmethod
     def build(self, device: torch.device) -> Reconstruct:
