@@ -7,7 +7,7 @@ from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.table_dataset import TableDataset, TableSet
 from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
 from imharness.contracts.training_defense import TrainingDefense, Tune
-from imharness.contracts.types import Images
+from imharness.contracts.values import Images
 from imharness.contracts.weight_training import Train, Trained, TrainingContext, WeightTraining
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.randomness import ImageRng, derive_seed, generator, seeded_init

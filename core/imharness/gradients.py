@@ -8,7 +8,7 @@ from imharness.contracts.image_protection import ImagePool, ImageProtection, Pro
 from imharness.contracts.model import Model, NetworkFactory
 from imharness.contracts.reconstruction_attack import Reconstruct, ReconstructionAttack
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Gradients, Images
+from imharness.contracts.values import Gradients, Images
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.randomness import ImageRng
 

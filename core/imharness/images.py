@@ -13,7 +13,7 @@ from imharness.contracts.metric_defense import DefenseInfo
 from imharness.contracts.no_reference_metric import NoReferenceMetric, NoReferenceScore
 from imharness.contracts.purification import Purification, Purifier
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Images, Scores
+from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.randomness import ImageRng
 

@@ -27,7 +27,7 @@ from imharness.contracts.membership_training import (
 )
 from imharness.contracts.model import Model, NetworkFactory
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Scores
+from imharness.contracts.values import Scores
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 
 __all__ = [

@@ -56,7 +56,7 @@ def list_assets(assets: Path | None, as_json: bool) -> None:
 @click.option("--offline", is_flag=True, help="Do not download.")
 def get(name: str, assets: Path | None, offline: bool) -> None:
     """Make sure an asset is on this machine; download and verify it if it is not."""
-    from imharness.components.assets import download
+    from imharness_cli.download import download
 
     known = _known(assets)
     if name not in known:

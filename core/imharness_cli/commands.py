@@ -18,7 +18,6 @@ import torch
 
 from imharness.components.assets import add_folder as add_assets
 from imharness.components.component import Component
-from imharness.components.entries import known_entries
 from imharness.components.registry import installed
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
 from imharness.errors import HarnessError, StoreError
@@ -30,6 +29,7 @@ from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness_cli import console
+from imharness_cli.entries import known_entries
 
 
 def component(kind: str, name: str) -> Component:
@@ -98,8 +98,8 @@ def build_site(store: Path, site: Path) -> None:
 class _ByHand(TaskContext):
     """A step's context whose needs are given, not read from a store."""
 
-    def __init__(self, bench: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
-        super().__init__(bench, digest(spec.identity()), spec, progress)
+    def __init__(self, cache: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
+        super().__init__(cache, digest(spec.identity()), spec, progress)
         self._outputs = needs
 
     def need(self, name: str) -> Output:
@@ -117,8 +117,8 @@ def context(
         track="", step="", version="", components={role: component.ref() for role, component in components.items()},
         options=dict(options or {}), limit=limit, seed=seed, needs={},
     )  # fmt: skip
-    bench = BuildCache(installed(), Store(Path()), place(device), batch_size)
-    return _ByHand(bench, spec, progress, needs or {})
+    cache = BuildCache(installed(), Store(Path()), place(device), batch_size)
+    return _ByHand(cache, spec, progress, needs or {})
 
 
 def add_external(

@@ -78,11 +78,23 @@ def verify(store_dir: Path) -> None:
 @click.option("--out", type=click.Path(path_type=Path), default="export", show_default=True, help="Folder to write.")
 def export(store_dir: Path, form: str, out: Path) -> None:
     """Write all rows, one file per track and step, with the task's components and options beside each row."""
-    from imharness.results.query import export_steps
+    from imharness.results.query import ResultQuery
+    from imharness.results.records import TaskRecord
     from imharness.results.store import Store
 
-    for path, rows in export_steps(Store(store_dir), out, form):
-        console.say(f"{path}: {rows} rows")
+    store = Store(store_dir)
+    groups: dict[tuple[str, str], list[TaskRecord]] = {}
+    for key in store.all_keys():
+        record = store.record(key)
+        if record is not None and record.rows is not None:
+            groups.setdefault((record.spec.track, record.spec.step), []).append(record)
+    out.mkdir(parents=True, exist_ok=True)
+    options = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
+    for (track, step), records in sorted(groups.items()):
+        path = out / f"{track.partition('/')[2]}-{step}.{form}"
+        target, view = str(path).replace("'", "''"), step.replace("-", "_")
+        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE (filename) FROM \"{view}\") TO '{target}' {options[form]}")
+        console.say(f"{path}: {sum(record.n_rows for record in records)} rows")
 
 
 @results.command()
@@ -90,10 +102,10 @@ def export(store_dir: Path, form: str, out: Path) -> None:
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
     """Make the tables again from the raw rows; computes no cell."""
-    from imharness.components.entries import known_entries
     from imharness.components.registry import installed
     from imharness.ranking.board import rescore
     from imharness.results.store import Store
+    from imharness_cli.entries import known_entries
 
     store, registry = Store(store_dir), installed()
     chosen = [registry.track(name) for name in tracks or store.tracks()]

@@ -96,13 +96,13 @@ def run(
         )  # fmt: skip
 
     with console.progress("running", shown=not as_json) as advance:
-        outcome = execute(graphs, store, start, fresh=fresh, advance=advance)
-    for line in outcome.warnings:
+        result = execute(graphs, store, start, fresh=fresh, advance=advance)
+    for line in result.warnings:
         console.warn(line)
-    boards = _publish(graphs, store, outcome, profile=setup.name, seed=seed, limit=limit)
+    boards = _publish(graphs, store, result, profile=setup.name, seed=seed, limit=limit)
     build_site(store.root, site_dir)
-    _report(graphs, boards, outcome, site_dir, as_json)
-    if outcome.failed:
+    _report(graphs, boards, result, site_dir, as_json)
+    if result.failed:
         sys.exit(1)
 
 
@@ -123,15 +123,15 @@ def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[
     return ids
 
 
-def _publish(graphs: Sequence[Graph], store: Store, outcome: RunResult, **facts: Any) -> list[Board]:
+def _publish(graphs: Sequence[Graph], store: Store, result: RunResult, **facts: Any) -> list[Board]:
     """Merge the run into what was there, and make the tables."""
-    from imharness.components.entries import known_entries
     from imharness.ranking.board import make_board, save_sweep
+    from imharness_cli.entries import known_entries
 
     command, known, boards = shlex.join(["harness", *sys.argv[1:]]), known_entries(store), []
     with console.progress("tables") as advance:
         for position, graph in enumerate(graphs):
-            sweep = save_sweep(store, graph, done=outcome.done, failed=outcome.failed, command=command, **facts)
+            sweep = save_sweep(store, graph, done=result.done, failed=result.failed, command=command, **facts)
             boards.append(make_board(store, graph.track, sweep, known))
             advance(position + 1, len(graphs))
     return boards
@@ -160,17 +160,17 @@ def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
 
 
-def _report(graphs: Sequence[Graph], boards: Sequence[Board], outcome: RunResult, site: Path, as_json: bool) -> None:
+def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
     index = site / "index.html"
     if as_json:
-        facts: dict[str, Any] = {"cells": total, "done": len(outcome.done), "reused": outcome.reused}
-        facts |= {"failed": {addresses[key]: line for key, line in outcome.failed.items()}}
+        facts: dict[str, Any] = {"cells": total, "done": len(result.done), "reused": result.reused}
+        facts |= {"failed": {addresses[key]: line for key, line in result.failed.items()}}
         console.emit(facts | {"winners": {board.track: _winner(board) for board in boards}, "site": str(index)})
         return
-    if outcome.failed:
-        rows = [(addresses[key], line) for key, line in outcome.failed.items()]
+    if result.failed:
+        rows = [(addresses[key], line) for key, line in result.failed.items()]
         console.table(f"{len(rows)} cells failed", ["cell", "why"], rows[:30])
         if len(rows) > 30:
             console.say(f"... and {len(rows) - 30} more: harness results list --failed")
@@ -180,7 +180,7 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], outcome: RunResult
         console.table("Unavailable", ["what", "why", "get it with"], shown)
     console.table("Winners", ["track", "first place", "by", "value"], [_winner_row(board) for board in boards])
     console.say(
-        f"{len(outcome.done)} of {total} cells done ({outcome.reused} were already there), {len(outcome.failed)} failed"
+        f"{len(result.done)} of {total} cells done ({result.reused} were already there), {len(result.failed)} failed"
     )
     console.say(f"site: {index}")
 

@@ -12,7 +12,6 @@ from imharness.contracts.attack import BaseAttack
 from imharness.contracts.call import checked
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.reconstruction_attack import ReconstructionAttack
-from imharness.contracts.values import CLASSES
 from imharness.errors import ContractError
 from imharness.randomness import generator
 from imharness.running.target import MetricTarget
@@ -92,7 +91,7 @@ class ReconstructionProbe(Probe):
 
     def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
         batch = inputs["images"]
-        network = samples.classifier(batch[0].numel(), CLASSES, self.seed).to(device)
+        network = samples.classifier(batch[0].numel(), samples.CLASSES, self.seed).to(device)
         own = _gradients(network, batch)
         batches = self.component.batches(len(batch))
         shared = {name: torch.stack([g[rows].mean(dim=0) for rows in batches]) for name, g in own.items()}
@@ -104,7 +103,7 @@ def _gradients(network: torch.nn.Module, batch: torch.Tensor) -> dict[str, torch
     """Return the gradient of each image by parameter, ``(n, *shape)``."""
     found: list[dict[str, torch.Tensor]] = []
     for i in range(len(batch)):
-        label = torch.tensor([i % CLASSES], device=batch.device)
+        label = torch.tensor([i % samples.CLASSES], device=batch.device)
         loss = F.cross_entropy(network(batch[i : i + 1]), label)
         names, parameters = zip(*network.named_parameters(), strict=True)
         found.append(dict(zip(names, torch.autograd.grad(loss, parameters), strict=True)))

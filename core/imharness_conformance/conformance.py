@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from imharness.components.component import Component
 from imharness.components.registry import checked_offer
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
+from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
 from imharness_conformance.audit import undisturbed, watched
 from imharness_conformance.probe import Probe
 from imharness_conformance.probes import probe_of
@@ -88,10 +88,10 @@ def components_of(module: ModuleType) -> list[Component]:
     """Return the components that a module's hooks register; raises `ContractError` when a hook gives something else."""
     found: list[Component] = []
     for item in getattr(module, "components", list)():
-        component, reason = checked_offer(item)
-        if component is None:
-            raise ContractError(f"{module.__name__}.components: {reason}")
-        found.append(component)
+        try:
+            found.append(checked_offer(item))
+        except PluginError as error:
+            raise ContractError(f"{module.__name__}.components: {error}") from None
     if not found:
         raise ContractError(f"{module.__name__} registers nothing; mark a function such as components with @hookimpl")
     return found

@@ -15,12 +15,13 @@ from imharness.contracts.membership_evaluator import (
     Robustness,
 )
 from imharness.contracts.membership_training import MembershipTraining, TrainingData, TrainingPlan
-from imharness.contracts.values import CLASSES, draw_probabilities, joined
 from imharness.errors import ContractError
 from imharness.randomness import generator
 from imharness_conformance import samples
+from imharness_conformance.crossing import joined, tensors
 from imharness_conformance.data import ModelProbe
 from imharness_conformance.probe import Inputs, OwnCheck, Probe, silent
+from imharness_conformance.samples import CLASSES
 
 
 class EvaluatorProbe(Probe):
@@ -28,8 +29,8 @@ class EvaluatorProbe(Probe):
     sizes = ((40, 1, 1), (41, 1, 1))
 
     def inputs(self, n: int, height: int = 1, width: int = 1) -> Inputs:
-        shadow, shadow_labels = draw_probabilities(2 * n, CLASSES, 2.0, self.seed)
-        target, labels = draw_probabilities(n, CLASSES, 2.0, self.seed + 1)
+        shadow, shadow_labels = samples.probabilities(2 * n, self.seed)
+        target, labels = samples.probabilities(n, self.seed + 1)
         m, rng = len(shadow), generator(self.seed + 2)
         member = torch.arange(m) % 2 == 0
 
@@ -53,7 +54,7 @@ class EvaluatorProbe(Probe):
             if "gradients" in reads
             else None,
         )
-        return joined({"query": self.contract.arguments["query"].tensors(query)})
+        return joined({"query": tensors(self.contract.arguments["query"], query)})
 
     def own_checks(self) -> Iterator[OwnCheck]:
         if not self.component.reads:

@@ -9,9 +9,11 @@ import torch
 import torch.nn.functional as F
 
 from imharness.contracts.call import Call, call_of
-from imharness.contracts.values import Randomness, joined, within
+from imharness.contracts.values import Randomness
 from imharness.errors import ContractError
+from imharness.randomness import ImageRng, generator
 from imharness_conformance import samples
+from imharness_conformance.crossing import joined, restored, tensors, within
 
 CPU = torch.device("cpu")
 Inputs = Mapping[str, torch.Tensor]
@@ -47,7 +49,7 @@ class Probe:
         """Return fresh inputs, the tensors of all arguments that are not random."""
         kinds = [(name, kind) for name, kind in self.contract.arguments.items() if not isinstance(kind, Randomness)]
         drawn = enumerate(kinds, start=self.seed + n)
-        return joined({name: kind.tensors(kind.drawn(n, height, width, i)) for i, (name, kind) in drawn})
+        return joined({name: tensors(kind, samples.drawn(kind, n, height, width, i)) for i, (name, kind) in drawn})
 
     def picked(self, inputs: Inputs, rows: Sequence[int]) -> Inputs:
         """Return some rows of the inputs."""
@@ -64,8 +66,8 @@ class Probe:
 
         def argument(name: str, kind: Any) -> Any:
             if isinstance(kind, Randomness):
-                return kind.seeded(list(seeds), device)
-            return further[name] if name in further else kind.restored(within(inputs, name), device)
+                return ImageRng(seeds, device) if kind.rows else generator(seeds[0], device)
+            return further[name] if name in further else restored(kind, within(inputs, name), device)
 
         return {name: argument(name, kind) for name, kind in self.contract.arguments.items()}
 
@@ -81,7 +83,7 @@ class Probe:
 
     def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
         """Return a result as one tensor, to compare it."""
-        parts = list(self.contract.returns.tensors(result).values())
+        parts = list(tensors(self.contract.returns, result).values())
         return parts[0] if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
 
     def tensor(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:

@@ -23,6 +23,7 @@ from imharness_conformance.defenses import CertificationProbe, PurificationProbe
 from imharness_conformance.membership import EvaluatorProbe, TrainingProbe
 from imharness_conformance.metrics import DistributionProbe, FullReferenceProbe, NoReferenceProbe
 from imharness_conformance.probe import Probe
+from imharness_conformance.samples import drawable
 
 _SPECIAL: dict[type[Component], type[Probe]] = {
     Purification: PurificationProbe,
@@ -48,4 +49,4 @@ def probe_of(component: Component, seed: int) -> Probe | None:
     if special is not None:
         return special(component, seed)
     call = call_of(type(component))
-    return Probe(component, seed) if call is not None and call.drawable else None
+    return Probe(component, seed) if call is not None and all(map(drawable, call.arguments.values())) else None

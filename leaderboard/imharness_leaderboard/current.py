@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from imharness.errors import StoreError
-from imharness.results.freshness import staleness
+from imharness.results.freshness import sources_of, version_of
 from imharness.results.records import Board
 from imharness.results.store import Store
 
@@ -44,7 +44,19 @@ def _read(store: Store, track: str) -> tuple[Board | None, str]:
         board = store.board(track)
     except StoreError as error:
         return None, str(error)
-    return board, "there are no tables of it" if board is None else staleness(store, board)
+    return board, "there are no tables of it" if board is None else _staleness(store, board)
+
+
+def _staleness(store: Store, board: Board) -> str:
+    """Return why tables are not of today's code or results, or an empty string."""
+    for name, version in board.scored_by.items():
+        now = version_of(name)
+        if now != version:
+            return f"scored by {name} {version}; {now or 'no version of it'} is installed"
+    sweep = store.sweep(board.track, board.run_configuration) if board.run_configuration else None
+    if sweep is not None and sources_of(store, sweep) != board.sources:
+        return "the store has other results than these tables were made from"
+    return ""
 
 
 def _rank(store: Path, track: str) -> str:

@@ -11,13 +11,16 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from imharness.errors import StoreError
 from imharness.results.identity import digest
 from imharness.results.records import Standing
+
+if TYPE_CHECKING:
+    from imharness.results.store import Store
 
 FILE = "ledger.jsonl"
 Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced"]
@@ -135,3 +138,8 @@ class Ledger:
             elif line.decision == "withdrawn":
                 found.pop(line.name, None)
         return list(found.values())
+
+
+def submission_files(store: Store) -> dict[str, Path]:
+    """Return the file of each submission of a store by its name, sorted."""
+    return {path.stem: path for path in sorted((store.root / "submissions").glob("*.json"))}

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from imharness.components.entries import known_entries
 from imharness.components.registry import installed
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, UsageError
@@ -27,7 +26,8 @@ from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
-from imharness_submissions.ledger import Ledger
+from imharness_cli.entries import known_entries
+from imharness_submissions.ledger import Ledger, submission_files
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.sandbox.stored import StoredSubmission, read_submission
@@ -68,7 +68,7 @@ def reproduce(
     `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of cells,
     `tolerance` a share of each column's span. Raises `UsageError` when the store has no finished cell of it.
     """
-    found = {path.stem: path for path in store.submissions()}
+    found = submission_files(store)
     if name in found:
         submitted = read_submission(found[name])
         opened = _open(submitted, trusted)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib.metadata
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
-from imharness.components.entries import known_entries
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError
-from imharness.planning.plan import Graph, only_with, plan_track
+from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
 from imharness.ranking.board import make_board, refresh_standing, save_sweep
 from imharness.results.identity import digest
@@ -25,6 +24,7 @@ from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
+from imharness_cli.entries import known_entries
 from imharness_conformance import check_component
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Ledger
@@ -178,7 +178,7 @@ class Run:
             name=self.name, manifest=manifest, lock=self.lock, folder=str(self.folder.resolve()),
             description=self.opened.description, report=report.model_dump(mode="json"),
         )  # fmt: skip
-        self.store.save_submission(self.name, stored)
+        self.store.put(f"submissions/{self.name}.json", stored.model_dump_json(indent=1).encode())
 
     def boards(self, graphs: Sequence[Graph], outcome: RunResult) -> list[Board]:
         """Add the cells to the runs of the same configuration, make the tables again, and return them."""
@@ -287,3 +287,27 @@ def measured(claim: Claim, boards: Sequence[Board]) -> ClaimResult:
 def _versions() -> dict[str, str]:
     names = ("image-privacy-harness", "torch", "numpy", "scipy", "pydantic", "safetensors")
     return {name: importlib.metadata.version(name) for name in names}
+
+
+def only_with(graph: Graph, ids: Collection[str]) -> Graph:
+    """Return the tasks in which one of these components takes part, and all that tables of them need.
+
+    That is what they depend on, and the tasks of the same other components in which nothing of its kind takes part:
+    the clean scores and undefended attacks that a defense is compared with.
+    """
+    wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
+    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
+    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
+    for key, task in graph.tasks.items():
+        alike = any(ref.kind in kinds for ref in task.spec.named().values())
+        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
+            wanted.add(key)
+    waiting = list(wanted)
+    while waiting:
+        needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
+        wanted |= needs
+        waiting += needs
+    gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
+    return Graph(
+        graph.track, graph.run_configuration, {key: t for key, t in graph.tasks.items() if key in wanted}, gaps
+    )

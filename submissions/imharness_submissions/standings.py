@@ -5,24 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imharness_submissions.ledger import Ledger
+from imharness_submissions.ledger import Ledger, submission_files
 
 if TYPE_CHECKING:
-    from imharness.components.entries import KnownEntries
+    from imharness.components.registry import Registry
     from imharness.results.store import Store
+    from imharness_cli.entries import StoreEntries
 
 
-def judged(store: Store, known: KnownEntries) -> KnownEntries:
+def judged(store: Store, known: StoreEntries) -> StoreEntries:
     """Return `known` with the entries that were submitted to a store, and the decisions of its ledger."""
     ledger, registry = Ledger(store.root), known.registry
-    if any(store.submissions()):  # showing them needs torch
+    if submission_files(store):  # showing them needs torch
         from imharness_submissions.sandbox.stored import with_submissions
 
         registry = with_submissions(registry, store)
     return replace(
         known,
         registry=registry,
-        submitted=known.submitted | (registry.ids() - known.registry.ids()),
+        submitted=known.submitted | (_ids(registry) - _ids(known.registry)),
         standing={**known.standing, **ledger.standings()},
         withdrawn={**known.withdrawn, **ledger.withdrawn()},
     )
+
+
+def _ids(registry: Registry) -> set[str]:
+    return {entry.component.info.id for entry in registry.entries.values()}

@@ -14,7 +14,7 @@ from tests.standins import StandIns
 from imharness.components.component import Component
 from imharness.components.registry import installed
 from imharness.contracts.purification import Purification
-from imharness.contracts.values import check_images
+from imharness.contracts.values import IMAGES
 from imharness.randomness import ImageRng
 from imharness_conformance import trials
 from imharness_conformance.probe import Inputs, Probe
@@ -157,4 +157,4 @@ def test_a_purification_takes_a_thumbnail(component: Purification) -> None:
     if "size" in type(component).model_fields:
         component = component.with_parameters(size=8)
     batch = images(2, 12, 12, 0)
-    check_images(component.build(torch.device("cpu"))(batch, ImageRng([1, 2])), 2, component.label)
+    IMAGES.check(component.build(torch.device("cpu"))(batch, ImageRng([1, 2])), {}, 2, component.label)

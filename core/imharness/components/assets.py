@@ -4,22 +4,15 @@ A file is looked up in the folders of ``HARNESS_ASSETS`` (separated like PATH) a
 component never downloads; `harness assets get` does.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field
 
-from imharness.errors import HarnessError, Unavailable
-
-CHUNK = 1 << 20
+from imharness.errors import Unavailable
 
 
 class Asset(BaseModel):
@@ -82,48 +75,6 @@ def add_folder(folder: Path) -> None:
     """Look into `folder` first, in this process and in those it starts."""
     rest = os.environ.get("HARNESS_ASSETS", "")
     os.environ["HARNESS_ASSETS"] = os.pathsep.join(filter(None, [str(folder), rest]))
-
-
-def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
-    """Fetch an asset into the cache, going on where an earlier try broke off; return the verified file."""
-    final = cache_folder() / asset.file
-    if not asset.address:
-        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {final}, from {asset.source}")
-    part = final.with_name(final.name + ".part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    have = part.stat().st_size if part.exists() else 0
-    if not asset.size or have < asset.size:
-        _fetch(asset, part, have, progress)
-    found = _sha256(part, part.stat().st_size, part.stat().st_mtime_ns)
-    if not asset.fits(found):
-        part.unlink()
-        raise HarnessError(
-            f"{asset.address} did not give {asset.name}: expected sha256 {asset.sha256[:12]}…, got {found[:12]}… "
-            "(a web page instead of the file?); nothing was kept, try again or fetch it by hand"
-        )
-    part.replace(final)
-    return final
-
-
-def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], None]) -> None:
-    request = urllib.request.Request(asset.address)
-    if have:
-        request.add_header("Range", f"bytes={have}-")
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            resumed = answer.status == 206
-            done = have if resumed else 0
-            with part.open("ab" if resumed else "wb") as file:
-                while chunk := answer.read(CHUNK):
-                    file.write(chunk)
-                    done += len(chunk)
-                    progress(done, asset.size)
-                    if asset.size and done > asset.size:
-                        break
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise HarnessError(
-            f"download of {asset.name} from {asset.address} broke off: {error}; run the command again to go on"
-        ) from error
 
 
 @functools.lru_cache(maxsize=256)

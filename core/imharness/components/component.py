@@ -1,8 +1,7 @@
 """A component is a frozen recipe; `build` turns it into a plain callable."""
 
-from __future__ import annotations
-
 import inspect
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -107,11 +106,10 @@ class Component(BaseModel):
 
     def is_here(self) -> bool:
         """Say whether everything `build` needs is on this machine."""
-        try:
+        with suppress(Unavailable):
             self.require()
-        except Unavailable:
-            return False
-        return True
+            return True
+        return False
 
     def with_parameters(self, **changes: Any) -> Self:
         """Return a copy with other hyper-parameters, validated."""

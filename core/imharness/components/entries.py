@@ -1,137 +1,29 @@
-"""Component references -> what readers want to know of them: who wrote it, where it was published, its parameters."""
+"""What tables need to know of the components that took part; `imharness_cli.entries` finds it out for a store."""
 
-from __future__ import annotations
-
-import importlib.metadata
-import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
-from imharness.components.component import Component, Info
-from imharness.components.facts import component_facts
-from imharness.components.papers import paper_of
-from imharness.components.registry import Registry, installed
-from imharness.errors import HarnessError
-from imharness.results.identity import ComponentRef
-from imharness.results.records import Entry, Parameter, Standing, TaskRecord
-from imharness.results.store import Store
-
-GROUP = "imharness.standings"
-_BOUNDS = {
-    "minimum": "at least {}",
-    "exclusiveMinimum": "above {}",
-    "maximum": "at most {}",
-    "exclusiveMaximum": "below {}",
-}
+from imharness.components.registry import Registry
+from imharness.results.records import Entry, Standing, TaskRecord
 
 
-@dataclass(frozen=True)
-class KnownEntries:
-    """What is known of the entries of a store.
+class KnownEntries(Protocol):
+    """What is known of the entries of a store."""
 
-    A package that judges entries adds what it knows by an entry point in the group ``imharness.standings``: a function
-    (store, what is known so far) -> what is known then.
+    @property
+    def registry(self) -> Registry:
+        """Components that can be shown; some of them may not be buildable here."""
 
-    Args:
-        registry: components that can be shown; some of them may not be buildable here.
-        submitted: ids of components that came with a submission.
-        standing: component id -> what was decided about it, oldest first.
-        withdrawn: component id -> why it stands in no table any more.
-    """
+    @property
+    def standing(self) -> Mapping[str, tuple[Standing, ...]]:
+        """Component id -> what was decided about it, oldest first."""
 
-    registry: Registry
-    submitted: frozenset[str] = frozenset()
-    standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
-    withdrawn: Mapping[str, str] = field(default_factory=dict)
+    @property
+    def withdrawn(self) -> Mapping[str, str]:
+        """Component id -> why it stands in no table any more."""
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
-        """Return the rows of the view ``components``, see `component_facts`."""
-        return component_facts(records, self.registry)
+        """Return the rows of the view ``components``; see `imharness.tracks.Query`."""
 
     def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
-        """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
-
-        Of those that were submitted, also what kept them apart.
-        """
-        found: dict[tuple[str, str], ComponentRef] = {}
-        cells: dict[tuple[str, str], list[float]] = {}
-        levels: dict[tuple[str, str], set[str]] = {}
-        for record in records:
-            for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
-                found[place] = ref
-                cells.setdefault(place, []).append(record.seconds)
-                if ref.id in self.submitted:
-                    levels.setdefault(place, set()).add(record.isolation)
-        return tuple(
-            _entry(found[place], cells[place], self.registry).model_copy(
-                update={
-                    "isolation": ", ".join(sorted(levels.get(place, ()))),
-                    "standing": self.standing.get(found[place].id, ()),
-                }
-            )
-            for place in sorted(found)
-        )
-
-
-def known_entries(store: Store) -> KnownEntries:
-    """Return what is known of a store's entries: by the installed components, and by packages that judge entries."""
-    known = KnownEntries(installed())
-    for point in importlib.metadata.entry_points(group=GROUP):
-        known = point.load()(store, known)
-    return known
-
-
-def _entry(ref: ComponentRef, seconds: list[float], registry: Registry) -> Entry:
-    facts: dict[str, Any] = {
-        "kind": ref.kind, "id": ref.id, "label": ref.label, "version": ref.version, "cells": len(seconds),
-        "seconds": float(sum(seconds)),
-    }  # fmt: skip
-    try:
-        component = registry.revive(ref)
-    except (HarnessError, ValueError):
-        return Entry(**facts)
-    origin, paper = registry.provenance(component).provenance, paper_of(component)
-    about = inspect.cleandoc(vars(type(component)).get("__doc__") or "")
-    return Entry(
-        **facts,
-        summary=component.summary,
-        about=about.partition("\n")[2].strip(),
-        package=origin.distribution,
-        package_version=origin.version,
-        author=origin.author,
-        licence=origin.licence,
-        home=origin.home,
-        paper=f"{paper.authors}: {paper.title} ({paper.year})" if paper else "",
-        paper_url=paper.url if paper else "",
-        traits=_traits(component),
-        parameters=tuple(_parameters(component)),
-    )
-
-
-def _traits(component: Component) -> dict[str, str]:
-    """Return what `info` says beyond name, version and paper, as text."""
-    usual = set(Info.model_fields)
-    own = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
-    return {name.replace("_", " "): _text(value) for name, value in own.items() if value not in (None, "", {})}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {_text(part)}" for name, part in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
-    return str(value).replace("_", " ")
-
-
-def _parameters(component: Component) -> Iterable[Parameter]:
-    schema = type(component).model_json_schema()["properties"] if type(component).model_fields else {}
-    for name, declared in type(component).model_fields.items():
-        limits = [text.format(schema[name][key]) for key, text in _BOUNDS.items() if key in schema[name]]
-        default = "required" if declared.is_required() else str(declared.get_default(call_default_factory=True))
-        value = str(getattr(component, name))
-        yield Parameter(
-            name=name, value=value, default=default, bounds=", ".join(limits), description=declared.description or ""
-        )
+        """Return every component that took part, sorted by kind and label."""

@@ -4,8 +4,6 @@ A package names one entry point in the group ``imharness``: a module that implem
 ``PLUGIN_MODULES`` lists the modules (or packages of modules) that do.
 """
 
-from __future__ import annotations
-
 import pluggy
 
 from imharness.components.component import Component

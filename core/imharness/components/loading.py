@@ -1,18 +1,16 @@
 """Find and load plugin modules. A module that cannot be used is named and left out; the others are loaded."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 
 import pluggy
 
 from imharness.components import hookspecs
-from imharness.errors import did_you_mean
+from imharness.errors import PluginError, did_you_mean
 
 GROUP = "imharness"
 MODULES = "PLUGIN_MODULES"
@@ -74,87 +72,65 @@ def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = 
         name = f"{distribution}:{entry}"
         if name not in seen:
             seen[name] = value
-            _load_entry(loaded, distribution, point)
+            _load(loaded, provenance(point.dist), distribution, value)
         elif seen[name] != value:  # otherwise: one installation seen through two path entries
             reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))
     return loaded
 
 
-def _load_entry(loaded: Loaded, distribution: str, point: importlib.metadata.EntryPoint) -> None:
-    """Load every module of one entry point, each by itself."""
-    origin = provenance(point.dist)
-    for path in _module_names(loaded, distribution, point.value):
-        name = f"{distribution}:{path}"
-        module = _imported(loaded, name, path)
-        if module is None:
-            continue
-        reason = _register(loaded.manager, name, module)
-        if reason:
-            loaded.failures.append(LoadFailure(name, reason))
-        else:
-            loaded.plugins.append(Plugin(name, module, origin))
-
-
-def _imported(loaded: Loaded, name: str, path: str) -> ModuleType | None:
+def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, depth: int = 0) -> None:
+    """Load one module, or those that it stands for: what a package lists, and every module of a listed package."""
+    name = f"{distribution}:{path}"
     try:
-        return importlib.import_module(path)
+        module = importlib.import_module(path)
     except (Exception, SystemExit) as error:
         reason = f"import of {path} failed: {type(error).__name__}: {error}"
         loaded.failures.append(LoadFailure(name, reason))
-        return None
-
-
-def _module_names(loaded: Loaded, distribution: str, value: str) -> Iterator[str]:
-    """Yield the plugin modules that an entry point means: itself, or those that its package lists."""
-    top = _imported(loaded, f"{distribution}:{value}", value)
-    if top is None:
         return
-    if not hasattr(top, MODULES):
-        yield value
-        return
-    for listed in getattr(top, MODULES):
-        path = f"{value}.{listed}"
-        module = _imported(loaded, f"{distribution}:{path}", path)
-        if module is None:
-            continue
-        if not hasattr(module, "__path__"):
-            yield path
-            continue
-        yield from sorted(f"{path}.{found.name}" for found in pkgutil.iter_modules(module.__path__))
+    if depth == 0 and hasattr(module, MODULES):
+        parts = getattr(module, MODULES)
+    elif depth == 1 and hasattr(module, "__path__"):
+        parts = sorted(found.name for found in pkgutil.iter_modules(module.__path__))
+    else:
+        parts = ()
+        try:
+            _register(loaded.manager, name, module)
+            loaded.plugins.append(Plugin(name, module, origin))
+        except PluginError as error:
+            loaded.failures.append(LoadFailure(name, str(error)))
+    for part in parts:
+        _load(loaded, origin, distribution, f"{path}.{part}", depth + 1)
 
 
-def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> str:
-    """Register one module; return why it cannot be used, or an empty string."""
-    refusal = _refused(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
-    if refusal:
-        return refusal
+def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> None:
+    """Register one module; raises `PluginError` when it cannot be used."""
+    _check_version(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
     try:
         manager.register(module, name=name)
     except (pluggy.PluginValidationError, ValueError) as error:
         manager.unregister(name=name)
-        return f"wrong signature or registered twice: {_one_line(error)}"
+        raise PluginError(f"wrong signature or registered twice: {_one_line(error)}") from None
     hooks = manager.get_hookcallers(module) or []
     unknown = [hook.name for hook in hooks if not hook.has_spec()]
     if hooks and not unknown:
-        return ""
+        return
     manager.unregister(name=name)
     if unknown:
-        return f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], ['components'])}"
-    return "implements no hook; write a function components() and mark it with @hookimpl"
+        raise PluginError(f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], ['components'])}")
+    raise PluginError("implements no hook; write a function components() and mark it with @hookimpl")
 
 
-def _refused(wanted: str) -> str:
-    """Return why a plugin made for an API version cannot be used with this one, or an empty string."""
+def _check_version(wanted: str) -> None:
+    """Raise `PluginError` unless a plugin made for an API version can be used with this one."""
     try:
         major, minor = map(int, wanted.split("."))
     except ValueError:
-        return f"IMHARNESS_API = {wanted!r} is no version; write {hookspecs.API_VERSION!r}"
+        raise PluginError(f"IMHARNESS_API = {wanted!r} is no version; write {hookspecs.API_VERSION!r}") from None
     here, newest = map(int, hookspecs.API_VERSION.split("."))
-    if (major, minor) <= (here, newest) and major == here:
-        return ""
-    todo = "port it, or pin a release that fits" if major < here else "update image-privacy-harness"
-    return f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}"
+    if (major, minor) > (here, newest) or major != here:
+        todo = "port it, or pin a release that fits" if major < here else "update image-privacy-harness"
+        raise PluginError(f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}")
 
 
 def provenance(distribution: importlib.metadata.Distribution | None) -> Provenance:

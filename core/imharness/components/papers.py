@@ -1,7 +1,5 @@
 """Papers stand once, in the `papers.toml` of a plugin's package; components cite them by key."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import importlib.resources
@@ -33,10 +31,8 @@ def paper_of(component: Component) -> Paper | None:
 @functools.cache
 def _papers_in(package: str) -> Mapping[str, Paper]:
     """Return the papers of a package by key; empty where it is a single module or has no such file."""
-    if not hasattr(importlib.import_module(package), "__path__"):
-        return {}
-    file = importlib.resources.files(package) / "papers.toml"
-    if not file.is_file():
+    module = importlib.import_module(package)
+    if not hasattr(module, "__path__") or not (file := importlib.resources.files(module) / "papers.toml").is_file():
         return {}
     try:
         return _PAPERS.validate_python(tomllib.loads(file.read_text(encoding="utf-8")))

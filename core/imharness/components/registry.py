@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 from pydantic import ValidationError
 
 from imharness.components.component import KINDS, Component
-from imharness.components.loading import Loaded, LoadFailure, Plugin, Provenance, load_plugins
+from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
 from imharness.components.papers import paper_of
 from imharness.errors import PluginError, UsageError, did_you_mean
 from imharness.results.identity import ComponentRef
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")
 """A comma that is not inside brackets."""
-_LABEL = re.compile(r"^(?P<name>[^\[\]]+)(\[(?P<parameters>.*)\])?$")
+_NAME = re.compile(r"^(?P<name>[^\[\]:]+)(\[(?P<parameters>.*)\]|:(?P<address>(?s:.+)))?$")
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,6 @@ class Registry:
                 raise PluginError(f"{entry.component.info.id} is already registered by {taken.plugin}; rename it")
         return Registry([*self.entries.values(), *found], self.failures)
 
-    def ids(self) -> set[str]:
-        """Return the ids of all components."""
-        return {id for _, id in self._classes}
-
     def track(self, name: str) -> Track:
         """Return a track by label, id or method; raises `UsageError` for a name that is none."""
         return cast("Track", self.one("track", name))
@@ -78,27 +74,25 @@ class Registry:
         exact = self.entries.get((kind, name))
         if exact is not None:
             return [exact.component]
-        addressed = self._addressed(kind, name)
-        if addressed is not None:
-            return [addressed]
-        match = _LABEL.match(name)
-        ids = self._ids(kind, match["name"]) if match else []
+        match, known = _NAME.match(name), sorted(id for k, id in self._classes if k == kind)
+        wanted = match["name"] if match else ""
+        ids = [wanted] if wanted in known else [id for id in known if id.partition("/")[2] == wanted]
         if len(ids) > 1:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
-        if not ids or match is None:
-            raise UsageError(f"no {kind} is called {name!r}.{self._nearest(kind, name)}")
+        found = [c for c in self.of_kind(kind) if c.info.id in ids]
+        if match is None or not found or (match["address"] and not found[-1].address):
+            nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
+            raise UsageError(f"no {kind} is called {name!r}." + (nearest or f" Known: {', '.join(known) or 'none'}."))
+        if match["address"]:
+            return [type(found[-1]).model_validate({found[-1].address: match["address"]})]
         if match["parameters"] == "*":
-            return [v for c in self.of_kind(kind) if c.info.id == ids[0] for v in c.variants()]
-        if match["parameters"] is not None:
-            template = self._classes[kind, ids[0]].component
-            return [_with_parameters(template, match["parameters"])]
-        return [c for c in self.of_kind(kind) if c.info.id == ids[0]]
+            return [variant for component in found for variant in component.variants()]
+        return found if match["parameters"] is None else [_with_parameters(found[-1], match["parameters"])]
 
     def one(self, kind: str, name: str) -> Component:
         """Return the single component a name means; an id alone means its first label."""
         found = self.find(kind, name)
-        plain = [c for c in found if c.label == c.info.id]
-        return (plain or found)[0]
+        return next((c for c in found if c.label == c.info.id), found[0])
 
     def revive(self, ref: ComponentRef) -> Component:
         """Build a component from its reference."""
@@ -107,23 +101,6 @@ class Registry:
         except KeyError:
             raise PluginError(f"{ref.kind} {ref.id} is not installed; install the package that registers it") from None
         return type(template).model_validate(dict(ref.parameters))
-
-    def _addressed(self, kind: str, name: str) -> Component | None:
-        scheme, colon, rest = name.partition(":")
-        ids = self._ids(kind, scheme) if colon and "[" not in scheme else []
-        if len(ids) != 1 or not rest:
-            return None
-        template = type(self._classes[kind, ids[0]].component)
-        return template.model_validate({template.address: rest}) if template.address else None
-
-    def _ids(self, kind: str, name: str) -> list[str]:
-        ids = [id for k, id in self._classes if k == kind]
-        return [name] if name in ids else sorted(id for id in ids if id.partition("/")[2] == name)
-
-    def _nearest(self, kind: str, name: str) -> str:
-        known = sorted(id for k, id in self._classes if k == kind)
-        nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
-        return nearest or f" Known: {', '.join(known) or 'none'}."
 
 
 def _with_parameters(template: Component, text: str) -> Component:
@@ -144,11 +121,10 @@ def _with_parameters(template: Component, text: str) -> Component:
 
 def explain(error: ValidationError) -> str:
     """Return a pydantic error as one line: field, what is wrong, what came."""
-    parts = []
-    for item in error.errors(include_url=False):
-        where = ".".join(str(step) for step in item["loc"]) or "value"
-        parts.append(f"{where}: {item['msg']} (got {item.get('input')!r:.60})")
-    return "; ".join(parts)
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']} (got {item.get('input')!r:.60})"
+        for item in error.errors(include_url=False)
+    )
 
 
 def build_registry(loaded: Loaded) -> Registry:
@@ -156,42 +132,36 @@ def build_registry(loaded: Loaded) -> Registry:
     failures = list(loaded.failures)
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
-        for component, reason in _offers(loaded, plugin):
-            place = (component.kind, component.label) if component is not None else ("", "")
-            if place in entries:
-                reason = f"{place[1]} is already registered by {entries[place].plugin}; rename it"
-            if component is None or reason:
-                failures.append(LoadFailure(plugin.name, reason))
-            else:
+        try:
+            offered = loaded.offers(plugin)
+        except (Exception, SystemExit) as error:
+            failures.append(LoadFailure(plugin.name, f"components() raised {type(error).__name__}: {error}"))
+            continue
+        for item in offered:
+            try:
+                component = checked_offer(item)
+                place = (component.kind, component.label)
+                if place in entries:
+                    raise PluginError(f"{place[1]} is already registered by {entries[place].plugin}; rename it")
                 entries[place] = Registered(component, plugin.name, plugin.provenance)
+            except PluginError as error:
+                failures.append(LoadFailure(plugin.name, str(error)))
     return Registry(entries.values(), failures)
 
 
-def _offers(loaded: Loaded, plugin: Plugin) -> list[tuple[Component | None, str]]:
-    """Return what a plugin offers, each with the reason when it cannot be taken."""
-    try:
-        offered = loaded.offers(plugin)
-    except (Exception, SystemExit) as error:
-        return [(None, f"components() raised {type(error).__name__}: {error}")]
-    return [checked_offer(item) for item in offered]
-
-
-def checked_offer(item: object) -> tuple[Component | None, str]:
-    """Return a component that can be registered, or None and the reason why this is none."""
+def checked_offer(item: object) -> Component:
+    """Return a component that can be registered; raises `PluginError` when it is none."""
     if not isinstance(item, Component) or getattr(type(item), "kind", None) not in KINDS:
         shown = item.__name__ + " (a class: return an instance)" if isinstance(item, type) else repr(item)
-        return None, f"expected a component of a contract such as Purification, got {shown:.120}"
+        raise PluginError(f"expected a component of a contract such as Purification, got {shown:.120}")
     info = getattr(type(item), "info", None)
     wanted = info_class(type(item))
     if not isinstance(info, wanted):
-        return None, f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}"
+        raise PluginError(f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}")
     if not item.summary:
-        return None, f"{type(item).__name__} has no docstring; its first line is shown to readers"
-    try:
-        paper_of(item)
-    except PluginError as error:
-        return None, str(error)
-    return item, ""
+        raise PluginError(f"{type(item).__name__} has no docstring; its first line is shown to readers")
+    paper_of(item)
+    return item
 
 
 def info_class(component: type[Component]) -> type:

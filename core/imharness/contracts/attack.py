@@ -1,8 +1,5 @@
 """Attacks change images so that a metric's score rises."""
 
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -10,15 +7,10 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.components.component import Component, Info
-from imharness.contracts.call import Call
-from imharness.contracts.types import Images, Scores
-from imharness.contracts.values import IMAGES, SAME_IMAGES, STREAMS, TOLERANCE, Only
+from imharness.contracts.call import Builds, Call
+from imharness.contracts.values import IMAGES, SAME_IMAGES, STREAMS, TOLERANCE, Images, Only, Scores
 from imharness.errors import ContractError, UsageError
 from imharness.randomness import ImageRng
-
-Access = Literal["white_box", "black_box"]
-Norm = Literal["linf", "l2", "l0", "unrestricted"]
-STRENGTHS = ("weak", "medium", "strong")
 
 
 class AttackInfo(Info):
@@ -27,8 +19,8 @@ class AttackInfo(Info):
     `distortion`: the distance that defines a strength.
     """
 
-    access: Access
-    norm: Norm
+    access: Literal["white_box", "black_box"]
+    norm: Literal["linf", "l2", "l0", "unrestricted"]
     strengths: Mapping[str, Mapping[str, Any]]
     distortion: Literal["linf", "ssim", "psnr"] = "linf"
 
@@ -117,11 +109,7 @@ def check_budget(attack: BaseAttack, images: Images, attacked: Images) -> None:
         )
 
 
-class Attack(BaseAttack):
+class Attack(BaseAttack, Builds[Perturb]):
     """An attack that needs nothing but the images and the target."""
 
     call = AttackCall(images=IMAGES, target=TARGET, rng=STREAMS, returns=SAME_IMAGES, own_gradients=True)
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Perturb:
-        """Return the attack as a callable."""

@@ -1,17 +1,23 @@
 """How a component's function is called, said once: what is checked, carried, tried and written anew follows from it."""
 
-from __future__ import annotations
-
-import importlib
-import pkgutil
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import torch
 
-import imharness.contracts
 from imharness.components.component import Component
-from imharness.contracts.values import Randomness, Tensors, ValueKind, joined, within
+from imharness.contracts.values import ValueKind
+
+B = TypeVar("B")
+
+
+class Builds(ABC, Generic[B]):
+    """A component whose `build` returns a ``B``."""
+
+    @abstractmethod
+    def build(self, device: torch.device) -> B:
+        """Return the component as a callable, or the data that it stands for."""
 
 
 class Call:
@@ -27,11 +33,6 @@ class Call:
     ) -> None:  # fmt: skip
         self.arguments, self.returns = arguments, returns
         self.by_row, self.own_gradients, self.direct = by_row, own_gradients, direct
-
-    @property
-    def drawable(self) -> bool:
-        """Whether the conformance suite can draw all arguments."""
-        return all(kind.drawable for kind in self.arguments.values())
 
     def given(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return arguments by name."""
@@ -56,36 +57,9 @@ class Call:
         """Return a result as others may use it; raises `ContractError`."""
         return self.returns.check(result, given, self.rows(given), component.label)
 
-    def tensors(self, given: Mapping[str, Any], names: Mapping[str, ValueKind]) -> Tensors:
-        """Return some arguments as tensors by name."""
-        return joined({name: kind.tensors(given[name]) for name, kind in names.items()})
-
-    def randomness(self) -> dict[str, Randomness]:
-        """Return the arguments to draw from."""
-        return {name: kind for name, kind in self.arguments.items() if isinstance(kind, Randomness)}
-
-    def restored(self, tensors: Tensors, names: Mapping[str, ValueKind], device: torch.device) -> dict[str, Any]:
-        """Return the arguments that `tensors` took apart."""
-        return {name: kind.restored(within(tensors, name), device) for name, kind in names.items()}
-
-    def signature(self, name: str, indent: int = 8, width: int = 120) -> str:
-        """Return the first line of a definition of the function, on several lines where one is too short."""
-        listed = ["self"] * self.direct + [f"{n}: {kind.annotation}" for n, kind in self.arguments.items()]
-        line = f"def {name}({', '.join(listed)}) -> {self.returns.annotation}:"
-        if indent + len(line) <= width:
-            return line
-        space = " " * indent
-        inner = ", ".join(listed)
-        if indent + 4 + len(inner) > width:
-            inner = f",\n{space}    ".join(listed) + ","
-        return f"def {name}(\n{space}    {inner}\n{space}) -> {self.returns.annotation}:"
-
 
 class Data(Call):
     """A contract whose `build` returns data, not a function."""
-
-    def __init__(self, returns: ValueKind) -> None:
-        super().__init__(returns=returns)
 
     def checked(self, component: Component, function: Any) -> Any:
         """Return the data, checked."""
@@ -101,25 +75,3 @@ def call_of(component: type[Component], method: str = "build") -> Call:
 def checked(component: Component, built: Any, method: str = "build") -> Any:
     """Return what a method of a component gave, its results checked against its contract."""
     return built if built is None else call_of(type(component), method).checked(component, built)
-
-
-def contract_of(component: type[Component]) -> type[Component]:
-    """Return the contract of a component's class: the nearest class that says how it is called, or what kind it is."""
-    return next(cls for cls in component.__mro__ if _is_contract(cls) or "kind" in vars(cls))
-
-
-def contracts() -> dict[str, type[Component]]:
-    """Return every contract, those of packages that are loaded too, by the name of its class."""
-    for module in pkgutil.iter_modules(imharness.contracts.__path__, "imharness.contracts."):
-        importlib.import_module(module.name)
-    return {cls.__name__: cls for cls in _below(Component) if _is_contract(cls)}
-
-
-def _is_contract(cls: type) -> bool:
-    return isinstance(vars(cls).get("call"), Call)
-
-
-def _below(cls: type[Component]) -> Iterator[type[Component]]:
-    for below in cls.__subclasses__():
-        yield below
-        yield from _below(below)

@@ -1,5 +1,3 @@
-"""Certified defenses: how much a metric's score can change, proved from its scores of noisy copies."""
-
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -9,10 +7,9 @@ from typing import ClassVar, TypeAlias
 
 import torch
 
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.metric_defense import MetricDefense
-from imharness.contracts.types import Images, Scores
-from imharness.contracts.values import BOUNDS, IMAGES, STREAMS, Only, Record, Rows
+from imharness.contracts.values import BOUNDS, IMAGES, STREAMS, Images, Only, Record, Rows, Scores
 from imharness.randomness import ImageRng
 
 
@@ -42,7 +39,7 @@ NOISY_SCORES = Rows(dimensions=3)
 CERTIFICATE = Record(Certificate, value=Rows(), radius=Rows(gaps=True), delta=Rows(gaps=True), abstained=Rows())
 
 
-class Certification(MetricDefense):
+class Certification(MetricDefense, Builds[Certify]):
     """A defense that proves how much a score can change: it scores noisy copies, then reads a promise off them."""
 
     call = Call(scores=NOISY_SCORES, bounds=BOUNDS, returns=CERTIFICATE)
@@ -55,7 +52,3 @@ class Certification(MetricDefense):
     @abstractmethod
     def smooth(self, device: torch.device) -> Smooth:
         """Return the noisy pass."""
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Certify:
-        """Return the certification."""

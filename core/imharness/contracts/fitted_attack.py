@@ -1,7 +1,3 @@
-"""Attacks with a part that is trained once and then serves all images."""
-
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self
@@ -11,8 +7,7 @@ import torch
 from imharness.contracts.attack import TARGET, AttackCall, BaseAttack, Perturb, Target
 from imharness.contracts.call import Call
 from imharness.contracts.track import Progress
-from imharness.contracts.types import Images
-from imharness.contracts.values import GENERATOR, IMAGES, PROGRESS, SAME_IMAGES, STREAMS, TENSORS
+from imharness.contracts.values import GENERATOR, IMAGES, PROGRESS, SAME_IMAGES, STREAMS, TENSORS, Images
 
 
 class FittedAttack(BaseAttack):

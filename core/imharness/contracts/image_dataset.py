@@ -1,20 +1,16 @@
-"""Data sets of images."""
-
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Data
-from imharness.contracts.types import Images
-from imharness.contracts.values import Only, check_images
+from imharness.contracts.call import Builds, Data
+from imharness.contracts.values import ImageBatch, Images, Only
 from imharness.errors import ContractError
 
 
@@ -48,13 +44,9 @@ class ImageSet:
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield runs of at most `size` neighbouring positions whose images have one shape."""
-        start = 0
-        while start < len(self):
-            stop = start
-            while stop < len(self) and stop - start < size and self.shapes[stop] == self.shapes[start]:
-                stop += 1
-            yield list(range(start, stop))
-            start = stop
+        for _, run in groupby(range(len(self)), key=self.shapes.__getitem__):
+            positions = list(run)
+            yield from (positions[start : start + size] for start in range(0, len(positions), size))
 
 
 class ImageSetKind(Only):
@@ -70,18 +62,15 @@ class ImageSetKind(Only):
 
         def load(positions: Sequence[int]) -> Images:
             images = found.load(positions)
-            check_images(images, len(positions), who, (3, *found.shapes[positions[0]]) if len(positions) else None)
+            shape = {"shape": (3, *found.shapes[positions[0]])} if len(positions) else {}
+            ImageBatch("shape").check(images, shape, len(positions), who)
             return images
 
         return replace(found, load=load)
 
 
-class ImageDataset(Component):
-    """A set of images."""
+class ImageDataset(Component, Builds[ImageSet]):
+    """A set of images; `build` reads no more than it must."""
 
     kind: ClassVar[str] = "dataset"
-    call = Data(ImageSetKind("ImageSet", ImageSet))
-
-    @abstractmethod
-    def build(self, device: torch.device) -> ImageSet:
-        """Return the images; reads no more than it must."""
+    call = Data(returns=ImageSetKind("ImageSet", ImageSet))

@@ -1,8 +1,3 @@
-"""Defenses that change private images before a gradient is computed from them."""
-
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -10,9 +5,8 @@ from typing import ClassVar, TypeAlias
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
-from imharness.contracts.types import Images
-from imharness.contracts.values import IMAGES, STREAMS, TARGETS, Record, Rows, Several
+from imharness.contracts.call import Builds, Call
+from imharness.contracts.values import IMAGES, STREAMS, TARGETS, Images, Record, Rows, Several
 from imharness.randomness import ImageRng
 
 
@@ -33,12 +27,8 @@ POOL = Record(ImagePool, images=IMAGES, targets=TARGETS)
 PROTECTED = Several(images=Rows(like="images", annotation="Images"), targets=TARGETS)
 
 
-class ImageProtection(Component):
+class ImageProtection(Component, Builds[ProtectImages]):
     """Changes images and labels before a gradient is computed from them, in training and in sharing."""
 
     kind: ClassVar[str] = "defense"
     call = Call(images=IMAGES, targets=TARGETS, pool=POOL, rng=STREAMS, returns=PROTECTED)
-
-    @abstractmethod
-    def build(self, device: torch.device) -> ProtectImages:
-        """Return the protection as a callable."""

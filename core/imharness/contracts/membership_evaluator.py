@@ -1,8 +1,5 @@
 """Membership inference: evaluators that guess who was in the training set."""
 
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
@@ -10,9 +7,8 @@ from typing import ClassVar, Literal, TypeAlias
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
-from imharness.contracts.types import Scores
-from imharness.contracts.values import SCORES, Record
+from imharness.contracts.call import Builds, Call
+from imharness.contracts.values import SCORES, Record, Scores
 
 Evidence = Literal["references", "robustness", "gradients"]
 
@@ -78,7 +74,7 @@ InferMembership: TypeAlias = Callable[[MembershipQuery], Scores]
 """A built evaluator: float32 ``(m,)`` for the m target rows, higher = more likely a member; >= 0 says member."""
 
 
-class MembershipEvaluator(Component):
+class MembershipEvaluator(Component, Builds[InferMembership]):
     """Guesses membership of target rows from a model's outputs."""
 
     kind: ClassVar[str] = "evaluator"
@@ -86,7 +82,3 @@ class MembershipEvaluator(Component):
     declares = ("reads",)
     reads: ClassVar[frozenset[Evidence]] = frozenset()
     """What the evaluator needs beyond outputs and labels."""
-
-    @abstractmethod
-    def build(self, device: torch.device) -> InferMembership:
-        """Return the evaluator as a callable."""

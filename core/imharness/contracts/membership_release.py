@@ -1,8 +1,3 @@
-"""Defenses against membership inference that change what a trained model releases."""
-
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -11,7 +6,7 @@ import torch
 from pydantic import Field
 
 from imharness.components.component import Component, Info
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.values import GENERATOR, PROBABILITIES, Record
 
 
@@ -36,13 +31,9 @@ class MembershipDefenseInfo(Info):
 HELD = Record(DefenderOutputs, member=PROBABILITIES, reference=PROBABILITIES)
 
 
-class MembershipRelease(Component):
-    """A defense that changes the outputs of a trained model before they are released."""
+class MembershipRelease(Component, Builds[ReleaseOutputs]):
+    """A defense against membership inference that changes the outputs of a trained model before they are released."""
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[MembershipDefenseInfo]
     call = Call(outputs=PROBABILITIES, held=HELD, rng=GENERATOR, returns=PROBABILITIES)
-
-    @abstractmethod
-    def build(self, device: torch.device) -> ReleaseOutputs:
-        """Return the defense as a callable."""

@@ -1,8 +1,3 @@
-"""Defenses against membership inference that change how the model is trained."""
-
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -10,7 +5,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.membership_release import MembershipDefenseInfo
 from imharness.contracts.track import Progress
 from imharness.contracts.values import GENERATOR, NETWORK, PROGRESS, TRAINED_NETWORK, Only
@@ -57,8 +52,8 @@ class TogetherCall(Call):
             self.returns.check(network, given, 1, component.label)
 
 
-class MembershipTraining(Component):
-    """A defense that changes how the model is trained."""
+class MembershipTraining(Component, Builds[TrainPrivately]):
+    """A defense against membership inference that changes how the model is trained."""
 
     kind: ClassVar[str] = "defense"
     info: ClassVar[MembershipDefenseInfo]
@@ -70,10 +65,6 @@ class MembershipTraining(Component):
         networks=Only("Sequence[torch.nn.Module]"), data=Only("Sequence[TrainingData]"), plan=Only("TrainingPlan"),
         rngs=Only("Sequence[torch.Generator]"), progress=PROGRESS, returns=TRAINED_NETWORK, own_gradients=True,
     )  # fmt: skip
-
-    @abstractmethod
-    def build(self, device: torch.device) -> TrainPrivately:
-        """Return the defense as a callable."""
 
     def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:
         """Return a training of several such networks at once, or None where one after the other is no slower."""

@@ -1,21 +1,15 @@
-"""What all metrics share: their bounds, and what a higher number means."""
-
-from __future__ import annotations
-
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
 from imharness.components.component import Component, Info
 from imharness.errors import ContractError
 
-HigherMeans = Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"]
-
 
 class MetricInfo(Info):
     """`bounds`: (lower, upper) of the scores on natural images; needed to attack the metric. `unit`: of the score."""
 
-    higher_means: HigherMeans
+    higher_means: Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"]
     bounds: tuple[float, float] | None = None
     unit: str = ""
     differentiable: bool = True
@@ -23,14 +17,14 @@ class MetricInfo(Info):
     """What readers of a table must know of it, in a few words: "a small network trained for this package"."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> MetricInfo:
+    def _ordered(self) -> Self:
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"bounds must be (lower, upper) with lower < upper, got {self.bounds}")
         return self
 
 
 class Metric(Component):
-    """What all metrics share; derive from `NoReferenceMetric` or `FullReferenceMetric`."""
+    """What all metrics share; derive from `NoReferenceMetric`, `FullReferenceMetric` or `DistributionMetric`."""
 
     kind: ClassVar[str] = "metric"
     info: ClassVar[MetricInfo]

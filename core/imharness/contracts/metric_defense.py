@@ -1,7 +1,3 @@
-"""What the defenses of an image-quality metric share."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 

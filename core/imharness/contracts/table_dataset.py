@@ -1,16 +1,10 @@
-"""Data sets of labelled feature rows."""
-
-from __future__ import annotations
-
-from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Data
+from imharness.contracts.call import Builds, Data
 from imharness.contracts.values import Only, finite
 from imharness.errors import ContractError
 
@@ -24,23 +18,14 @@ class TableSet:
     classes: int
 
 
-class TableSetKind(Only):
-    """A table with a label for every row."""
-
-    def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> TableSet:
-        found: TableSet = super().check(value, given, n, who)
-        if not len(found.features) or len(found.features) != len(found.labels):
-            raise ContractError(f"{who}: got {len(found.features)} rows and {len(found.labels)} labels; give one each")
-        finite(found.features, who)
-        return found
+def _check_rows(found: TableSet, who: str) -> None:
+    if not len(found.features) or len(found.features) != len(found.labels):
+        raise ContractError(f"{who}: got {len(found.features)} rows and {len(found.labels)} labels; give one each")
+    finite(found.features, who)
 
 
-class TableDataset(Component):
-    """A set of labelled feature rows."""
+class TableDataset(Component, Builds[TableSet]):
+    """A set of labelled feature rows, which `build` puts on the device."""
 
     kind: ClassVar[str] = "dataset"
-    call = Data(TableSetKind("TableSet", TableSet))
-
-    @abstractmethod
-    def build(self, device: torch.device) -> TableSet:
-        """Return the rows on `device`."""
+    call = Data(returns=Only("TableSet", TableSet, _check_rows))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
     from imharness.contracts.table_dataset import TableSet
-    from imharness.contracts.types import Images
+    from imharness.contracts.values import Images
     from imharness.randomness import ImageRng
     from imharness.ranking.ranking import TrackReport
     from imharness.results.blocks import Blocks
@@ -53,15 +53,10 @@ class Planner(Protocol):
         """Return a planner whose tasks have these components and options already, before their own."""
 
     def task(
-        self,
-        step: Step | str,
-        components: Mapping[str, Component] | None = None,
-        /,
-        *,
-        options: Mapping[str, Option] | None = None,
-        measures: Mapping[str, Mapping[str, Component]] | None = None,
+        self, step: Step | str, components: Mapping[str, Component] | None = None, /, *,
+        options: Mapping[str, Option] | None = None, measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
-    ) -> Planned:
+    ) -> Planned:  # fmt: skip
         """Add a task to the graph, once however often it is asked for.
 
         `step`: one of the track's steps, or its name. `components`: role -> component; they say which cell this is.
@@ -123,16 +118,9 @@ class StepContext(Protocol):
         """Return a generator that belongs to this task alone."""
 
     def target(
-        self,
-        metric: str,
-        names: Sequence[str],
-        *,
-        attack: str,
-        defense: str | None = None,
-        samples: int = 1,
-        counted: bool = True,
-        reference: Images | None = None,
-    ) -> Target:
+        self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
+        counted: bool = True, reference: Images | None = None,
+    ) -> Target:  # fmt: skip
         """Return the target of an attack: the metric, behind the defense when the attack is adaptive.
 
         With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures.
@@ -203,15 +191,9 @@ class Query(Protocol):
         """Run DuckDB SQL; return columns, NULL as NaN in numbers and None in text."""
 
     def blocks(
-        self,
-        sql: str,
-        *,
-        entry: str,
-        by: Sequence[str] = (),
-        unit: str = "name",
-        measures: Sequence[str] = ("score",),
-        about: Sequence[str] = (),
-    ) -> Blocks:
+        self, sql: str, *, entry: str, by: Sequence[str] = (), unit: str = "name",
+        measures: Sequence[str] = ("score",), about: Sequence[str] = (),
+    ) -> Blocks:  # fmt: skip
         """Return what a SELECT finds as arrays ``(entries, units)``, one for each condition and measure.
 
         Every other argument names columns of the SELECT. `entry`: what is ranked. `by`: what tells conditions apart.

@@ -1,12 +1,8 @@
-"""No-reference metrics whose network a training defense can train further."""
-
-from __future__ import annotations
-
 import hashlib
 import re
 from abc import abstractmethod
 from importlib.resources import files
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -58,7 +54,7 @@ class TrainableMetric(NoReferenceMetric):
         """Return the network."""
         return self.tuned_network(device)
 
-    def trained_by(self, training: str) -> TrainableMetric:
+    def trained_by(self, training: str) -> Self:
         """Return this metric with the weights of a training defense, by its label."""
         return self.with_parameters(training=training)
 

@@ -1,14 +1,7 @@
-"""Defenses that train a metric further."""
-
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-import torch
-
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.metric_defense import MetricDefense
 from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
 from imharness.contracts.values import Only
@@ -21,7 +14,7 @@ The workshop's data has the roles ``train`` and ``test``, with ``mos``; its comp
 """
 
 
-class TrainingDefense(MetricDefense):
+class TrainingDefense(MetricDefense, Builds[Tune]):
     """A defense of the weights: it trains a metric further, once, with `harness train`; the images stay as they are.
 
     Its weights are found by the label of the defense and the id of the metric: see `TrainableMetric.training`.
@@ -35,7 +28,3 @@ class TrainingDefense(MetricDefense):
     def requires(self) -> Mapping[str, tuple[str, str]]:
         """Return role -> (kind, name) of the components that training reads."""
         return {}
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Tune:
-        """Return the training as a callable."""

@@ -1,8 +1,5 @@
 """Recipes: how weights were trained, and what a training may use."""
 
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -10,7 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import torch
 
 from imharness.components.component import Component
-from imharness.contracts.call import Call
+from imharness.contracts.call import Builds, Call
 from imharness.contracts.image_dataset import ImageSet
 from imharness.contracts.values import Only, finite
 
@@ -57,20 +54,15 @@ Train: TypeAlias = Callable[[TrainingContext], Trained]
 """A built recipe: trains and returns the weights."""
 
 
-class TrainedKind(Only):
-    """Weights without NaN."""
-
-    def check(self, value: Any, given: Mapping[str, Any], n: int, who: str) -> Trained:
-        found: Trained = super().check(value, given, n, who)
-        for name, tensor in found.tensors.items():
-            finite(tensor, f"{who}: {name}")
-        return found
+def _check_weights(trained: Trained, who: str) -> None:
+    for name, tensor in trained.tensors.items():
+        finite(tensor, f"{who}: {name}")
 
 
-TRAINED, TRAINING_CONTEXT = TrainedKind("Trained", Trained), Only("TrainingContext")
+TRAINED, TRAINING_CONTEXT = Only("Trained", Trained, _check_weights), Only("TrainingContext")
 
 
-class WeightTraining(Component):
+class WeightTraining(Component, Builds[Train]):
     """Trains weights from data sets of the registry: `harness train NAME`."""
 
     kind: ClassVar[str] = "weight-training"
@@ -83,7 +75,3 @@ class WeightTraining(Component):
     def requires(self) -> Mapping[str, tuple[str, str]]:
         """Return role -> (kind, name) of further components the training uses."""
         return {}
-
-    @abstractmethod
-    def build(self, device: torch.device) -> Train:
-        """Return the training as a callable."""

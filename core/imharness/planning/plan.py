@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -48,34 +49,7 @@ class Graph:
 
     def by_step(self) -> dict[str, int]:
         """Return how many tasks each step has."""
-        counts: dict[str, int] = {}
-        for task in self.tasks.values():
-            counts[task.spec.step] = counts.get(task.spec.step, 0) + 1
-        return counts
-
-
-def only_with(graph: Graph, ids: Collection[str]) -> Graph:
-    """Return the tasks in which one of these components takes part, and all that tables of them need.
-
-    That is what they depend on, and the tasks of the same other components in which nothing of its kind takes part:
-    the clean scores and undefended attacks that a defense is compared with.
-    """
-    wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
-    parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
-    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
-    for key, task in graph.tasks.items():
-        alike = any(ref.kind in kinds for ref in task.spec.named().values())
-        if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
-            wanted.add(key)
-    waiting = list(wanted)
-    while waiting:
-        needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
-        wanted |= needs
-        waiting += needs
-    gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
-    return Graph(
-        graph.track, graph.run_configuration, {key: t for key, t in graph.tasks.items() if key in wanted}, gaps
-    )
+        return Counter(task.spec.step for task in self.tasks.values())
 
 
 class ChosenComponents:

@@ -15,7 +15,7 @@ from imharness.ranking.comparisons import by_condition, not_worse
 from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.freshness import sources_of, version_of
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Comparison, Missing, Sweep, Table, TaskRecord
+from imharness.results.records import EXTERNAL, Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.store import Store
 
 if TYPE_CHECKING:
@@ -70,27 +70,19 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
     wins = [paired.wins() for paired in report.comparisons]
     tables = [*report.tables, *wins, *by_condition(report.comparisons)]
     gaps = (*sweep.missing, *outdated, *withdrawn)
+    facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
-        track=sweep.track,
-        title=sweep.title,
-        measures=sweep.measures,
-        profile=sweep.profile,
-        seed=sweep.seed,
-        limit=sweep.limit,
-        command=sweep.command,
-        finished=sweep.finished,
+        **facts,
+        missing=gaps,
         cells_done=len(records),
         cells_failed=len(sweep.failed),
         cells_missing=len(gaps),
         tables=tuple(_marked(table, stored) for table in tables),
-        missing=gaps,
-        failed=sweep.failed,
         versions=_versions(records),
         entries=known.of(records),
         comparisons=tuple(comparison for comparison, _ in stored),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
-        run_configuration=sweep.run_configuration,
         sources=sources_of(store, sweep),
         scored_by=_scorers(track, known),
     )

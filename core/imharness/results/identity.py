@@ -35,13 +35,7 @@ class ComponentRef(BaseModel):
 
     def identity(self) -> dict[str, Any]:
         """Return what a result depends on: the label is left out, it follows from the rest."""
-        return {
-            "kind": self.kind,
-            "id": self.id,
-            "version": self.version,
-            "parameters": dict(self.parameters),
-            **({"content": self.content} if self.content else {}),
-        }
+        return self.model_dump(exclude={"label"} if self.content else {"label", "content"})
 
 
 def label_of(id: str, parameters: Mapping[str, Any]) -> str:

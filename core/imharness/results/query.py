@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -49,21 +48,13 @@ class ResultQuery:
 
     def _table(self, sql: str) -> pa.Table:
         found = self._db.sql(sql)
-        return None if found is None else found.to_arrow_table()
-
-    def copy(self, step: str, path: Path, options: str) -> None:
-        """Write the rows of a step to a file."""
-        target = str(path).replace("'", "''")
-        self._db.execute(
-            f"COPY (SELECT * EXCLUDE (filename) FROM \"{step.replace('-', '_')}\") TO '{target}' {options}"
-        )
+        return pa.table({}) if found is None else found.to_arrow_table()
 
     def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
         facts = [_facts(record) | {"filename": _file(store, record)} for record in records]
         self._db.register(f"{name}_tasks", _table(facts))
         with_rows = [_file(store, record) for record in records if record.rows is not None]
         if with_rows:
-            self._db.register(f"{name}_files", pa.table({"filename": with_rows}))
             listed = ", ".join("'" + path.replace("'", "''") + "'" for path in with_rows)
             self._db.execute(
                 f'CREATE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) FROM '
@@ -90,19 +81,3 @@ def _facts(record: TaskRecord) -> dict[str, object]:
 def _to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     values = column.to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else np.asarray(column)
     return np.asarray(values)
-
-
-def export_steps(store: Store, folder: Path, form: str) -> Iterator[tuple[Path, int]]:
-    """Write the rows of each (track, step) to one file; yield its path and number of rows."""
-    groups: dict[tuple[str, str], list[TaskRecord]] = {}
-    for key in store.all_keys():
-        record = store.record(key)
-        if record is not None and record.rows is not None:
-            groups.setdefault((record.spec.track, record.spec.step), []).append(record)
-    folder.mkdir(parents=True, exist_ok=True)
-    options = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
-    for (track, step), records in sorted(groups.items()):
-        path = folder / f"{track.partition('/')[2]}-{step}.{form}"
-        query = ResultQuery(store, records)
-        query.copy(step, path, options[form])
-        yield path, sum(record.n_rows for record in records)

@@ -38,16 +38,8 @@ class TaskSpec(_Frozen):
 
     def identity(self) -> dict[str, Any]:
         """Return everything the result depends on."""
-        return {
-            "track": self.track,
-            "step": self.step,
-            "version": self.version,
-            "components": {role: ref.identity() for role, ref in self.components.items()},
-            "options": dict(self.options),
-            "limit": self.limit,
-            "seed": self.seed,
-            "needs": dict(self.needs),
-        }
+        parts = {role: ref.identity() for role, ref in self.components.items()}
+        return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
 
     def describe(self) -> str:
         """Return one line that a person can tell the task by."""
@@ -113,10 +105,11 @@ class Missing(_Frozen):
     remedy: str
 
 
-class Sweep(_Frozen):
-    """One call of `harness run` for one track: what was planned, under which settings.
+class RunFacts(_Frozen):
+    """One track of a run, under which settings, and what has no result.
 
-    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds to it or replaces cells.
+    `run_configuration` is the digest of profile, seed and limit (stores of before 1.0 call it edition), `failed` has a
+    line for each address.
     """
 
     schema_version: int = SCHEMA
@@ -124,17 +117,23 @@ class Sweep(_Frozen):
     title: str
     measures: str
     profile: str
-    run_configuration: str = Field(validation_alias=AliasChoices("run_configuration", "edition"))
-    """Digest of profile, seed and limit; stores of before 1.0 call it edition."""
+    run_configuration: str = Field(default="", validation_alias=AliasChoices("run_configuration", "edition"))
     seed: int
     limit: int | None
     command: str
     finished: str
-    cells: Mapping[str, str]
-    """Address of a cell (what it is, without version numbers) -> task key."""
     missing: tuple[Missing, ...]
     failed: Mapping[str, str] = Field(default_factory=dict)
-    """Address -> one line."""
+
+
+class Sweep(RunFacts):
+    """One call of `harness run` for one track: what was planned.
+
+    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds to it or replaces cells. `cells`:
+    address of a cell (what it is, without version numbers) -> task key.
+    """
+
+    cells: Mapping[str, str]
 
 
 class Value(_Frozen):
@@ -320,30 +319,18 @@ class Entry(_Frozen):
     standing: tuple[Standing, ...] = ()
 
 
-class Board(_Frozen):
+class Board(RunFacts):
     """Everything the site shows of one track."""
 
-    schema_version: int = SCHEMA
-    track: str
-    title: str
-    measures: str
-    profile: str
-    seed: int
-    limit: int | None
-    command: str
-    finished: str
     cells_done: int
     cells_failed: int
     cells_missing: int
     tables: tuple[Table, ...]
-    missing: tuple[Missing, ...]
-    failed: Mapping[str, str]
     versions: Mapping[str, str]
     entries: tuple[Entry, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     charts: tuple[Chart, ...] = ()
     examples: tuple[Example, ...] = ()
-    run_configuration: str = Field(default="", validation_alias=AliasChoices("run_configuration", "edition"))
     stale: str = ""
     """Why the tables are not of today's code or results, where they could not be made again."""
     sources: str

@@ -64,21 +64,21 @@ class Store:
             table = pa.table({name: pa.array(column) for name, column in rows.items()})
             content = io.BytesIO()
             pq.write_table(table, content, compression="zstd")
-            changes["rows"] = self._put(self._place("rows", key, "parquet"), content.getvalue())
+            changes["rows"] = self.put(f"rows/{key[:2]}/{key}.parquet", content.getvalue())
             changes["n_rows"] = table.num_rows
         if arrays:
             packed = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-            changes["arrays"] = self._put(self._place("artifacts", key, "safetensors"), packed)
+            changes["arrays"] = self.put(f"artifacts/{key[:2]}/{key}.safetensors", packed)
         final = record.model_copy(update=changes).sealed()
-        self._put(self._place("tasks", key, "json"), final.model_dump_json(indent=1).encode())
+        self._put_model(_task(key), final)
         return final
 
     def record(self, key: str) -> TaskRecord | None:
         """Return the record of a task, or None when there is none; raises `StoreError` when it is damaged."""
-        path = self._place("tasks", key, "json")
-        if not path.exists():
-            return None
+        path = self.root / _task(key)
         record = self._model(path, TaskRecord)
+        if record is None:
+            return None
         if record.key != key or record.seal != record.expected_seal():
             raise StoreError(
                 f"{path} was changed after it was written: its seal does not fit; delete it to compute again"
@@ -123,36 +123,25 @@ class Store:
             raise StoreError(f"store {other.root} has no task {key[:12]}")
         for file in (record.rows, record.arrays):
             if file is not None:
-                self._put(self.root / file.file, other._get(file))
-        self._put(self._place("tasks", key, "json"), record.model_dump_json(indent=1).encode())
+                self.put(file.file, other._get(file))
+        self._put_model(_task(key), record)
 
     def forget(self, key: str) -> None:
         """Remove the record of a task; its files are overwritten when it is computed again."""
-        self._place("tasks", key, "json").unlink(missing_ok=True)
-
-    def save_submission(self, name: str, content: BaseModel) -> None:
-        """Keep a submission: its manifest, what its package offers, and the report of its run."""
-        self._put(self.root / "submissions" / f"{name}.json", content.model_dump_json(indent=1).encode())
-
-    def submissions(self) -> Iterator[Path]:
-        """Yield the files of all submissions, sorted."""
-        yield from sorted((self.root / "submissions").glob("*.json"))
+        (self.root / _task(key)).unlink(missing_ok=True)
 
     def save_sweep(self, sweep: Sweep) -> None:
         """Write what was planned for a track."""
-        self._put(
-            self._sweeps(sweep.track) / f"{sweep.run_configuration}.json", sweep.model_dump_json(indent=1).encode()
-        )
+        self._put_model(f"sweeps/{_folder(sweep.track)}/{sweep.run_configuration}.json", sweep)
 
     def sweep(self, track: str, run_configuration: str) -> Sweep | None:
         """Return one configuration of a track, or None."""
-        path = self._sweeps(track) / f"{run_configuration}.json"
-        return self._model(path, Sweep) if path.exists() else None
+        return self._model(self.root / "sweeps" / _folder(track) / f"{run_configuration}.json", Sweep)
 
     def sweeps(self, track: str) -> list[Sweep]:
-        """Return all editions of a track that were run here."""
-        paths = sorted(self._sweeps(track).glob("*.json"))
-        return [self._model(path, Sweep) for path in paths if path.stem != EXTERNAL]
+        """Return all configurations of a track that were run here."""
+        paths = sorted((self.root / "sweeps" / _folder(track)).glob("*.json"))
+        return [sweep for path in paths if path.stem != EXTERNAL and (sweep := self._model(path, Sweep))]
 
     def latest(self, track: str) -> Sweep | None:
         """Return the configuration of a track that was run last, or None."""
@@ -160,11 +149,11 @@ class Store:
 
     def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
         """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
-        path = self.root / "boards" / f"{board.track.replace('/', '--')}.json"
+        file = f"boards/{_folder(board.track)}"
         if numbers:
-            stored = self._put(path.with_suffix(".safetensors"), safetensors.numpy.save(dict(numbers)))
+            stored = self.put(f"{file}.safetensors", safetensors.numpy.save(dict(numbers)))
             board = board.model_copy(update={"numbers": stored})
-        self._put(path, board.model_dump_json(indent=1).encode())
+        self._put_model(f"{file}.json", board)
         return board
 
     def numbers(self, board: Board) -> dict[str, npt.NDArray[np.float32]]:
@@ -175,8 +164,7 @@ class Store:
 
     def board(self, track: str) -> Board | None:
         """Return the tables of a track, or None; raises `StoreError` when they are damaged."""
-        path = self.root / "boards" / f"{track.replace('/', '--')}.json"
-        return self._model(path, Board) if path.exists() else None
+        return self._model(self.root / "boards" / f"{_folder(track)}.json", Board)
 
     def ranked(self) -> list[str]:
         """Return the tracks that have tables."""
@@ -191,35 +179,31 @@ class Store:
         """Return where a stored file lies."""
         return self.root / file.file
 
-    def _sweeps(self, track: str) -> Path:
-        return self.root / "sweeps" / track.replace("/", "--")
-
-    def _place(self, folder: str, key: str, suffix: str) -> Path:
-        return self.root / folder / key[:2] / f"{key}.{suffix}"
-
     def _size(self, file: StoredFile) -> int:
         try:
             return (self.root / file.file).stat().st_size
         except OSError:
             return -1
 
-    def _put(self, path: Path, content: bytes) -> StoredFile:
-        """Write under a temporary name, flush to disk, rename."""
+    def _put_model(self, file: str, content: BaseModel) -> None:
+        self.put(file, content.model_dump_json(indent=1).encode())
+
+    def put(self, file: str, content: bytes) -> StoredFile:
+        """Write a file of the store, whole or not at all: under a temporary name, flushed to disk, then renamed."""
+        path = self.root / file
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            with temporary.open("wb") as opened:
+                opened.write(content)
+                opened.flush()
+                os.fsync(opened.fileno())
             temporary.replace(path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
             raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
-        return StoredFile(
-            file=str(path.relative_to(self.root)), sha256=hashlib.sha256(content).hexdigest(), size=len(content)
-        )
+        return StoredFile(file=file, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
     def _get(self, file: StoredFile) -> bytes:
         path = self.root / file.file
@@ -232,8 +216,19 @@ class Store:
         return content
 
     @staticmethod
-    def _model(path: Path, model: type[M]) -> M:
+    def _model(path: Path, model: type[M]) -> M | None:
+        """Return what a file says, or None when there is no such file."""
         try:
             return model.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
         except (OSError, ValidationError, ValueError):
             raise StoreError(f"{path} is no valid {model.__name__}; delete it to compute it again") from None
+
+
+def _task(key: str) -> str:
+    return f"tasks/{key[:2]}/{key}.json"
+
+
+def _folder(track: str) -> str:
+    return track.replace("/", "--")

@@ -48,17 +48,17 @@ class BuildCache:
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
         self.end_task = end_task
         self._built: dict[Component, Any] = {}
-        self._recipes: dict[str, Component] = {}
+        self._components: dict[str, Component] = {}
         self._outputs: dict[str, Output] = {}
         self._output_bytes = 0
 
-    def recipe(self, spec: TaskSpec, role: str) -> Component:
+    def component(self, spec: TaskSpec, role: str) -> Component:
         """Return the component that plays a role in a task."""
         ref = spec.components[role]
         place = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
-        if place not in self._recipes:
-            self._recipes[place] = self.registry.revive(ref)
-        return self._recipes[place]
+        if place not in self._components:
+            self._components[place] = self.registry.revive(ref)
+        return self._components[place]
 
     def output(self, key: str, name: str) -> Output:
         """Return rows and arrays of a finished task; recently used ones are read and verified only once."""
@@ -74,13 +74,13 @@ class BuildCache:
             self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs))))
         return Output(_copied(found.rows), _copied(found.arrays))
 
-    def built(self, recipe: Component) -> Any:
-        """Return ``recipe.build(device)``, built once."""
-        if recipe not in self._built:
+    def built(self, component: Component) -> Any:
+        """Return ``component.build(device)``, built once."""
+        if component not in self._built:
             if len(self._built) > 64:
                 self._built.pop(next(iter(self._built)))
-            self._built[recipe] = recipe.build(self.device)  # type: ignore[attr-defined]
-        return self._built[recipe]
+            self._built[component] = component.build(self.device)  # type: ignore[attr-defined]
+        return self._built[component]
 
 
 def _size(output: Output) -> int:
@@ -99,9 +99,9 @@ UNIT = (0.0, 1.0)
 class TaskContext:
     """The `StepContext` of one task; the protocol says what each method returns."""
 
-    def __init__(self, bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> None:
-        self._bench, self._key, self._spec = bench, key, spec
-        self.device, self.progress = bench.device, progress
+    def __init__(self, cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> None:
+        self._cache, self._key, self._spec = cache, key, spec
+        self.device, self.progress = cache.device, progress
         self.options: Mapping[str, Option] = spec.options
         self.roles: Sequence[str] = tuple(spec.components)
 
@@ -109,12 +109,12 @@ class TaskContext:
         return {role.removeprefix(f"{group}."): role for role in self.roles if role.startswith(f"{group}.")}
 
     def component(self, role: str) -> Any:
-        return self._bench.recipe(self._spec, role)
+        return self._cache.component(self._spec, role)
 
     def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
         component = self.component(role) if isinstance(role, str) else role
         if method == "build" and not given:
-            return checked(component, self._bench.built(component))
+            return checked(component, self._cache.built(component))
         function = getattr(component, method)
         if not call_of(type(component), method).direct:
             function = function(self.device, *given)
@@ -128,7 +128,7 @@ class TaskContext:
         return cast("TableSet", self.build(role))
 
     def need(self, name: str) -> Output:
-        return self._bench.output(self._spec.needs[name], name)
+        return self._cache.output(self._spec.needs[name], name)
 
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
         return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
@@ -140,22 +140,22 @@ class TaskContext:
         self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
         counted: bool = True, reference: torch.Tensor | None = None,
     ) -> MetricTarget:  # fmt: skip
-        recipe: Metric = self.component(metric)
+        scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
         purify, rng, copies = None, None, 1
         if defense is not None:
             guard: Purification = self.component(defense)
-            purify = self._bench.built(guard)
+            purify = self._cache.built(guard)
             rng = self.rng(names, "target", self._key)
             copies = samples if guard.info.random else 1
         return MetricTarget(
-            self._bench.built(recipe),
-            recipe.bounds if reference is None else UNIT,
+            self._cache.built(scored),
+            scored.bounds if reference is None else UNIT,
             images=len(names), reference=reference, purify=purify, rng=rng, samples=copies,
             differentiable=attacker.info.access == "white_box",
-            sign=recipe.closeness if reference is None else -recipe.closeness,
+            sign=scored.closeness if reference is None else -scored.closeness,
             budget=attacker.budget().queries if counted else None,
-            micro_batch=self._bench.batch_size,
+            micro_batch=self._cache.batch_size,
             precision=str(self.options.get("precision", "strict")),
         )  # fmt: skip
 
@@ -163,7 +163,7 @@ class TaskContext:
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
         chunks: list[dict[str, npt.NDArray[Any]]] = []
-        size = self._bench.batch_size
+        size = self._cache.batch_size
         for batch in images.batches(size):
 
             def one(start: int, stop: int, batch: list[int] = batch) -> dict[str, npt.NDArray[Any]]:
@@ -189,21 +189,21 @@ class TaskContext:
         return 1000 * best / len(batch)
 
 
-def run_task(bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord:
+def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord:
     """Compute a task and store its record, done or failed. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     failure, result = None, None
     notes: Sequence[str] = ()
     try:
-        result = bench.registry.track(spec.track).step(spec.step)(TaskContext(bench, key, spec, progress))
-        notes = bench.end_task(False)
+        result = cache.registry.track(spec.track).step(spec.step)(TaskContext(cache, key, spec, progress))
+        notes = cache.end_task(False)
     except StoreError:
         raise
     except Exception as error:
-        failure = _failure(bench, spec, error)
+        failure = _failure(cache, spec, error)
         result = None
         with suppress(HarnessError):
-            notes = bench.end_task(True)
+            notes = cache.end_task(True)
     record = TaskRecord(
         key=key,
         spec=spec,
@@ -212,23 +212,23 @@ def run_task(bench: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         facts={name: float(value) for name, value in result.facts.items()} if result else {},
         started=started,
         seconds=time.perf_counter() - clock,
-        device=device_name(bench.device),
-        versions=versions(bench.registry, spec),
-        isolation=_isolation(bench, spec),
+        device=device_name(cache.device),
+        versions=versions(cache.registry, spec),
+        isolation=_isolation(cache, spec),
         notes=tuple(notes),
     )
-    return bench.store.commit(record, result.rows if result else {}, result.arrays if result else {})
+    return cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
 
 
-def _isolation(bench: BuildCache, spec: TaskSpec) -> str:
+def _isolation(cache: BuildCache, spec: TaskSpec) -> str:
     """Return what kept the task's components apart, those in this process left out."""
-    levels = {bench.recipe(spec, role).isolation for role in spec.components}
+    levels = {cache.component(spec, role).isolation for role in spec.components}
     return ", ".join(sorted(levels - {""})) or "none"
 
 
-def _failure(bench: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
+def _failure(cache: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
     """Name the component whose code stands deepest in the traceback."""
-    modules = {type(bench.recipe(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
+    modules = {type(cache.component(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
     who, trace = "harness", error.__traceback__
     while trace is not None:
         who = modules.get(trace.tb_frame.f_globals.get("__name__", ""), who)

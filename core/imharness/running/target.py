@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from imharness.contracts.types import Images, Scores
+from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.randomness import ImageRng
 from imharness.running.device import in_chunks

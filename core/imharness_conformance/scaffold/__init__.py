@@ -9,8 +9,9 @@ from pathlib import Path
 from string import Template
 
 from imharness.components.component import ID_PATTERN
-from imharness.contracts.call import call_of, contracts
+from imharness.contracts.call import Call, call_of
 from imharness.errors import UsageError, did_you_mean
+from imharness_conformance.contracts import contracts
 
 _TRY = {
     "attack": "harness run --track iqa --attack $id --limit 4",
@@ -94,6 +95,18 @@ def _with_signatures(text: str) -> str:
 
     def written(found: re.Match[str]) -> str:
         call = call_of(contracts()[base[1] if base else ""], found["method"])
-        return found["space"] + call.signature(found["name"], len(found["space"]))
+        return found["space"] + _signature(call, found["name"], found["space"])
 
     return re.sub(r"(?P<space> *)def (?P<name>\w+)\$\{(?P<method>\w+)\}:", written, text)
+
+
+def _signature(call: Call, name: str, space: str, width: int = 120) -> str:
+    """Return the first line of a definition of a function, on several lines where one is too short."""
+    listed = ["self"] * call.direct + [f"{n}: {kind.annotation}" for n, kind in call.arguments.items()]
+    line = f"def {name}({', '.join(listed)}) -> {call.returns.annotation}:"
+    if len(space) + len(line) <= width:
+        return line
+    inner = ", ".join(listed)
+    if len(space) + 4 + len(inner) > width:
+        inner = f",\n{space}    ".join(listed) + ","
+    return f"def {name}(\n{space}    {inner}\n{space}) -> {call.returns.annotation}:"

@@ -171,10 +171,11 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
 def report(name: str, store_dir: Path, as_markdown: bool, as_json: bool) -> None:
     """Show the report of a submission's last run; a report that was changed is refused."""
     from imharness.results.store import Store
+    from imharness_submissions.ledger import submission_files
     from imharness_submissions.report import SubmissionReport, markdown
     from imharness_submissions.sandbox.stored import read_submission
 
-    paths = {path.stem: path for path in Store(store_dir).submissions()}
+    paths = submission_files(Store(store_dir))
     if name not in paths:
         raise UsageError(f"store {store_dir} has no submission {name!r}; it has: {', '.join(paths) or 'none'}.")
     found = SubmissionReport.model_validate(read_submission(paths[name]).report)
@@ -202,11 +203,11 @@ def _lines(store_dir: Path) -> list[Line]:
 @_site
 def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
     """Write a maintainer's decision into the ledger, and make the tables and the site again."""
-    from imharness.components.entries import known_entries
     from imharness.components.registry import installed
     from imharness.ranking.board import rescore
     from imharness.results.store import Store
     from imharness_cli.commands import build_site
+    from imharness_cli.entries import known_entries
     from imharness_submissions.ledger import Ledger
 
     ledger, store = Ledger(store_dir), Store(store_dir)

@@ -12,9 +12,10 @@ from imharness.components.component import Component
 from imharness.contracts.attack import TARGET
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.certification import SCORER
-from imharness.contracts.values import PROGRESS, Randomness, Tensors, ValueKind, within
+from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import ContractError, HarnessError, SandboxViolation
 from imharness.results.identity import ComponentRef
+from imharness_conformance.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.host import Answer, Guest, Session
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
@@ -97,10 +98,10 @@ class Remote:
         def run(*arguments: Any) -> Any:
             given = call.given(arguments)
             here = {name: outside(given[name], self.device) for name, outside in asked(call).items()}
-            tensors = call.tensors(given, carried(call))
+            tensors = all_tensors(carried(call), given)
             wanted = [name for name, t in tensors.items() if t.requires_grad]
             if differentiable and wanted and torch.is_grad_enabled():
-                names, drawn = tuple(tensors), {name: given[name] for name in call.randomness()}
+                names, drawn = tuple(tensors), {name: given[name] for name in randomness(call)}
                 return _Differentiable.apply(self, call, drawn, names, *tensors.values())
             facts = {name: outside.facts for name, outside in here.items() if outside.facts}
             answer = _answering({kind: act for outside in here.values() for kind, act in outside.answers.items()})
@@ -108,8 +109,8 @@ class Remote:
                 found = self._by_rows(call, tensors, call.rows(given))
             else:
                 found = dict(self.ask(tensors, answer, **facts).tensors)
-            for name, kind in call.randomness().items():
-                self.restore(kind, given[name], found.get(name))
+            for name in randomness(call):
+                self.restore(given[name], found.get(name))
             return self.result(call, found)
 
         return Built(self, run)
@@ -117,7 +118,7 @@ class Remote:
     def result(self, call: Call, found: Mapping[str, torch.Tensor]) -> Any:
         """Return what an answer holds; one without a result is the component's fault."""
         try:
-            return call.returns.restored(within(found, RESULT), self.device)
+            return restored(call.returns, within(found, RESULT), self.device)
         except (KeyError, TypeError, ValueError):
             raise self.blamed(SandboxViolation(f"{self.label}: answered without its result")) from None
 
@@ -129,12 +130,12 @@ class Remote:
         given = {k: t.detach().cpu()[order] if k.partition(".")[0] in rows else t for k, t in tensors.items()}
         return {name: t[back] if t.ndim and len(t) == n else t for name, t in self.ask(given).tensors.items()}
 
-    def restore(self, kind: Randomness, rng: Any, states: torch.Tensor | None) -> None:
+    def restore(self, rng: Any, states: torch.Tensor | None) -> None:
         """Let randomness go on where the sandbox left it."""
         if states is None:
             return
         try:
-            kind.set(rng, states)
+            put_back(rng, states)
         except (RuntimeError, ValueError, TypeError):
             text = f"{self.label}: sent back random states that are none"
             raise self.blamed(SandboxViolation(text)) from None
@@ -219,7 +220,7 @@ class _Differentiable(torch.autograd.Function):
         wanted = [name for name, t in zip(names, given, strict=True) if t.requires_grad]
         found = remote.ask(dict(zip(names, given, strict=True)), grad=wanted)
         for name, rng in drawn.items():
-            remote.restore(call.randomness()[name], rng, found.tensors.get(name))
+            remote.restore(rng, found.tensors.get(name))
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
         ctx.shapes = [t.shape for t in given]
         ctx.graph = _Graph(remote, found.whole("handle"))

@@ -8,7 +8,7 @@ from typing import Any
 from imharness.components.component import Component
 from imharness.components.papers import paper_of
 from imharness.contracts.attack import BaseAttack
-from imharness.contracts.call import contract_of
+from imharness_conformance.contracts import contract_of
 
 
 def described(component: Component) -> dict[str, Any]:

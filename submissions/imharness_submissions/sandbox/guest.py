@@ -28,9 +28,11 @@ from imharness.components.registry import Registry, build_registry
 from imharness.contracts.attack import TARGET
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.certification import SCORER
-from imharness.contracts.values import PROGRESS, Tensors, ValueKind, joined
+from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import HarnessError, QueryBudgetExceeded
 from imharness.results.identity import ComponentRef
+from imharness_conformance.crossing import all_restored, joined, randomness
+from imharness_conformance.crossing import tensors as as_tensors
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
 from imharness_submissions.sandbox.wire import RESULT, Channel, Closed, Message, WireError
 
@@ -116,18 +118,18 @@ class Session:
             tensors[name] = tensors[name].to(device).requires_grad_(True)
         outside = {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
         inside = {name: kind for name, kind in call.arguments.items() if name not in outside}
-        given = call.restored(tensors, inside, device)
+        given = all_restored(inside, tensors, device)
         rows = call.rows(given)
         given |= {name: ask(self, request.facts.get(name), rows) for name, ask in outside.items()}
         reduced = torch.autocast(device.type, torch.bfloat16, enabled=bool(request.facts.get("reduced")))
         with torch.set_grad_enabled(bool(wanted) or call.own_gradients), reduced:
             result = built(*(given[name] for name in call.arguments))
-        found = joined({RESULT: call.returns.tensors(result)})
+        found = joined({RESULT: as_tensors(call.returns, result)})
         facts: dict[str, Any] = {}
         if wanted:
             facts["handle"], facts["moving"] = self._keep([tensors[n] for n in wanted], found), _moving(found)
-        for name, kind in call.randomness().items():
-            if not torch.equal(after := kind.tensors(given[name])[""], tensors[name]):
+        for name, kind in randomness(call).items():
+            if not torch.equal(after := as_tensors(kind, given[name])[""], tensors[name]):
                 found[name] = after
         return Message("result", facts, {name: t.detach() for name, t in found.items()})
 

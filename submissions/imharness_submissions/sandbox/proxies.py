@@ -18,11 +18,12 @@ from imharness.components.component import Component
 from imharness.components.loading import Provenance, provenance
 from imharness.components.registry import Registered, explain, info_class
 from imharness.contracts.attack import Attack, AttackInfo, Budget
-from imharness.contracts.call import call_of, contracts
+from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
+from imharness_conformance.contracts import contracts
 from imharness_submissions.sandbox.calls import Remote, able
 from imharness_submissions.sandbox.host import Guest
 

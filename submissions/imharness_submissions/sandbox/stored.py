@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from imharness.components.registry import Registry
 from imharness.errors import PluginError, StoreError
 from imharness.results.store import Store
+from imharness_submissions.ledger import submission_files
 from imharness_submissions.sandbox.proxies import PackageDescription
 
 
@@ -42,7 +43,7 @@ def read_submission(path: Path) -> StoredSubmission:
 
 def with_submissions(registry: Registry, store: Store) -> Registry:
     """Return a registry that also holds the components of a store's submissions; they can be shown, but not built."""
-    for path in store.submissions():
+    for path in submission_files(store).values():
         try:
             registry = registry.joined(read_submission(path).description.entries())
         except PluginError:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from imharness.contracts.attack import AttackInfo, BaseAttack, Budget, check_budget
-from imharness.contracts.values import check_images, check_scores
+from imharness.contracts.values import IMAGES, SCORES
 from imharness.errors import ContractError
 
 
@@ -31,7 +31,7 @@ def recipe(norm: str, radius: float | None) -> BaseAttack:
 )
 def test_scores(scores: object, part: str) -> None:
     with pytest.raises(ContractError, match=part):
-        check_scores(scores, 2, "acme/metric")
+        SCORES.check(scores, {}, 2, "acme/metric")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_scores(scores: object, part: str) -> None:
 )
 def test_images(images: torch.Tensor, part: str) -> None:
     with pytest.raises(ContractError, match=part):
-        check_images(images, 2, "acme/defense")
+        IMAGES.check(images, {}, 2, "acme/defense")
 
 
 @pytest.mark.parametrize(

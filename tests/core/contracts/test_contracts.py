@@ -10,13 +10,15 @@ import torch
 from imharness.components.component import Component
 from imharness.components.loading import Provenance, load_plugins
 from imharness.components.registry import Registered, Registry, build_registry, info_class
-from imharness.contracts.call import Data, call_of, contract_of, contracts
+from imharness.contracts.call import Data, call_of
 from imharness.errors import ContractError, PluginError
 from imharness.images import Certificate
 from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
 from imharness_conformance import check_component
+from imharness_conformance.contracts import contract_of, contracts
+from imharness_conformance.crossing import all_restored, all_tensors
 from imharness_conformance.probes import probe_of
 from imharness_submissions.sandbox.calls import able
 from imharness_submissions.sandbox.describing import described
@@ -152,8 +154,8 @@ def test_arguments_come_back_from_tensors_as_they_were(name: str) -> None:
     component = fake(contracts()[name], WRONG)
     arguments, call = given(component), call_of(type(component))
     kinds = {n: kind for n, kind in call.arguments.items() if n != "target"}
-    there = call.tensors(arguments, kinds)
-    again = call.tensors(call.restored(there, kinds, CPU), kinds)
+    there = all_tensors(kinds, arguments)
+    again = all_tensors(kinds, all_restored(kinds, there, CPU))
     assert there.keys() == again.keys()
     assert all(torch.equal(there[n], again[n]) for n in there)
 
@@ -171,3 +173,19 @@ def test_a_contract_of_another_package_needs_no_change_here(install_packages, tm
     assert {o.status for o in check_component(blend, seed=1)} <= {"passed", "skipped"}
     assert "in [0, 1]" in {o.check: o.message for o in check_component(overshoot)}["gives what its contract says"]
     assert isinstance(proxy(described(blend), None), guided)
+
+
+def test_a_kind_of_value_of_another_package_says_how_it_is_drawn_and_whether_it_crosses(
+    install_packages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = build_registry(load_plugins(install_packages("acme-contract")))
+    darken = registry.one("defense", "acme/darken")
+    gains = given(darken)["gains"]
+    assert torch.allclose(gains, torch.linspace(0.1, 0.9, 3) + gains[0] - 0.1)
+    found = {o.check: o.status for o in check_component(darken, seed=1)}
+    assert set(found.values()) <= {"passed", "skipped"}
+    assert found["treats each row alone, whatever the batch and its order"] == "passed"
+    assert isinstance(proxy(described(darken), None), contract_of(type(darken)))
+    monkeypatch.setattr(type(call_of(type(darken)).arguments["gains"]), "crosses", False)
+    with pytest.raises(PluginError, match="Development cannot run in the sandbox"):
+        proxy(described(darken), None)

@@ -6,7 +6,7 @@ import pytest
 
 from imharness.components.registry import installed
 from imharness.errors import UsageError
-from imharness.planning.plan import Graph, only_with, plan_track
+from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
 
 IQA = "harness/iqa"
@@ -91,14 +91,3 @@ def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp
     assert len(graph.tasks) == 1
     (gap,) = graph.missing.values()
     assert (gap.what, gap.remedy) == ("harness/lpips[net=squeeze]", "harness assets get squeezenet1-1-features")
-
-
-def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_rivals() -> None:
-    graph = plan()
-    part = only_with(graph, {"harness/jpeg"})
-    defenses = {r.id for t in part.tasks.values() for role, r in t.spec.components.items() if role == "defense"}
-    assert defenses == {"harness/jpeg"}
-    assert part.run_configuration == graph.run_configuration
-    assert {"clean", "attack"} <= set(part.by_step()), "what it is compared with"
-    assert all(need in part.tasks for t in part.tasks.values() for need in t.spec.needs.values())
-    assert only_with(graph, {"nobody/nothing"}).tasks == {}

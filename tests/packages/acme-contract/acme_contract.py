@@ -1,4 +1,4 @@
-"""Defenses that clean an image by the help of another one: a contract of this package, and components of it."""
+"""Two contracts of this package, and components of them; one has a kind of value of its own."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from imharness.images import Component, ImageRng, Images, Info, hookimpl
-from imharness.tracks import IMAGES, SAME_IMAGES, STREAMS, Call
+from imharness.tracks import IMAGES, SAME_IMAGES, STREAMS, Call, ValueKind
 
 
 class GuidedCleaning(Component):
@@ -41,6 +41,35 @@ class Overshoot(Blend):
         return lambda images, guide, rng: images + guide + 1
 
 
+class Gains(ValueKind):
+    """A factor for each image; conformance tests draw it as it says."""
+
+    rows = True
+
+    def draw(self, n: int, seed: int) -> torch.Tensor:
+        return torch.linspace(0.1, 0.9, n) + seed % 10 / 100
+
+
+class Development(Component):
+    """A defense that is told how bright each image is to become."""
+
+    kind: ClassVar[str] = "defense"
+    call = Call(images=IMAGES, gains=Gains(), returns=SAME_IMAGES, by_row=True)
+
+    @abstractmethod
+    def build(self, device: torch.device) -> Callable[[Images, torch.Tensor], Images]:
+        """Return the defense."""
+
+
+class Darken(Development):
+    """Multiply each image by its gain."""
+
+    info = Info(id="acme/darken", version="1")
+
+    def build(self, device: torch.device) -> Callable[[Images, torch.Tensor], Images]:
+        return lambda images, gains: images * gains[:, None, None, None]
+
+
 @hookimpl
-def components() -> list[GuidedCleaning]:
-    return [Blend(), Overshoot()]
+def components() -> list[Component]:
+    return [Blend(), Overshoot(), Darken()]

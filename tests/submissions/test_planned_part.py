@@ -1,0 +1,22 @@
+"""Of a track's graph, a submission is given what its own tables need."""
+
+from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile
+from imharness_submissions.running import only_with
+
+
+def test_a_submission_is_planned_with_what_its_tables_need_and_nothing_of_its_rivals() -> None:
+    select = {
+        "dataset": ["harness/severity-ladder[size=96]"], "metric": ["embedded-cnn"], "attack": ["ifgsm", "uap"],
+        "defense": ["none", "jpeg", "gaussian-blur"],
+    }  # fmt: skip
+    profile = Profile(name="test", description="", tracks={"harness/iqa": {"select": select}})
+    graph = plan_track("harness/iqa", profile, installed())
+    part = only_with(graph, {"harness/jpeg"})
+    defenses = {r.id for t in part.tasks.values() for role, r in t.spec.components.items() if role == "defense"}
+    assert defenses == {"harness/jpeg"}
+    assert part.run_configuration == graph.run_configuration
+    assert {"clean", "attack"} <= set(part.by_step()), "what it is compared with"
+    assert all(need in part.tasks for t in part.tasks.values() for need in t.spec.needs.values())
+    assert only_with(graph, {"nobody/nothing"}).tasks == {}
