@@ -92,7 +92,9 @@ class ReconstructionProbe(Probe):
     def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
         batch = inputs["images"]
         network = samples.classifier(batch[0].numel(), samples.CLASSES, self.seed).to(device)
-        shared = _gradients(network, batch)
+        own = _gradients(network, batch)
+        batches = self.component.batches(len(batch))
+        shared = {name: torch.stack([g[rows].mean(dim=0) for rows in batches]) for name, g in own.items()}
         network.requires_grad_(False)
         return {"gradients": shared, "model": network, "shape": tuple(batch.shape[1:]), "progress": silent}
 

@@ -148,7 +148,7 @@ class SeverityLadder(ImageDataset):
 class Thumbnails(ImageDataset):
     """Crops of real photographs, shrunk to a few pixels; the label is the photograph."""
 
-    info = Info(id="harness/thumbnails", version="2")
+    info = Info(id="harness/thumbnails", version="3")
     split: Literal["test", "train"] = Field(
         default="test", description="Which crops to use; training crops may overlap."
     )
@@ -162,7 +162,7 @@ class Thumbnails(ImageDataset):
 
     def build(self, device: torch.device) -> ImageSet:
         """Return thumbnails with their label."""
-        names, stack, labels, classes = [], [], [], []
+        names, stack, labels, classes, sources = [], [], [], [], []
         count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
         side = 4 * self.size + (self.split == "train")  # crops of another size are cut at other places
         for label, source in enumerate((*TEST, *TRAIN) if self.shows == "scenes" else TEXTURES):
@@ -171,7 +171,8 @@ class Thumbnails(ImageDataset):
                 stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))
                 labels.append(label)
                 classes.append(source.replace("_", " "))
-        columns = {"label": labels, "class": classes}
+                sources.append(source.removesuffix("_left").removesuffix("_right"))  # one scene, seen by two lenses
+        columns = {"label": labels, "class": classes, "source": sources}
         return image_set(names, np.stack(stack), columns, "the photograph a crop comes from")
 
 

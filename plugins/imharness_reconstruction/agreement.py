@@ -1,13 +1,16 @@
 """Which metrics rank protected models as people do (SemSim, sections 4.2 and 5.1, tables 1 and 2, figure 3).
 
 Each of K models has a leakage by people (the share of reconstructions that were recognised) and a leakage by each
-metric; the two rankings are compared by |Spearman's rho| and |Kendall's tau|. Intervals resample private images.
+metric, turned so that more means closer. The two rankings are compared by Spearman's rho and Kendall's tau: 1 for a
+metric that ranks as people do, -1 for one that ranks backwards. The paper prints their absolute values, which cannot
+tell the two apart. Intervals resample models, over which the correlations are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,10 +20,7 @@ from imharness.tracks import Blocks, ColumnSpec, Row, Table, Value, missing, ran
 RECOGNISED = "recognised"
 """Stands for a metric: 1 where a reconstruction was recognised, 0 where it was not."""
 FEWEST = 6
-RANKINGS = {
-    "rho": ("|rho|", "Absolute Spearman correlation", spearman_rows),
-    "tau": ("|tau|", "Absolute Kendall correlation", kendall_rows),
-}
+RANKINGS = {"rho": ("Spearman correlation", spearman_rows), "tau": ("Kendall correlation", kendall_rows)}
 
 
 def slug(text: str) -> str:
@@ -30,9 +30,9 @@ def slug(text: str) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """K models on one data set under one attack.
+    """K models on one data set under one attack, trained or as initialised (`state`).
 
-    `scores`: metric -> ``(K, N)`` with more meaning closer, or ``(K, 1)`` for a metric of whole sets; `people`:
+    `scores`: metric -> ``(K, N)`` turned so that more means closer, or ``(K, 1)`` for a metric of whole sets; `people`:
     ``(K, N)``, 1 where the reconstruction was recognised.
     """
 
@@ -42,13 +42,15 @@ class Study:
     scores: Mapping[str, np.ndarray]
     people: np.ndarray
     who: str
+    state: str = ""
 
     @classmethod
     def of(cls, scores: Blocks) -> Study | None:
         """Return the study of one data set and attack, or None with fewer than `FEWEST` models or two images.
 
         `scores` has one condition for each metric and one for `RECOGNISED`, as `tables.leakages` makes them. Images
-        that were not judged on every one of the models are left out, and so are metrics that lack a number.
+        that were not judged on every one of the models are left out; so are, for each metric, those on which it lacks
+        the number of a model.
         """
         places = {own["metric"]: c for c, own in enumerate(scores.conditions)}
         votes = places.pop(RECOGNISED)
@@ -63,75 +65,82 @@ class Study:
         for metric, c in places.items():
             chosen = np.isin(scores.units[c], scores.units[votes][judged]) | (metric in whole)
             grid = scores.values["score"][c][np.ix_(models, chosen)] * scores.about["closeness"][c][0]
-            if grid.shape[1] == (1 if metric in whole else judged.sum()) and not np.isnan(grid).any():
-                grids[metric] = grid
+            known = ~np.isnan(grid).any(axis=0)
+            if known.any():
+                grids[metric] = grid[:, known]
         here, names = scores.conditions[votes], np.array(scores.entries)[models]
         who = str(scores.about["who"][votes][0])
-        return cls(here["dataset"], here["attack"], tuple(names.tolist()), grids, people[np.ix_(models, judged)], who)
+        judgements = people[np.ix_(models, judged)]
+        return cls(
+            here["dataset"], here["attack"], tuple(names.tolist()), grids, judgements, who, here.get("state", "")
+        )
 
     @property
     def place(self) -> str:
-        """Data set and attack in one word each."""
-        return f"{self.dataset}, {self.attack}"
+        """Data set, attack and state."""
+        return f"{self.dataset}, {self.attack}{self.state and f', {self.state}'}"
+
+    @property
+    def short(self) -> str:
+        """The attack without its package, and the state of the models."""
+        return f"{self.attack.partition('/')[2]}{self.state and f', {self.state}'}"
 
     @property
     def slug(self) -> str:
-        """Data set and attack as a part of a file name."""
-        return slug(f"{self.dataset}-{self.attack}")
+        """The same as a part of a file name."""
+        return slug(f"{self.dataset}-{self.attack}{self.state and f'-{self.state}'}")
 
-    def leakage(self, metric: str, drawn: np.ndarray | None = None) -> np.ndarray:
-        """Return the models' mean leakage ``(r, K)`` for each row of drawn images ``(r, N)``; all images without."""
-        grid = self.people if metric == "" else self.scores[metric]
-        if drawn is None or grid.shape[1] == 1:
-            return grid.mean(axis=1)[None].repeat(1 if drawn is None else len(drawn), axis=0)
-        return grid[:, drawn].mean(axis=2).T
+    def leakage(self, metric: str) -> np.ndarray:
+        """Return each model's mean leakage ``(K,)`` by a metric, or by people for ""."""
+        return (self.scores[metric] if metric else self.people).mean(axis=1)
 
 
 def agreement(study: Study, metric: str, ranking: str) -> Value:
-    """Return |rho| or |tau| of a metric's ranking with that by people, with an interval over private images."""
-    correlate_rows = RANKINGS[ranking][2]
+    """Return rho or tau of a metric's ranking with that by people, with an interval over models."""
+    correlate_rows = RANKINGS[ranking][1]
+    leaks, recognised = study.leakage(metric), study.leakage("")
 
     def statistic(drawn: np.ndarray) -> np.ndarray:
-        return np.abs(correlate_rows(study.leakage(metric, drawn), study.leakage("", drawn)))
+        return correlate_rows(leaks[drawn], recognised[drawn])
 
     try:
-        found = interval(statistic, study.people.shape[1])
+        return value_of(interval(statistic, len(study.models)))
     except NotTestable:
         return missing("one of the two ranks all models alike")
-    value = float(np.abs(correlate_rows(study.leakage(metric), study.leakage("")))[0])
-    return value_of(found).model_copy(update={"value": value, "n": len(study.models)})
+
+
+def unsigned(value: Value) -> Value:
+    """Return the size of a correlation, as the paper prints it, without an interval."""
+    return value if value.value is None else Value(value=abs(value.value), n=value.n)
 
 
 def agreement_table(studies: Sequence[Study]) -> Table:
-    """Return metrics by how well they agree with people, one pair of columns per data set and attack."""
-    columns = [
-        ColumnSpec(
-            key=f"{s.place} {key}",
-            label=f"{short}, {s.attack.partition('/')[2]}" + (f", {s.dataset}" if len(studies) > 1 else ""),
-            description=f"{meaning} between the metric's ranking of models and that by {s.who}; {s.place}.",
-            better="higher",
-        )
-        for s in studies
-        for key, (short, meaning, _) in RANKINGS.items()
-    ]
+    """Return metrics by how well they agree with people, with the paper's absolute values beside the signed ones."""
+    columns, cells = [], dict[str, Callable[[str], Value]]()
+    for study in studies:
+        where = study.short + (f", {study.dataset}" if len({s.dataset for s in studies}) > 1 else "")
+        for ranking, (meaning, _) in RANKINGS.items():
+            said = f"{meaning} between the metric's ranking of models and that by {study.who}; {study.place}."
+            key, own = f"{study.place} {ranking}", partial(_cell, study, ranking)
+            columns += [
+                ColumnSpec(key=key, label=f"{ranking}, {where}", description=said, better="higher"),
+                ColumnSpec(
+                    key=f"{key} absolute", label=f"|{ranking}|, {where}",
+                    description=f"The size of it, as the paper prints it, whichever way the metric ranks. {said}",
+                ),
+            ]  # fmt: skip
+            cells |= {key: own, f"{key} absolute": lambda metric, own=own: unsigned(own(metric))}
     rows = [
-        Row(
-            label=metric,
-            values={
-                f"{s.place} {key}": agreement(s, metric, key) if metric in s.scores else missing("not scored")
-                for s in studies
-                for key in RANKINGS
-            },
-        )
+        Row(label=metric, values={key: cell(metric) for key, cell in cells.items()})
         for metric in sorted({m for s in studies for m in s.scores})
     ]
     first, who = columns[0].key, "; ".join(sorted({s.who for s in studies}))
     return Table(
         id="agreement",
         title="Which metric ranks models as people do",
-        caption="Absolute rank correlation between the leakage of protected models by a metric and the share of their "
-        f"reconstructions that are recognised ({who}). n is the number of models; intervals by resampling private "
-        "images, which a metric of whole sets does not take part in.",
+        caption="Rank correlation between the leakage of protected models by a metric and the share of their "
+        f"reconstructions that are recognised ({who}): 1 for the same order, -1 for the reverse. n is the number of "
+        "models, and intervals resample them. All reconstructions count, those of attacks that did not converge too.",
         entry="metric",
         columns=tuple(columns),
         rows=tuple(ranked(rows, columns[0])),
@@ -140,18 +149,22 @@ def agreement_table(studies: Sequence[Study]) -> Table:
     )
 
 
+def _cell(study: Study, ranking: str, metric: str) -> Value:
+    return agreement(study, metric, ranking) if metric in study.scores else missing("not scored")
+
+
 def matrix_table(study: Study) -> Table:
-    """Return |rho| (above) between all pairs of metrics: figure 3."""
+    """Return rho between all pairs of metrics: figure 3."""
     names = sorted(study.scores)
     labels = ["recognised", *names]
-    means = [study.leakage("")[0], *(study.leakage(m)[0] for m in names)]
+    means = [study.leakage(""), *(study.leakage(m) for m in names)]
     columns = tuple(
-        ColumnSpec(key=f"c{j}", label=label, description=f"|rho| with the ranking by {label}.", decimals=2)
+        ColumnSpec(key=f"c{j}", label=label, description=f"rho with the ranking by {label}.", decimals=2)
         for j, label in enumerate(labels)
     )
     rows = []
     for i, label in enumerate(labels):
-        found = np.abs(spearman_rows(np.stack(means), means[i]))
+        found = spearman_rows(np.stack(means), means[i])
         values = {
             f"c{j}": missing("a constant ranking") if np.isnan(v) else Value(value=float(v), n=len(study.models))
             for j, v in enumerate(found)
@@ -159,8 +172,8 @@ def matrix_table(study: Study) -> Table:
         rows.append(Row(label=label, values=values))
     return Table(
         id=f"metric-matrix-{study.slug}",
-        title=f"Metric against metric, {study.attack.partition('/')[2]}",
-        caption=f"|Spearman's rho| between two rankings of {len(study.models)} protected models; {study.place}. "
+        title=f"Metric against metric, {study.short}",
+        caption=f"Spearman's rho between two rankings of {len(study.models)} protected models; {study.place}. "
         f"Recognised: {study.who}.",
         entry="metric",
         columns=columns,
@@ -172,8 +185,8 @@ def matrix_table(study: Study) -> Table:
 def comparison_table(study: Study) -> Table:
     """Return Williams' test for each pair of metrics: does the row agree better with people than the column?"""
     names = sorted(study.scores)
-    people = study.leakage("")[0]
-    means = {m: study.leakage(m)[0] for m in names}
+    people = study.leakage("")
+    means = {m: study.leakage(m) for m in names}
     pairs = max(1, len(names) * (len(names) - 1) // 2)
     columns = tuple(
         ColumnSpec(key=f"c{j}", label=name, description=f"Corrected p-value against {name}.", better="lower")
@@ -188,7 +201,7 @@ def comparison_table(study: Study) -> Table:
         rows.append(Row(label=one, values=values))
     return Table(
         id=f"agreement-tests-{study.slug}",
-        title=f"Does one metric agree better than another? {study.attack.partition('/')[2]}",
+        title=f"Does one metric agree better than another? {study.short}",
         caption="Williams' test of two dependent rank correlations with the ranking by people, two-sided, over "
         f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}.",
         entry="metric",

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from imharness.data import generator
 from imharness.gradients import GradientDefense, ImagePool, ImageProtection, ImageRng, Images
 
 MOMENTUM = 0.9
@@ -35,6 +36,7 @@ class ClassifierTraining:
     Args:
         network: trained in place.
         pool: the training images and their one-hot targets.
+        rng: gives first the order of the images, which is the same for every defense, then what defenses draw.
         defense: a `GradientDefense`, an `ImageProtection`, a function of (images, targets, rng), or None.
         built: what the defense built, where that is there already.
     """
@@ -49,6 +51,7 @@ class ClassifierTraining:
         built: Callable[..., Any] | None = None,
     ) -> None:
         self.network, self.pool, self.schedule, self._rng = network.requires_grad_(True), pool, schedule, rng
+        self._order = int(torch.randint(2**62, (1,), generator=rng))
         if built is None and isinstance(defense, GradientDefense | ImageProtection):
             built = defense.build(pool.images.device)
         self._share = built if isinstance(defense, GradientDefense) else None
@@ -67,8 +70,9 @@ class ClassifierTraining:
 
     def step(self, number: int) -> None:
         """Take one step; the first step of an epoch draws its order."""
-        if number % self._per_epoch == 0:
-            order = torch.randperm(len(self.pool.images), generator=self._rng)
+        epoch, place = divmod(number, self._per_epoch)
+        if place == 0:
+            order = torch.randperm(len(self.pool.images), generator=generator(self._order + epoch))
             self._batches = iter(order.split(self.schedule.batch_size))
         rows = next(self._batches).to(self.pool.images.device)
         images, targets = self.pool.images[rows], self.pool.targets[rows]

@@ -176,7 +176,8 @@ def semsim(
     where = place(device)
     images = component("dataset", f"harness/annotated[path={annotations},size={size}]").build(where)  # type: ignore[attr-defined]
     plan = SemSimPlan(backbone=backbone, epochs=epochs)  # type: ignore[arg-type]
-    others = {m: find("metric", m).build(where) for m in metrics or ("psnr", "mse", "ssim-uniform7")}  # type: ignore[attr-defined]
+    compared = {name: find("metric", name) for name in metrics or ("psnr", "mse", "ssim-uniform7")}
+    others = {name: (metric.build(where), metric.closeness) for name, metric in compared.items()}  # type: ignore[attr-defined]
     found = []
     for setting in STUDIES[name](Corpus.of(images), plan, test):
         with console.progress(setting.name, shown=not as_json) as advance:
@@ -186,9 +187,16 @@ def semsim(
     if as_json:
         click.echo(json.dumps([asdict(o) for o in found], indent=1))
         return
-    rows = [(o.setting, o.metric, _shown(o.rho), _shown(o.tau), o.models, o.originals) for o in found]
-    columns = ["setting", "metric", "|rho|", "|tau|", "models", "originals trained on"]
+    rows = [
+        (o.setting, o.metric, *(_shown(x) for x in (o.rho, o.tau, _size(o.rho), _size(o.tau))), o.models, o.originals)
+        for o in found
+    ]
+    columns = ["setting", "metric", "rho", "tau", "|rho|", "|tau|", "models", "originals trained on"]
     console.table(f"SemSim: {name}", columns, rows)
+
+
+def _size(value: float | None) -> float | None:
+    return None if value is None else abs(value)
 
 
 def _shown(value: float | None) -> str:

@@ -46,7 +46,7 @@ def write(out: Path, rebuilt: Iterable[Rebuilt], judged: Mapping[tuple[Key, str]
     count = 0
     with (out / INDEX).open("w", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["file", *FACTS])
+        lines.writerow(["file", *FACTS, "source"])
         for number, group in enumerate(rebuilt):
             for path, image, facts in _placed(group, number, judged):
                 (out / path).parent.mkdir(parents=True, exist_ok=True)
@@ -61,10 +61,16 @@ def _placed(
     group: Rebuilt, number: int, judged: Mapping[tuple[Key, str], bool]
 ) -> Iterator[tuple[str, np.ndarray, tuple[str, ...]]]:
     private = group.private.load(list(range(len(group.private)))).mul(255).round().byte().numpy()
-    for name, original, image in zip(group.private.names, private, group.reconstructions, strict=True):
+    names = group.private.names
+    sources = group.private.columns.get("source", names)
+    for name, source, original, image in zip(names, sources, private, group.reconstructions, strict=True):
         verdict = judged.get((group.key, name))
         if verdict is None:
             continue
         slug = group.slug(name)
         yield f"{slug}/{slug}{ORIGINAL}.png", original.transpose(1, 2, 0), ()
-        yield f"{'' if verdict else '-'}{slug}/{number:04d}_rec.png", image.transpose(1, 2, 0), group.key
+        yield (
+            f"{'' if verdict else '-'}{slug}/{number:04d}_rec.png",
+            image.transpose(1, 2, 0),
+            (*group.key, group.slug(str(source))),
+        )

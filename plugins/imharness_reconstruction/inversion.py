@@ -12,7 +12,9 @@ from imharness.gradients import Gradients, ImageRng, Images, Progress, Reconstru
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import image_gradients, labels_from_gradients
 
-DECAYS = (3, 5, 7)
+DECAYS, DECAY = (3, 5, 7), 0.1
+BETAS, EPS = (0.9, 0.999), 1e-8
+"""Of Adam."""
 
 
 class GradientInversion(ReconstructionAttack):
@@ -22,6 +24,9 @@ class GradientInversion(ReconstructionAttack):
     learning_rate: float = Field(default=0.1, gt=0, le=10, description="Step size of Adam, in pixel range units.")
     total_variation: float = Field(default=1e-4, ge=0, description="Weight of the total variation.")
     starts: int = Field(default=1, ge=1, le=100, description="Random starts; each image keeps its best end.")
+    tolerance: float = Field(
+        default=1e-6, ge=0, lt=1, description="An image stops when its gradient is this near in cosine distance."
+    )
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
     def prior(self, model: torch.nn.Module, images: Images) -> torch.Tensor:
@@ -41,30 +46,32 @@ class GradientInversion(ReconstructionAttack):
             mask = survivors(gradients) if self.surviving else None
             kept = None if mask is None else flat(mask).repeat(self.starts, 1)
             first = torch.cat([rng.normal(*shape) for _ in range(self.starts)])
-            x = (0.5 + 0.2 * first).clamp(0, 1).requires_grad_(True)
-            optimiser = torch.optim.Adam([x], lr=self.learning_rate)
-            milestones = [self.steps * k // 8 for k in DECAYS]
-            decay = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones, gamma=0.1)
-
-            def losses() -> torch.Tensor:
-                found = image_gradients(model, x, labels)
-                ours = flat({name: found[name] for name in gradients})
-                ours = ours if kept is None else ours * kept
-                return 1 - torch.nn.functional.cosine_similarity(ours, shared, dim=1) + self.prior(model, x)
-
+            x = (0.5 + 0.2 * first).clamp(0, 1)
+            lowest = x.new_full((len(x),), torch.inf)
+            rows, (mean, square) = torch.arange(len(x), device=x.device), torch.zeros(2, *x.shape, device=x.device)
             for done in range(self.steps):
-                (slope,) = torch.autograd.grad(losses().sum(), x)
-                x.grad = slope.sign()
-                optimiser.step()
-                decay.step()
-                with torch.no_grad():
-                    x.clamp_(0, 1)
+                leaf = x[rows].requires_grad_(True)
+                found = image_gradients(model, leaf, labels[rows])
+                ours = flat({name: found[name] for name in gradients})
+                ours = ours if kept is None else ours * kept[rows]
+                gap = 1 - torch.nn.functional.cosine_similarity(ours, shared[rows], dim=1)
+                loss = gap + self.prior(model, leaf)
+                (slope,) = torch.autograd.grad(loss.sum(), leaf)
+                lowest[rows] = loss.detach()
+                going = gap.detach() > self.tolerance
+                rows, sign = rows[going], slope[going].sign()
+                if not len(rows):
+                    break
+                mean[rows] = torch.lerp(sign, mean[rows], BETAS[0])
+                square[rows] = torch.lerp(sign.square(), square[rows], BETAS[1])
+                rate = self.learning_rate * DECAY ** sum(done >= self.steps * k // 8 for k in DECAYS)
+                scale = (square[rows] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
+                x[rows] = (x[rows] - rate / (1 - BETAS[0] ** (done + 1)) * mean[rows] / scale).clamp(0, 1)
                 progress(done + 1, self.steps)
-            found = x.detach()
             if self.starts == 1:
-                return found
-            best = losses().detach().view(self.starts, -1).argmin(dim=0)
-            return found.view(self.starts, len(best), *shape)[best, torch.arange(len(best), device=found.device)]
+                return x
+            best = lowest.view(self.starts, -1).argmin(dim=0)
+            return x.view(self.starts, len(best), *shape)[best, torch.arange(len(best), device=x.device)]
 
         return reconstruct
 

@@ -9,8 +9,8 @@ from imharness.gradients import Gradients, Progress, ReconstructionAttack
 from imharness_reconstruction.per_image import image_gradients
 from imharness_vision.lbfgs import minimise
 
-Dummy = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""Flat variables ``(S * N, d)`` -> images and targets."""
+Dummy = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Flat variables ``(n, d)`` and the positions ``(n,)`` of their images -> images and targets."""
 PRUNED = 0.5
 """A gradient with a larger share of zeros counts as pruned."""
 
@@ -26,28 +26,47 @@ def survivors(gradients: Gradients) -> Gradients | None:
 class GradientMatching(ReconstructionAttack):
     """Minimises the squared distance of gradients by L-BFGS; every row has its own memory and step."""
 
-    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps.")
+    iterations: int = Field(default=1200, ge=1, le=100_000, description="L-BFGS steps of each start, at most.")
     history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
-    starts: int = Field(default=2, ge=1, le=100, description="Random starts; each image keeps its best end.")
+    starts: int = Field(default=3, ge=1, le=100, description="Random starts, at most; an image keeps its best end.")
+    tolerance: float = Field(
+        default=1e-6, ge=0, lt=1, description="Squared distance that ends the search, as a share of the gradient's own."
+    )
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
     def match(
-        self, gradients: Gradients, model: torch.nn.Module, start: torch.Tensor, dummy: Dummy, progress: Progress
+        self,
+        gradients: Gradients,
+        model: torch.nn.Module,
+        start: Callable[[], torch.Tensor],
+        dummy: Dummy,
+        progress: Progress,
     ) -> torch.Tensor:
         """Return for each image the end ``(N, d)`` with the smallest distance over the starts.
 
-        `start`: ``(starts * N, d)``, all images of the first start, then those of the second.
+        `start`: draws a start ``(N, d)``. An image whose distance is small enough takes no part in further starts.
         """
-        wanted = {name: values.repeat(self.starts, *[1] * (values.ndim - 1)) for name, values in gradients.items()}
-        kept = survivors(wanted) if self.surviving else None
+        kept = survivors(gradients) if self.surviving else None
+        size = sum(values.square().flatten(1).sum(dim=1) for values in gradients.values())
+        enough, best, lowest = self.tolerance * size, start(), torch.full_like(size, torch.inf)
+        for number in range(self.starts):
+            chosen = (lowest > enough).nonzero()[:, 0]
+            first = best if number == 0 else start()
+            if not len(chosen):
+                break
 
-        def distance(flat: torch.Tensor) -> torch.Tensor:
-            found = image_gradients(model, *dummy(flat))
-            gap = {name: found[name] - wanted[name] for name in wanted}
-            if kept is not None:
-                gap = {name: values * kept[name] for name, values in gap.items()}
-            return sum(values.square().flatten(1).sum(dim=1) for values in gap.values())
+            def distance(flat: torch.Tensor, rows: torch.Tensor, chosen: torch.Tensor = chosen) -> torch.Tensor:
+                own = chosen[rows]
+                found = image_gradients(model, *dummy(flat, own))
+                gap = {name: found[name] - values[own] for name, values in gradients.items()}
+                if kept is not None:
+                    gap = {name: values * kept[name][own] for name, values in gap.items()}
+                return sum(values.square().flatten(1).sum(dim=1) for values in gap.values())
 
-        ends, left = minimise(distance, start, self.iterations, self.history, progress)
-        best = left.view(self.starts, -1).argmin(dim=0)
-        return ends.view(self.starts, len(best), -1)[best, torch.arange(len(best), device=ends.device)]
+            def told(done: int, total: int, number: int = number) -> None:
+                progress(number * total + done, self.starts * total)
+
+            ends, left = minimise(distance, first[chosen], self.iterations, self.history, told, enough=enough[chosen])
+            better = left < lowest[chosen]
+            best[chosen[better]], lowest[chosen[better]] = ends[better], left[better]
+        return best

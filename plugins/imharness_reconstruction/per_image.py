@@ -1,4 +1,6 @@
-"""Gradients of a classifier's loss, one per image, differentiable with respect to the images."""
+"""Gradients of a classifier's loss, one per image or batch, differentiable with respect to the images."""
+
+from collections.abc import Sequence
 
 import torch
 from torch.func import functional_call, grad, vmap
@@ -18,6 +20,19 @@ def image_gradients(model: torch.nn.Module, images: torch.Tensor, targets: torch
         return torch.nn.functional.cross_entropy(logits, target[None])
 
     return vmap(grad(loss), in_dims=(None, 0, 0))(parameters, images, targets)
+
+
+def mean_of(batches: Sequence[Sequence[int]], images: int) -> torch.Tensor:
+    """Return ``(T, images)``: row t holds 1 / size at the images of batch t and 0 elsewhere."""
+    found = torch.zeros(len(batches), images)
+    for number, rows in enumerate(batches):
+        found[number, list(rows)] = 1 / len(rows)
+    return found
+
+
+def averaged(gradients: Gradients, mean: torch.Tensor) -> Gradients:
+    """Return the mean gradients of batches, ``(T, *shape)``, from those of images, ``(N, *shape)``."""
+    return {name: torch.einsum("tn,n...->t...", mean, values) for name, values in gradients.items()}
 
 
 def labels_from_gradients(gradients: Gradients) -> torch.Tensor:

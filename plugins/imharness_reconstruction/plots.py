@@ -20,11 +20,11 @@ def scatter(studies: Sequence[Study], out: Path) -> list[Path]:
         figure, axes = pyplot.subplots(
             1, len(metrics), figsize=(3 * len(metrics), 3.2), sharey=True, squeeze=False, layout="constrained"
         )
-        people = study.leakage("")[0]
+        people = study.leakage("")
         for axis, metric in zip(axes[0], metrics, strict=True):
-            axis.scatter(study.leakage(metric)[0], people, s=18, color="#0072b2")
+            axis.scatter(study.leakage(metric), people, s=18, color="#0072b2")
             rho, tau = (agreement(study, metric, ranking).value for ranking in ("rho", "tau"))
-            shown = "not defined" if rho is None or tau is None else f"|rho| {rho:.2f}, |tau| {tau:.2f}"
+            shown = "not defined" if rho is None or tau is None else f"rho {rho:.2f}, tau {tau:.2f}"
             axis.set_title(f"{metric.partition('/')[2]}\n{shown}", fontsize=9)
             axis.set_xlabel("leakage")
             axis.locator_params(axis="x", nbins=4)

@@ -2,7 +2,8 @@
 
 Sun et al., NeurIPS 2023: leave one data set out (table 1), unseen attacks (table 2), number of annotations, backbone
 and loss (figure 7), margin (figure 9). Each setting trains one network, measures reconstructions that it has not seen,
-and correlates the mean distance of each model with the share of its reconstructions that were recognised.
+and correlates the mean closeness of each model's reconstructions with the share of them that were recognised. No
+original is both trained on and tested on, nor are two that were cut from one photograph.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import torch
 
 from imharness.data import ImageSet, generator
 from imharness.images import FullReferenceScore, UsageError
-from imharness.stats import NotTestable, correlate
+from imharness.stats import NotTestable, chosen_half, correlate
+from imharness_reconstruction.datasets.annotated import FACTS
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining
 from imharness_reconstruction.trainings.semsim import read_annotations
 
@@ -28,12 +30,16 @@ SEMSIM = "semsim"
 
 @dataclass(frozen=True)
 class Corpus:
-    """Annotated reconstructions with the data set, the attack and the protected model of each."""
+    """Annotated reconstructions with the data set, the attack, the protected model and the source of each.
+
+    `source`: what the original was taken from, a photograph or the original itself.
+    """
 
     data: Annotations
     dataset: np.ndarray
     attack: np.ndarray
     model: np.ndarray
+    source: np.ndarray
 
     @classmethod
     def of(cls, images: ImageSet) -> Corpus:
@@ -41,11 +47,11 @@ class Corpus:
         if "model" not in images.columns:
             raise UsageError("the annotations have no index.csv, which says what each reconstruction comes from.")
         rebuilt = np.asarray(images.columns["recognised"]) >= 0
-        dataset, attack, model, defense = (
-            np.asarray(images.columns[name])[rebuilt] for name in ("dataset", "attack", "model", "defense")
+        dataset, attack, model, defense, source = (
+            np.asarray(images.columns[name])[rebuilt] for name in (*FACTS, "source")
         )
         protected = np.array([f"{m} + {d}" for m, d in zip(model, defense, strict=True)])
-        return cls(read_annotations(images), dataset, attack, protected)
+        return cls(read_annotations(images), dataset, attack, protected, source)
 
     def part(self, mask: np.ndarray) -> Corpus:
         """Return some of the reconstructions; raises `UsageError` for none."""
@@ -54,7 +60,12 @@ class Corpus:
         rows, d = torch.from_numpy(np.flatnonzero(mask)), self.data
         kept, place = torch.unique(d.reference[rows], return_inverse=True)
         data = Annotations(d.originals[kept], d.reconstructions[rows], place, d.recognised[rows])
-        return Corpus(data, self.dataset[mask], self.attack[mask], self.model[mask])
+        return Corpus(data, self.dataset[mask], self.attack[mask], self.model[mask], self.source[mask])
+
+    def halves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return which reconstructions to train on and which to test on, with half of the sources each."""
+        half = chosen_half(self.source)
+        return half, ~half
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """|rho| and |tau| of one metric's ranking with that of the judges; None where a ranking is constant."""
+    """Rho and tau of one metric's ranking with that of the judges; None where a ranking is constant.
+
+    The metric is turned so that more means closer: 1 for the judges' order, -1 for the reverse.
+    """
 
     setting: str
     metric: str
@@ -89,14 +103,15 @@ def leave_one_out(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setti
 
 
 def unseen_attack(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
-    """Train on the attack with the most annotations, and test on each other one."""
+    """Train on the attack with the most annotations, and test on each other one, with originals of its own."""
     names, counts = np.unique(corpus.attack, return_counts=True)
     if len(names) < 2:
         raise UsageError("an unseen attack needs annotations of two.")
     seen = names[counts.argmax()]
-    known = corpus.part(corpus.attack == seen)
+    learnt, held_out = corpus.halves()
+    known = corpus.part((corpus.attack == seen) & learnt)
     for name in names[names != seen]:
-        yield Setting(str(name), known, corpus.part(corpus.attack == name), plan)
+        yield Setting(str(name), known, corpus.part((corpus.attack == name) & held_out), plan)
 
 
 def number(corpus: Corpus, plan: SemSimPlan, test: str) -> Iterator[Setting]:
@@ -141,11 +156,11 @@ STUDIES: Mapping[str, Callable[[Corpus, SemSimPlan, str], Iterator[Setting]]] = 
 
 
 def _divided(corpus: Corpus, test: str) -> tuple[Corpus, Corpus]:
-    """Return what to train on and what to test on: a data set, or half of the originals where there is only one."""
+    """Return what to train on and what to test on: a data set, or half of the sources where there is only one."""
     names = np.unique(corpus.dataset)
     if len(names) == 1:
-        half = (corpus.data.reference % 2 == 0).numpy()
-        return corpus.part(half), corpus.part(~half)
+        learnt, held_out = corpus.halves()
+        return corpus.part(learnt), corpus.part(held_out)
     chosen = test or str(names[0])
     if chosen not in names:
         raise UsageError(f"no annotations of {chosen!r}; there are {', '.join(names)}.")
@@ -154,12 +169,15 @@ def _divided(corpus: Corpus, test: str) -> tuple[Corpus, Corpus]:
 
 def outcomes(
     setting: Setting,
-    others: Mapping[str, FullReferenceScore],
+    others: Mapping[str, tuple[FullReferenceScore, int]],
     device: torch.device,
     seed: int,
     progress: Callable[[int, int], None],
 ) -> list[Outcome]:
-    """Train SemSim as the setting says; return how it and the other metrics rank the models of the test part."""
+    """Train SemSim as the setting says; return how it and the other metrics rank the models of the test part.
+
+    `others`: metrics with their `closeness`, 1 where more means closer and -1 where less does.
+    """
     training = SemSimTraining(setting.train.data, setting.plan, generator(seed), device)
     for step in range(training.steps):
         training.step(step)
@@ -168,8 +186,8 @@ def outcomes(
     people, models = _means(setting.test, setting.test.data.recognised.numpy())
     size = len(setting.train.data.originals)
     found = []
-    for name, score in {SEMSIM: network.distance, **others}.items():
-        leakage, _ = _means(setting.test, _scored(setting.test.data, score, device))
+    for name, (score, closeness) in {SEMSIM: (network.distance, -1), **others}.items():
+        leakage, _ = _means(setting.test, closeness * _scored(setting.test.data, score, device))
         found.append(Outcome(setting.name, name, *_agreement(leakage, people), len(models), size))
     return found
 
@@ -182,23 +200,25 @@ def _scored(data: Annotations, score: FullReferenceScore, device: torch.device) 
 
 
 def _means(corpus: Corpus, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of finite values of each protected model, and the models."""
+    """Return the mean of finite values of each protected model, NaN where it has none, and the models."""
     models, place = np.unique(corpus.model, return_inverse=True)
     finite = np.isfinite(values)
     sums = np.bincount(place[finite], weights=values[finite].astype(np.float64), minlength=len(models))
-    return sums / np.bincount(place[finite], minlength=len(models)).clip(min=1), models
+    count = np.bincount(place[finite], minlength=len(models))
+    return np.divide(sums, count, out=np.full(len(models), np.nan), where=count > 0), models
 
 
 def _agreement(leakage: np.ndarray, people: np.ndarray) -> tuple[float | None, float | None]:
+    known = np.isfinite(leakage)
     try:
-        rho, tau = (abs(correlate(leakage, people, method).value) for method in ("spearman", "kendall"))
+        rho, tau = (correlate(leakage[known], people[known], method).value for method in ("spearman", "kendall"))
     except NotTestable:
         return None, None
     return rho, tau
 
 
 def plot(found: Sequence[Outcome], title: str, file: Path) -> None:
-    """Draw |rho| and |tau| of every metric over the settings, as SVG, PDF or PNG."""
+    """Draw rho and tau of every metric over the settings, as SVG, PDF or PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -211,8 +231,9 @@ def plot(found: Sequence[Outcome], title: str, file: Path) -> None:
             values = {o.setting: getattr(o, name) for o in found if o.metric == metric}
             heights = [np.nan if values.get(s) is None else values[s] for s in settings]
             axis.plot(settings, heights, marker="o", label=metric, linewidth=2 if metric == SEMSIM else 1)
-        axis.set_title(f"|{name}|")
-        axis.set_ylim(0, 1)
+        axis.set_title(name)
+        axis.set_ylim(-1, 1)
+        axis.axhline(0, color="0.7", linewidth=0.8)
         axis.tick_params(axis="x", labelrotation=20)
     axes[0].legend()
     figure.suptitle(title)

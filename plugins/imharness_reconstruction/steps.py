@@ -8,42 +8,72 @@ from imharness.data import ImageSet, generator
 from imharness.gradients import GradientDefense, ImagePool, ImageProtection
 from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
-from imharness_reconstruction.per_image import image_gradients
+from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
 
 WEIGHT = "weight."
 """Arrays of a network's state: ``weight.<name>``."""
 
 
-@step(version="1")
+@step(version="2")
 def train(context: StepContext) -> StepResult:
     """Train a target classifier under its defense; tell which held-out images it gets right."""
     defense = context.component("defense")
     return _trained(context, "training", defense)
 
 
-@step(version="1")
+@step(version="2")
 def judge(context: StepContext) -> StepResult:
     """Train the classifier that stands in for people: clean images, spoilt as a person would see through."""
     return _trained(context, "judging", everyday)
 
 
-@step(version="2")
+@step(version="3")
 def reconstruct(context: StepContext) -> StepResult:
-    """Share one gradient per private image through the defense, and let the attack rebuild the images from it."""
+    """Share the gradients the attack is after through the defense, and let the attack rebuild the private images.
+
+    A gradient is averaged over its batch before it is defended, and every batch meets the defense with noise of its
+    own. The rows say how well each reconstruction explains what was shared, and whether the attack converged.
+    """
     images = context.images()
     private, labels = _loaded(context, images)
     network = _network(context, private, "model", "trained")
-    guard, targets = context.component("defense"), F.one_hot(labels, _classes(context)).to(private.dtype)
-    streams = context.rng(images.names, "defense")
-    if isinstance(guard, GradientDefense):
-        shared = context.build("defense")(image_gradients(network, private, targets), streams)
-    else:
-        pool = _pool(context, context.images("training", limited=False))
-        shown, mixed = context.build("defense")(private, targets, pool, streams)
-        shared = image_gradients(network, shown, mixed)
+    shared = _shared(context, network, images, private, labels)
     shape = (private.shape[1], private.shape[2], private.shape[3])
-    rebuilt = context.build("attack")(shared, network, shape, context.rng(images.names, "attack"), context.progress)
-    return StepResult(arrays={"images": rebuilt.mul(255).round().byte().cpu().numpy()})
+    streams = context.rng(images.names, "attack")
+    rebuilt = context.build("attack")(shared.gradients, network, shape, streams, context.progress)
+    fit = {name: values.cpu().numpy() for name, values in matching(network, shared, rebuilt).items()}
+    trained = "trained" in context.options or context.component("model").trained
+    state = "trained" if trained else "as initialised"
+    return StepResult(
+        rows={"name": list(images.names), "source": _sources(images), "state": [state] * len(images), **fit},
+        arrays={"images": rebuilt.mul(255).round().byte().cpu().numpy()},
+    )
+
+
+def _shared(
+    context: StepContext, network: torch.nn.Module, images: ImageSet, private: torch.Tensor, labels: torch.Tensor
+) -> Shared:
+    """Return the defended gradients of the attack's batches; streams of the defense are named after what they meet."""
+    batches = context.component("attack").batches(len(images))
+    alone = batches == [[i] for i in range(len(images))]
+    targets = F.one_hot(labels, _classes(context)).to(private.dtype)
+    if isinstance(context.component("defense"), GradientDefense):
+        names = (
+            images.names if alone else [f"{t}: {' '.join(images.names[i] for i in b)}" for t, b in enumerate(batches)]
+        )
+        origin, mean = torch.arange(len(images)), mean_of(batches, len(images)).to(private.device)
+        gradients = averaged(image_gradients(network, private, targets), mean)
+        gradients = context.build("defense")(gradients, context.rng(names, "defense"))
+        return Shared(gradients, private, targets, origin.to(private.device), mean)
+    members = [(t, i) for t, rows in enumerate(batches) for i in rows]
+    names = images.names if alone else [f"{t}: {images.names[i]}" for t, i in members]
+    origin = torch.tensor([i for _, i in members], device=private.device)
+    places = iter(range(len(members)))
+    mean = mean_of([[next(places) for _ in rows] for rows in batches], len(members)).to(private.device)
+    pool = _pool(context, context.images("training", limited=False))
+    shown, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
+    return Shared(averaged(image_gradients(network, shown, mixed), mean), shown, mixed, origin, mean)
 
 
 @step(version="1")
@@ -101,7 +131,7 @@ def _trained(context: StepContext, purpose: str, guard) -> StepResult:
     images = context.images(limited=False)
     held_out, labels = _loaded(context, images)
     pool = _pool(context, context.images("training", limited=False))
-    options, rng = context.options, context.generator(purpose)
+    options, rng = context.options, generator(_seed(context, "model", purpose))
     schedule = Schedule(int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]))
     built = context.build("defense") if isinstance(guard, GradientDefense | ImageProtection) else None
     training = ClassifierTraining(_fresh(context, held_out, "model"), pool, schedule, rng, guard, built)
@@ -110,7 +140,11 @@ def _trained(context: StepContext, purpose: str, guard) -> StepResult:
         context.progress(number + 1, training.steps)
     state = training.network.state_dict().items()
     return StepResult(
-        rows={"name": list(images.names), "right": (top1(training.network, held_out) == labels).cpu().numpy()},
+        rows={
+            "name": list(images.names),
+            "source": _sources(images),
+            "right": (top1(training.network, held_out) == labels).cpu().numpy(),
+        },
         arrays={WEIGHT + name: tensor.detach().cpu().numpy() for name, tensor in state},
         facts={"training_images": len(pool.images)},
     )
@@ -128,14 +162,23 @@ def _network(context: StepContext, images: torch.Tensor, role: str, need: str) -
 
 def _fresh(context: StepContext, images: torch.Tensor, role: str) -> torch.nn.Module:
     """Return the network as initialised: the same one in every task of the run, so that defenses are compared on it."""
-    label = context.component(role).label
-    seed = int(context.rng([label], "initialisation").integers(0, 2**62)[0])
-    return context.build(role)(tuple(images.shape[1:]), _classes(context), generator(seed))
+    rng = generator(_seed(context, role, "initialisation"))
+    return context.build(role)(tuple(images.shape[1:]), _classes(context), rng)
+
+
+def _seed(context: StepContext, role: str, purpose: str) -> int:
+    """Return a seed that is the same in every task of the run with this component: defenses do not change it."""
+    return int(context.rng([context.component(role).label], purpose).integers(0, 2**62)[0])
 
 
 def _classes(context: StepContext) -> int:
     role = "training" if "training" in context.roles else "dataset"
     return int(np.asarray(context.images(role, limited=False).columns["label"]).max()) + 1
+
+
+def _sources(images: ImageSet) -> list[str]:
+    """Return what each image was taken from, such as a photograph; itself where the data set does not say."""
+    return [str(source) for source in images.columns.get("source", images.names)]
 
 
 def _loaded(context: StepContext, images: ImageSet) -> tuple[torch.Tensor, torch.Tensor]:

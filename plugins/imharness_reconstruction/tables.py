@@ -1,7 +1,9 @@
 """Tables of the track: protected models by leakage, what defenses cost, and which metric ranks models as people do."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -10,11 +12,13 @@ from imharness.tracks import (
     Chart,
     Column,
     Example,
-    PairedScores,
     Panel,
     Query,
     Table,
     TrackReport,
+    Value,
+    Wins,
+    mean_value,
     missing,
     ranking,
 )
@@ -26,10 +30,22 @@ from imharness_reconstruction.agreement import (
     matrix_table,
     slug,
 )
+from imharness_reconstruction.convergence import SHARE
 
 BASELINE = "harness/plain-gradient"
 FIRST = "harness/psnr"
 CELL = "dataset, attack, model, defense"
+SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
+COMMON = "Over held-out images and the models that were trained under every defense."
+TRAINED = "trained"
+NOTES = {
+    TRAINED: "Trained models: their gradients are small and attacks converge less often; see the converged share.",
+    "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
+}
+ENOUGH = 0.5
+"""A model is ranked under an attack that converged for at least this share of the images."""
+RESOLVED = 10 * math.log10(12 * 255**2)
+"""Signal to noise, in dB, of rounding to the 8 bits in which images and reconstructions are kept."""
 PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
@@ -38,40 +54,54 @@ def report(query: Query) -> TrackReport:
     if "leakage" not in query.steps:
         return TrackReport()
     scores = leakages(query)
-    attacks = _by_attack(_as_stored(query, scores))
-    main, *others = [
-        _ranking(part, attack, f"models-{slug(attack.partition('/')[2])}" if number else "models")
-        for number, (attack, part) in enumerate(attacks.items())
-    ]
+    settings = _settings(_as_stored(query, scores))
+    found = TrackReport()
+    for number, part in enumerate(settings):
+        found += _ranking(part, number == 0)
     studies, agreements = studies_of(scores), []
     if studies:
         agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
+    main, *others = found.tables
     return TrackReport(
         tables=[main, *agreements, *_cost(query), *others],
-        comparisons=[_comparison(scores)],
+        comparisons=found.comparisons,
         charts=_charts(main),
-        examples=_examples(query, next(iter(attacks))),
+        examples=_examples(query, settings[0].conditions[0]["attack"]),
     )
 
 
 def leakages(query: Query) -> Blocks:
-    """Return the scores of every protected model by data set, attack and metric, one for each private image.
+    """Return the scores of every protected model by data set, attack, state and metric, one for each private image.
 
     A metric of whole sets has one number in place of those (`whole`), and `RECOGNISED` stands for a metric where
-    somebody judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does.
+    somebody judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does. `source`
+    is what the image was taken from. `state` says whether the models are trained. The measure `converged` is 1 where
+    the attack did, 0 where it did not, and NaN where nobody asked. PSNR counts as at most `RESOLVED`.
     """
+    columns = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'reconstruct'")[
+        "column_name"
+    ]
+    facts = f"SELECT {CELL}, name, source, state, converged FROM reconstruct"
+    if not {"converged", "state"} <= set(columns):
+        facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
     parts = [f"SELECT {CELL}, metric, name, score, closeness, false AS whole, '' AS who FROM leakage"]
     if "distribution" in query.steps:
         parts.append(f"SELECT {CELL}, metric, '', score, closeness, true, '' FROM distribution")
     if votes := verdicts(query):
         parts.append(f"SELECT {CELL}, '{RECOGNISED}', name, score, 1, false, who FROM ({votes})")
     return query.blocks(
-        "SELECT *, model || ' + ' || defense AS entry, dataset || ' ' || name AS image "
-        f"FROM ({' UNION ALL '.join(parts)}) SEMI JOIN leakage USING ({CELL})",
+        f"WITH facts AS ({facts}), states AS (SELECT DISTINCT {CELL}, state FROM facts) "
+        "SELECT rows.* EXCLUDE (score), state, CAST(converged AS DOUBLE) AS converged, "
+        f"CASE WHEN metric = '{FIRST}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END AS score, "
+        "model || ' + ' || defense AS entry, dataset || ' ' || name AS image, "
+        "dataset || ' ' || COALESCE(source, name) AS source "
+        f"FROM ({' UNION ALL '.join(parts)}) AS rows JOIN states USING ({CELL}) "
+        f"LEFT JOIN (SELECT * EXCLUDE (state) FROM facts) USING ({CELL}, name)",
         entry="entry",
-        by=["dataset", "attack", "metric"],
+        by=["dataset", "attack", "state", "metric"],
         unit="image",
-        about=["closeness", "whole", "who"],
+        measures=["score", "converged"],
+        about=["closeness", "whole", "who", "source"],
     )
 
 
@@ -94,17 +124,18 @@ def verdicts(query: Query) -> str:
 
 
 def studies_of(scores: Blocks) -> list[Study]:
-    """Return one study for each data set and attack that enough models met."""
-    judged = [own for own in scores.conditions if own["metric"] == RECOGNISED]
-    found = [Study.of(scores.part(scores.where(dataset=own["dataset"], attack=own["attack"]))) for own in judged]
+    """Return one study for each data set, attack and state that enough models met."""
+    judged = [dict(own) for own in scores.conditions if own["metric"] == RECOGNISED]
+    places = [scores.where(**{name: own[name] for name in ("dataset", "attack", "state")}) for own in judged]
+    found = [Study.of(scores.part(place)) for place in places]
     return [study for study in found if study is not None]
 
 
-def _by_attack(scores: Blocks) -> dict[str, Blocks]:
-    """Return the scores of each attack, the attack that most protected models met first."""
-    names = sorted({own["attack"] for own in scores.conditions})
-    parts = {name: scores.part(scores.where(attack=name)) for name in names}
-    return dict(sorted(parts.items(), key=lambda part: -len(part[1].entries)))
+def _settings(scores: Blocks) -> list[Blocks]:
+    """Return the scores of each attack and state: models as initialised first, and what most of them met."""
+    keys = sorted({(own["state"], own["attack"]) for own in scores.conditions})
+    parts = [scores.part(scores.where(state=state, attack=attack)) for state, attack in keys]
+    return sorted(parts, key=lambda part: (part.conditions[0]["state"] == TRAINED, -len(part.entries)))
 
 
 def _as_stored(query: Query, scores: Blocks) -> Blocks:
@@ -126,55 +157,117 @@ def _as_stored(query: Query, scores: Blocks) -> Blocks:
     )
 
 
-def _ranking(scores: Blocks, attack: str, id: str) -> Table:
-    places = {own["metric"]: c for c, own in enumerate(scores.conditions)}
-    whole = {metric: bool(scores.about["whole"][c][0]) for metric, c in places.items()}
-    metrics = sorted(places, key=lambda m: (m == RECOGNISED, whole[m], m != FIRST, m))
+def _ranking(scores: Blocks, first: bool) -> TrackReport:
+    """Return the models of one attack and state by leakage, over the images for which the attack converged."""
+    attack, state = scores.conditions[0]["attack"], scores.conditions[0]["state"]
+    kept, reasons = _converged(scores)
+    metrics = sorted(
+        {own["metric"]: c for c, own in enumerate(kept.conditions)}.items(), key=lambda m: _place(kept, *m)
+    )
     several = " Data sets are pooled." if len({own["dataset"] for own in scores.conditions}) > 1 else ""
     found = ranking(
-        scores,
-        *(_column(scores, metric, places[metric]) for metric in metrics),
-        id=id,
-        title=f"Protected models by leakage, {attack.partition('/')[2]}",
+        kept,
+        *(_column(kept, metric, c, reasons, "models" if first else "") for metric, c in metrics),
+        _converged_column(scores),
+        id="models" if first else f"models-{slug(attack.partition('/')[2] + (state and f'-{state}'))}",
+        title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
         caption="A row is a classifier with a defense of the gradient or of the images; the less close a "
-        f"reconstruction by {attack} comes, the better. n is the number of private images.{several}",
+        f"reconstruction by {attack} comes, the better. Only reconstructions count for which the attack converged, and "
+        "a model is not ranked where it did so for less than half of the images: an attack that failed says nothing of "
+        "the defense. Numbers of whole sets are of all reconstructions. n is the number of private images, and "
+        f"intervals resample what they were taken from.{several}",
         entry="protected model",
+        note=NOTES.get(state, ""),
     )
-    return found.tables[0]
+    return found
 
 
-def _column(scores: Blocks, metric: str, condition: int) -> Column:
-    where = {"metric": metric}
-    if metric == RECOGNISED:
+def _place(scores: Blocks, metric: str, condition: int) -> tuple[bool, bool, bool, str]:
+    return metric == RECOGNISED, bool(scores.about["whole"][condition][0]), metric != FIRST, metric
+
+
+def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
+    """Return the scores without those of attacks that did not converge, and why entries have none."""
+    reasons, count = {}, _inversions(scores)
+    for entry, done in zip(scores.entries, count, strict=True):
+        if len(done) and done.mean() < ENOUGH:
+            reasons[entry] = f"not ranked: the attack converged for {int(done.sum())} of {len(done)} images"
+    left_out = np.array([entry in reasons for entry in scores.entries])
+    kept = tuple(
+        np.where((converged == 0) | left_out[:, None], np.nan, block)
+        for block, converged in zip(scores.values["score"], scores.values["converged"], strict=True)
+    )
+    return replace(scores, values={"score": kept}), reasons
+
+
+def _inversions(scores: Blocks) -> list[np.ndarray]:
+    """Return for each entry 1 or 0 for each private image: did the attack converge?"""
+    chosen = [c for c, own in enumerate(scores.conditions) if not scores.about["whole"][c][0]]
+    return [scores.once("converged", entry, chosen) for entry in scores.entries]
+
+
+def _converged_column(scores: Blocks) -> Column:
+    found = dict(zip(scores.entries, _inversions(scores), strict=True))
+    text = (
+        "Share of the private images whose reconstruction explains the shared gradient as well as the images do that "
+    )
+    text += f"were behind it, but for {SHARE:.0%} of a grey image's distance."
+    return Column("converged", "converged", text, decimals=2, value=lambda entry: mean_value(found[entry]))
+
+
+def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, str], table: str) -> Column:
+    where, recognised = {"metric": metric}, metric == RECOGNISED
+    text = f"Mean {metric} between reconstruction and private image."
+    if recognised:
         who = sorted({scores.about["who"][c][0] for c in scores.where(metric=metric)})
         text = f"Share of reconstructions that are recognised; {', '.join(who)}."
-        return Column(metric, metric, text, "lower", of="score", where=where)
-    text = f"Mean {metric} between reconstruction and private image."
-    better = "lower" if scores.about["closeness"][condition][0] > 0 else "higher"
-    return Column(metric, metric.partition("/")[2], text, better, of="score", where=where)
+    label = metric if recognised else metric.partition("/")[2]
+    better: Literal["higher", "lower"] = "lower" if scores.about["closeness"][condition][0] > 0 else "higher"
+    if metric == FIRST:
+        text += f" More than {RESOLVED:.1f} dB, the noise of 8 bits, counts as that: so do identical images."
+    wins = None
+    if table and not recognised and not scores.about["whole"][condition][0]:
+        title = f"Which protected model leaks less, by {label}"
+        about = "reconstructions less close to the private images"
+        wins = Wins(f"{table}-{slug(label)}", title, about, unit="private image")
+    column = Column(metric, label, text, better, of="score", where=where, wins=wins, **SOURCE)
+    if not reasons:
+        return column
+
+    def cell(entry: str) -> Value:
+        if entry in reasons:
+            return missing(reasons[entry])
+        return mean_value(*scores.once_by("source", "score", entry, scores.where(**where)))
+
+    return replace(column, value=cell)
 
 
 def _cost(query: Query) -> list[Table]:
     """Return what a defense costs: test accuracy with it and without, over the same held-out images."""
     if "train" not in query.steps:
         return []
+    source = "source" if "source" in query("SELECT * FROM train LIMIT 0") else "name"
     right = query.blocks(
-        'SELECT dataset, model, defense, name, CAST("right" AS DOUBLE) AS accuracy FROM train',
+        f'SELECT dataset, model, defense, name, {source} AS source, CAST("right" AS DOUBLE) AS accuracy FROM train',
         entry="defense",
         by=["dataset", "model"],
         measures=["accuracy"],
+        about=["source"],
     )
-    cost = Column("cost", "cost", "Accuracy without a defense minus accuracy with it.", "lower")
+    cost = Column("cost", "cost", f"Accuracy without a defense minus accuracy with it. {COMMON}", "lower")
+    accuracy = right.values["accuracy"]
+    common = tuple(np.where(np.isnan(block).all(axis=1).any(), np.nan, block) for block in accuracy)
+    lost = tuple(np.full_like(block, np.nan) for block in accuracy)
     if BASELINE in right.entries:
-        accuracy, plain = right.values["accuracy"], right.entries.index(BASELINE)
-        lost = tuple(block[plain] - block for block in accuracy)
-        right = Blocks(right.entries, right.conditions, right.units, {"accuracy": accuracy, "cost": lost})
+        plain = right.entries.index(BASELINE)
+        lost = tuple(block[plain] - block for block in common)
     else:
         cost = replace(cost, value=lambda defense: missing("no undefended model was trained"))
+    right = replace(right, values={"accuracy": accuracy, "common": common, "cost": lost})
     found = ranking(
         right,
-        Column("accuracy", "test accuracy", "Over models and held-out images.", "higher"),
-        cost,
+        Column("accuracy", "test accuracy", COMMON, "higher", of="common", **SOURCE),
+        replace(cost, **SOURCE),
         *(_accuracy(**own) for own in right.conditions),
         id="cost",
         title="What a defense costs",
@@ -186,36 +279,14 @@ def _cost(query: Query) -> list[Table]:
 
 def _accuracy(dataset: str, model: str) -> Column:
     both, where = f"{dataset} {model}", {"dataset": dataset, "model": model}
-    return Column(both, model.partition("/")[2], f"Test accuracy, {both}.", "higher", of="accuracy", where=where)
-
-
-def _comparison(scores: Blocks) -> PairedScores:
-    """Compare protected models by what each metric says of each private image."""
-    image_by_image = [
-        c for c, own in enumerate(scores.conditions) if own["metric"] != RECOGNISED and not scores.about["whole"][c][0]
-    ]
-    rows = scores.part(image_by_image)
-    turned = [block * sign[0] for block, sign in zip(rows.values["score"], rows.about["closeness"], strict=True)]
-    return PairedScores(
-        id="model-wins",
-        title="Which protected model leaks less",
-        about="reconstructions less close to the private images",
-        entry="protected model",
-        measure="closeness",
-        description="How close the reconstruction comes, in the unit of the metric, turned so that more is closer.",
-        better="lower",
-        entries=rows.entries,
-        conditions=rows.conditions,
-        units=tuple(map(tuple, rows.units)),
-        values=tuple(block.astype(np.float32) for block in turned),
-        unit="private image",
-    )
+    label = model.partition("/")[2]
+    return Column(both, label, f"Test accuracy, {both}.", "higher", of="accuracy", where=where, **SOURCE)
 
 
 def _charts(main: Table) -> list[Chart]:
     """Draw each metric against recognition, where somebody recognised."""
-    metrics = [column for column in main.columns if column.key != RECOGNISED]
-    if len(metrics) == len(main.columns):
+    metrics = [column for column in main.columns if column.key not in (RECOGNISED, "converged")]
+    if RECOGNISED not in {column.key for column in main.columns}:
         return []
     return [
         Chart(

@@ -14,6 +14,7 @@ from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
 from imharness.tracks import Planner, Query, Selection, Track, TrackReport
+from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
 
@@ -25,7 +26,7 @@ class ReconstructionTrack(Track):
 
     info = Info(
         id="harness/reconstruction",
-        version="2",
+        version="3",
         paper="sun2023",
     )
     title = "Reconstruction privacy"
@@ -39,7 +40,10 @@ class ReconstructionTrack(Track):
         default=("harness/lenet",), description="Models attacked as initialised: the first round of federated learning."
     )
     narrow: Mapping[str, tuple[str, ...]] = Field(
-        default={}, description="Attack -> models: such an attack meets these only, behind gradient defenses only."
+        default={}, description="Attack -> models: such an attack meets these only."
+    )
+    gradients_only: tuple[str, ...] = Field(
+        default=(), description="Attacks that meet gradient defenses only, not protections of images."
     )
     shown_images: int = Field(default=3, ge=1, le=50, description="Images of the gallery.")
     judge: str = Field(default="harness/convnet8", description="Model whose top-1 stands in for people.")
@@ -59,8 +63,9 @@ class ReconstructionTrack(Track):
                     self._attacked(own, selection, training is not None, model, guard, attack)
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
-        wanted = self.narrow.get(attack.info.id)
-        return wanted is None or (isinstance(guard, GradientDefense) and model.label in wanted)
+        wanted = self.narrow.get(attack.info.id, (model.label,))
+        guarded = isinstance(guard, GradientDefense) or attack.info.id not in self.gradients_only
+        return guarded and model.label in wanted
 
     def _attacked(
         self,
@@ -75,7 +80,8 @@ class ReconstructionTrack(Track):
         schedule = {"epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
         cell = own.within(model=model, defense=guard, attack=attack)
         before = {}
-        if trainable and not model.trained and model.label not in self.untrained:
+        initial = isinstance(model, Untrained) or model.label in self.untrained
+        if trainable and not model.trained and not initial:
             before["trained"] = own.task(train, {"model": model, "defense": guard}, options=schedule)
         rebuilt = cell.task(reconstruct, options=dict.fromkeys(before, True), needs=before)
         for metric in selection.of(FullReferenceMetric):

@@ -6,14 +6,14 @@ import torch
 from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
 from imharness.contracts.track import Progress
-from imharness.contracts.values import GRADIENTS, NETWORK, PROGRESS, STREAMS, Gradients, ImageBatch, Images, Numbers
+from imharness.contracts.values import NETWORK, PROGRESS, STREAMS, Gradients, ImageBatch, Images, NamedTensors, Numbers
 from imharness.randomness import ImageRng
 
 Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]
 """A built reconstruction attack.
 
-`gradients`: of the cross-entropy with respect to each parameter, one per image; `model` gave them; `shape` is
-(3, H, W). Returns ``(N, 3, H, W)`` in [0, 1].
+`gradients`: of the mean cross-entropy with respect to each parameter, one per batch of `batches`; `model` gave them;
+`shape` is (3, H, W). Returns ``(N, 3, H, W)`` in [0, 1], one image per stream of `rng`.
 """
 SIZE = Numbers("tuple[int, int, int]", whole=True, many=True)
 
@@ -23,6 +23,10 @@ class ReconstructionAttack(Component, Builds[Reconstruct]):
 
     kind: ClassVar[str] = "attack"
     call = Call(
-        gradients=GRADIENTS, model=NETWORK, shape=SIZE, rng=STREAMS, progress=PROGRESS,
+        gradients=NamedTensors("Gradients"), model=NETWORK, shape=SIZE, rng=STREAMS, progress=PROGRESS,
         returns=ImageBatch(like="shape"), own_gradients=True,
     )  # fmt: skip
+
+    def batches(self, images: int) -> list[list[int]]:
+        """Return the positions of the images that share each gradient; by default each image has one of its own."""
+        return [[position] for position in range(images)]

@@ -65,7 +65,7 @@ class StAdv(Attack):
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             lowest = target.lower / (target.upper - target.lower)
 
-            def loss(flat: torch.Tensor) -> torch.Tensor:
+            def loss(flat: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
                 flow = flat.view(len(images), 2, *images.shape[2:])
                 height = relative(target(warped(images, flow).clamp(0, 1)), target) - lowest
                 return SCORE_WEIGHT * RIVAL / (RIVAL + height).clamp(min=0.01) + FLOW_WEIGHT * roughness(flow)

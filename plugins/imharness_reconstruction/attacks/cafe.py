@@ -6,15 +6,17 @@ linear layer's bias, over batches, give the gradient of the loss with respect to
 Step II: with them, the gradients of its weights give every image's input to the layer. Both are linear, so least
 squares solves them where the paper descends; the ranks are full once there are as many batches as images. Step III:
 images are optimised until they give the shared gradients and the inputs found, with total variation. If the linear
-layer is the first layer, step II gives the images themselves. The given gradients are used only as sums over batches.
+layer is the first layer, step II gives the images themselves.
 """
 
 import torch
 from pydantic import Field
 
+from imharness.data import generator
 from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import total_variation
-from imharness_reconstruction.per_image import image_gradients
+from imharness_reconstruction.matching import survivors
+from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
 
 ROUNDS = 2.0
 """Batches per image."""
@@ -23,12 +25,20 @@ ROUNDS = 2.0
 class Cafe(ReconstructionAttack):
     """Recovers many images from gradients of known batches, through the inputs of a linear layer."""
 
-    info = Info(id="harness/cafe", version="1", paper="jin2021")
+    info = Info(id="harness/cafe", version="2", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
     steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps in step III.")
     learning_rate: float = Field(default=0.01, gt=0, le=10, description="Step size of Adam, in pixel range units.")
     total_variation: float = Field(default=1e-3, ge=0, description="Weight of the total variation.")
     inputs: float = Field(default=1.0, ge=0, description="Weight of the distance of the linear layer's inputs.")
+
+    def batches(self, images: int) -> list[list[int]]:
+        """Return batches of one size in which every image stands several times, as the server draws them."""
+        size = min(self.batch, max(1, images // 2))
+        rounds, steps = max(2, round(ROUNDS * size)), -(-images // size)
+        order = torch.rand(rounds, images, generator=generator(0)).argsort(dim=1)
+        filled = torch.cat([order, order[:, : steps * size - images]], dim=1)
+        return filled.reshape(rounds * steps, size).tolist()
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
@@ -36,16 +46,15 @@ class Cafe(ReconstructionAttack):
         ) -> Images:
             count = len(rng)
             first = (0.5 + 0.2 * rng.normal(*shape)).clamp(0, 1)
-            mean = _batches(rng, count, min(self.batch, max(1, count // 2)))
-            shared = {name: torch.einsum("tn,n...->t...", mean, values) for name, values in gradients.items()}
+            mean = mean_of(self.batches(count), count).to(first.device)
             name, layer = _linear(model)
-            slopes = torch.linalg.lstsq(mean, shared[f"{name}.bias"]).solution  # (N, out)
-            known = _inputs(shared[f"{name}.weight"], slopes, mean)  # (N, in)
+            slopes = torch.linalg.lstsq(mean, gradients[f"{name}.bias"]).solution  # (N, out)
+            known = _inputs(gradients[f"{name}.weight"], slopes, mean)  # (N, in)
             if known.shape[1] == first[0].numel() and layer is _first_with_parameters(model):
                 progress(1, 1)
                 return known.view(count, *shape).clamp(0, 1)
             labels = slopes.argmin(dim=1) if layer is _last_linear(model) else _labels(gradients, mean)
-            return self._descend(first, labels, shared, known, mean, model, layer, progress)
+            return self._descend(first, labels, gradients, known, mean, model, layer, progress)
 
         return reconstruct
 
@@ -64,12 +73,13 @@ class Cafe(ReconstructionAttack):
         optimiser = torch.optim.Adam([x], lr=self.learning_rate)
         scale = known.square().mean().clamp(min=1e-12)
         size = {name: values.square().mean().clamp(min=1e-20) for name, values in shared.items()}
+        kept = survivors(shared)
         for done in range(self.steps):
-            found = image_gradients(model, x, labels)
-            matched = sum(
-                ((torch.einsum("tn,n...->t...", mean, found[name]) - values).square().mean() / size[name])
-                for name, values in shared.items()
-            ) / len(shared)
+            found = averaged(image_gradients(model, x, labels), mean)
+            gap = {name: found[name] - values for name, values in shared.items()}
+            if kept is not None:
+                gap = {name: values * kept[name] for name, values in gap.items()}
+            matched = sum(values.square().mean() / size[name] for name, values in gap.items()) / len(gap)
             seen = _layer_inputs(model, layer, x)
             loss = matched + self.inputs * (seen - known).square().mean() / scale
             loss = loss + self.total_variation * total_variation(x).sum()
@@ -81,16 +91,6 @@ class Cafe(ReconstructionAttack):
         return x.detach()
 
 
-def _batches(rng: ImageRng, count: int, size: int) -> torch.Tensor:
-    """Return ``(T, N)``: row t holds 1 / size at the images of batch t. Every image is in several batches."""
-    rounds = max(2, round(ROUNDS * size))
-    order = rng.uniform(rounds).argsort(dim=0)  # (N, rounds)
-    steps = -(-count // size)
-    padded = torch.cat([order, order[: steps * size - count]]).T.reshape(rounds * steps, size)
-    found = torch.zeros(rounds * steps, count, device=order.device)
-    return found.scatter_(1, padded, 1.0 / size)
-
-
 def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
     """Return the layer's inputs H ``(N, in)`` from gradients ``(T, out, in)``: for each t, S^T diag(mean_t) H = G_t."""
     system = torch.einsum("tn,no->ton", mean, slopes).flatten(0, 1)  # (T * out, N)
@@ -99,8 +99,7 @@ def _inputs(weight: torch.Tensor, slopes: torch.Tensor, mean: torch.Tensor) -> t
 
 def _labels(gradients: Gradients, mean: torch.Tensor) -> torch.Tensor:
     """Return each image's class from the last bias gradient, solved for as in step I."""
-    last = torch.einsum("tn,nc->tc", mean, list(gradients.values())[-1])
-    return torch.linalg.lstsq(mean, last).solution.argmin(dim=1)
+    return torch.linalg.lstsq(mean, list(gradients.values())[-1]).solution.argmin(dim=1)
 
 
 def _linear(model: torch.nn.Module) -> tuple[str, torch.nn.Linear]:

@@ -13,7 +13,7 @@ from imharness_reconstruction.matching import GradientMatching
 class Dlg(GradientMatching):
     """Deep leakage from gradients: L-BFGS on image and label, squared gradient distance."""
 
-    info = Info(id="harness/dlg", version="1", paper="zhu2019")
+    info = Info(id="harness/dlg", version="2", paper="zhu2019")
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
@@ -22,10 +22,12 @@ class Dlg(GradientMatching):
             classes = list(gradients.values())[-1].shape[1]
             size = shape[0] * shape[1] * shape[2]
 
-            def dummy(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            def dummy(flat: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
                 return flat[:, :size].view(-1, *shape), flat[:, size:].softmax(dim=1)
 
-            start = torch.cat([torch.cat([rng.normal(size), rng.normal(classes)], dim=1) for _ in range(self.starts)])
+            def start() -> torch.Tensor:
+                return torch.cat([rng.normal(size), rng.normal(classes)], dim=1)
+
             ends = self.match(gradients, model, start, dummy, progress)
             return ends[:, :size].view(-1, *shape).clamp(0, 1)
 

@@ -14,20 +14,19 @@ from imharness_reconstruction.per_image import labels_from_gradients
 class Idlg(GradientMatching):
     """Improved deep leakage from gradients: L-BFGS on the image, the label from the sign of the gradient."""
 
-    info = Info(id="harness/idlg", version="1", paper="zhao2020")
+    info = Info(id="harness/idlg", version="2", paper="zhao2020")
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
         ) -> Images:
-            labels = labels_from_gradients(gradients).repeat(self.starts)
+            labels = labels_from_gradients(gradients)
             size = shape[0] * shape[1] * shape[2]
-            start = torch.cat([rng.normal(size) for _ in range(self.starts)])
 
-            def dummy(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-                return flat.view(-1, *shape), labels
+            def dummy(flat: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                return flat.view(-1, *shape), labels[rows]
 
-            ends = self.match(gradients, model, start, dummy, progress)
+            ends = self.match(gradients, model, lambda: rng.normal(size), dummy, progress)
             return ends.view(-1, *shape).clamp(0, 1)
 
         return reconstruct

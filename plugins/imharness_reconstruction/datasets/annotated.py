@@ -2,7 +2,8 @@
 
 A folder NAME/ holds an original, ``*_ori.png``, and the reconstructions that were recognised; the folder -NAME/ holds
 those that were not (github SonyResearch/SemSim, folder human_anno_id/train_with_ori). A file index.csv with the columns
-file, dataset, attack, model, defense is optional; studies that leave something out need it.
+file, dataset, attack, model, defense is optional; studies that leave something out need it. Its column source says what
+the original was taken from, where originals share a photograph.
 """
 
 import csv
@@ -37,7 +38,7 @@ class Judged:
 class Annotated(ImageDataset):
     """Originals and their reconstructions, each recognised or not."""
 
-    info = Info(id="harness/annotated", version="1", paper="sun2023")
+    info = Info(id="harness/annotated", version="2", paper="sun2023")
     address = "path"
     path: str = Field(default="", description="The folder that holds NAME/ and -NAME/.")
     size: int = Field(default=32, ge=8, le=512, description="Side that all images are brought to, px.")
@@ -58,7 +59,7 @@ class Annotated(ImageDataset):
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
-        """Return originals and reconstructions; columns ``reference``, ``recognised`` and those of the index."""
+        """Return originals and reconstructions; columns ``reference``, ``recognised``, those of the index."""
         self.require()
         root = Path(self.path)
         judged = sorted(_judged(root), key=lambda j: (j.reference, -j.recognised, j.file.name))
@@ -70,7 +71,7 @@ class Annotated(ImageDataset):
         columns = {
             "reference": np.array([j.reference for j in judged]),
             "recognised": np.array([j.recognised for j in judged]),
-        } | _index(root, names)
+        } | _index(root, names, [j.reference for j in judged])
 
         def load(positions: Sequence[int]) -> Images:
             return read_files((judged[p].file for p in positions), self._fit)
@@ -97,12 +98,14 @@ def _judged(root: Path) -> list[Judged]:
     return found
 
 
-def _index(root: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
     if not (root / INDEX).is_file():
         return {}
     with (root / INDEX).open(newline="") as file:
         lines = {line["file"]: line for line in csv.DictReader(file)}
-    return {fact: np.array([lines.get(name, {}).get(fact, "") for name in names]) for fact in FACTS}
+    found = [lines.get(name, {}) for name in names]
+    sources = [line.get("source") or reference for line, reference in zip(found, references, strict=True)]
+    return {fact: np.array([line.get(fact, "") for line in found]) for fact in FACTS} | {"source": np.array(sources)}
 
 
 @hookimpl

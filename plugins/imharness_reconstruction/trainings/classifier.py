@@ -15,7 +15,7 @@ from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Arch
 class ClassifierWeightTraining(WeightTraining):
     """A target classifier by stochastic gradient descent (SemSim, appendix C); an interrupted training goes on."""
 
-    info = Info(id="harness/classifier", version="1")
+    info = Info(id="harness/classifier", version="2")
     dataset: str = Field(default="harness/thumbnails", description="Data set with train and test parts.")
     architecture: Architecture = Field(default="resnet20", description="What is trained.")
     defense: str = Field(default="harness/plain-gradient", description="Defense that the training is under.")

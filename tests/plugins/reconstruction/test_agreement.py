@@ -23,11 +23,26 @@ def test_agreement_is_that_of_scipy() -> None:
     s = study()
     for ranking, reference in (("rho", stats.spearmanr), ("tau", stats.kendalltau)):
         value = agreement(s, "near", ranking)
-        expected = abs(reference(s.scores["near"].mean(axis=1), s.people.mean(axis=1)).statistic)
+        expected = reference(s.scores["near"].mean(axis=1), s.people.mean(axis=1)).statistic
         assert value.value == pytest.approx(expected)
         assert value.n == MODELS
         assert value.low is not None
         assert value.low <= expected <= value.high + 0.05
+
+
+def test_a_metric_that_ranks_backwards_is_the_worst_and_keeps_its_size_as_the_papers_column() -> None:
+    s = study()
+    s.scores["backwards"] = -s.scores["near"]
+    table = agreement_table([s])
+    assert [row.label for row in table.rows] == ["near", "far", "backwards"]
+    cells = {row.label: row.values for row in table.rows}
+    good, bad = (cells[name]["d, harness/a rho"] for name in ("near", "backwards"))
+    assert bad.value == -good.value
+    assert bad.high < 0 < good.low
+    assert cells["near"]["d, harness/a rho absolute"].value == cells["backwards"]["d, harness/a rho absolute"].value
+    shown = {column.key: (column.label, column.better) for column in table.columns}
+    assert shown["d, harness/a rho"] == ("rho, a", "higher")
+    assert shown["d, harness/a rho absolute"] == ("|rho|, a", "")
 
 
 def test_tables_order_metrics_and_test_them() -> None:
@@ -75,6 +90,6 @@ def test_blocks_become_a_study_and_few_models_none() -> None:
     scores.values["score"][0][1, 7] = np.nan
     without = Study.of(scores)
     assert without is not None
-    assert set(without.scores) == {"set"}
+    np.testing.assert_array_equal(without.scores["mse"], np.delete(s.scores["near"][:, 3:], 4, axis=1))
     scores.values["score"][2][5:] = np.nan
     assert Study.of(scores) is None

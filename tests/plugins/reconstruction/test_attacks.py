@@ -6,7 +6,8 @@ import torch
 from imharness.components.registry import installed
 from imharness.randomness import ImageRng, generator
 from imharness_reconstruction.attacks.gradattack import statistics_distance
-from imharness_reconstruction.per_image import image_gradients, labels_from_gradients
+from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.per_image import averaged, image_gradients, labels_from_gradients, mean_of
 from imharness_vision.lbfgs import minimise
 
 CPU = torch.device("cpu")
@@ -42,7 +43,7 @@ def test_batched_lbfgs_is_torchs_row_by_row() -> None:
     def bowl(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         return (scale * x.square() + 0.1 * x**4).sum(dim=1)
 
-    ours, value = minimise(lambda x: bowl(x, scale), start, 12, 100, lambda done, total: None)
+    ours, value = minimise(lambda x, rows: bowl(x, scale[rows]), start, 12, 100, lambda done, total: None)
     for i in range(2):
         x = start[i : i + 1].clone().requires_grad_(True)
         optimiser = torch.optim.LBFGS([x], lr=1, max_iter=12, history_size=100, tolerance_grad=0, tolerance_change=0)
@@ -56,6 +57,65 @@ def test_batched_lbfgs_is_torchs_row_by_row() -> None:
         optimiser.step(closure)
         torch.testing.assert_close(ours[i], x.detach()[0], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(value, bowl(ours, scale))
+
+
+def test_lbfgs_leaves_rows_alone_that_are_done() -> None:
+    met: list[list[int]] = []
+
+    def bowl(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        met.append(rows.tolist())
+        return (torch.tensor([[1.0, 2], [1, 50], [0, 0]])[rows] * x.square()).sum(dim=1) + (rows == 2)
+
+    enough = torch.tensor([1e-2, 1e-6, 0.5])
+    ends, value = minimise(bowl, torch.ones(3, 2), 400, 10, quiet, enough=enough)
+    assert (value[:2] <= enough[:2]).all()
+    assert value[2] == 1
+    torch.testing.assert_close(ends[:2].square().sum(dim=1), torch.zeros(2), rtol=0, atol=1e-2)
+    assert [1, 2] in met  # the first row was done before the second
+    assert met[-1] == [2]
+    assert len(met) < 120  # the third row cannot get better, and is given up
+
+
+def test_every_image_of_cafe_stands_in_as_many_batches_and_their_rank_is_full() -> None:
+    mean = mean_of(installed().one("attack", "cafe").batches(18), 18)
+    assert (mean > 0).sum(dim=1).tolist() == [4] * len(mean)
+    assert int(torch.linalg.matrix_rank(mean)) == 18
+
+
+def test_an_attack_has_converged_where_it_explains_what_was_shared(setting) -> None:
+    network, images, labels = setting
+    targets = torch.nn.functional.one_hot(labels, 9).float()
+    plain = image_gradients(network, images, targets)
+    found = images.clone()
+    found[2] = torch.rand(images[2].shape, generator=generator(0))
+
+    def converged(gradients: dict[str, torch.Tensor]) -> list[bool]:
+        shared = Shared(gradients, images, targets, torch.arange(3), torch.eye(3))
+        return matching(network, shared, found)["converged"].tolist()
+
+    assert converged(plain) == [True, True, False]
+    for name in ("gaussian-gradient", "laplacian-gradient", "gradient-pruning[share=0.9]"):
+        guard = installed().one("defense", name).build(CPU)
+        assert converged(guard(plain, ImageRng(range(3)))) == [True, True, False]
+    assert converged({name: torch.zeros_like(g) for name, g in plain.items()}) == [True] * 3
+
+
+def test_a_further_start_is_for_images_that_did_not_come_back(setting) -> None:
+    network, images, labels = setting
+    shared = image_gradients(network, images, labels)
+    recipe = installed().one("attack", "idlg").with_parameters(iterations=60, tolerance=1e-3)
+
+    def left(starts: int) -> torch.Tensor:
+        run = recipe.with_parameters(starts=starts).build(CPU)
+        rebuilt = run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet)
+        found = image_gradients(network, rebuilt, labels)
+        return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
+
+    once, twice = left(1), left(2)
+    size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
+    done = once < 1e-3 * size
+    assert torch.equal(once[done], twice[done])
+    assert (twice <= 1.05 * once).all()
 
 
 @pytest.mark.parametrize("name", ["dlg", "idlg"])
@@ -130,15 +190,17 @@ def test_cafe_has_the_images_where_the_linear_layer_is_the_first() -> None:
     network = (
         installed().one("model", "mlp[hidden=[32]]").build(CPU)((3, 32, 32), 9, generator(0)).requires_grad_(False)
     )
-    attack = installed().one("attack", "cafe").build(CPU)
-    rebuilt = attack(image_gradients(network, images, labels), network, (3, 32, 32), ImageRng(range(9)), quiet)
+    recipe = installed().one("attack", "cafe")
+    shared = averaged(image_gradients(network, images, labels), mean_of(recipe.batches(9), 9))
+    rebuilt = recipe.build(CPU)(shared, network, (3, 32, 32), ImageRng(range(9)), quiet)
     torch.testing.assert_close(rebuilt, images, rtol=0, atol=1e-3)
 
 
 def test_cafe_comes_nearer_than_its_start(setting) -> None:
     network, images, labels = setting
-    shared = image_gradients(network, images, labels)
-    near, far = (installed().one("attack", "cafe").with_parameters(steps=steps).build(CPU) for steps in (300, 1))
+    recipe = installed().one("attack", "cafe")
+    shared = averaged(image_gradients(network, images, labels), mean_of(recipe.batches(3), 3))
+    near, far = (recipe.with_parameters(steps=steps).build(CPU) for steps in (300, 1))
     found = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
     assert found[0] > found[1] + 1
 

@@ -161,3 +161,15 @@ def test_a_trained_classifier_is_saved_and_found_again(tmp_path: Path) -> None:
     assert network(torch.zeros(2, 3, 16, 16)).shape == (2, 9)
     with pytest.raises(HarnessError, match="is not of lenet"):
         model.build(CPU)((3, 16, 16), 5, generator(0))
+
+
+def test_every_defense_is_trained_on_the_same_batches(pool: ImagePool) -> None:
+    def trained(defense: str) -> torch.Tensor:
+        network = installed().one("model", "mlp[hidden=[4]]").build(CPU)((3, 16, 16), 9, generator(0))
+        guard = installed().one("defense", defense)
+        training = ClassifierTraining(network, pool, Schedule(2, 60, 0.05), generator(0), guard)
+        for step in range(training.steps):
+            training.step(step)
+        return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+
+    torch.testing.assert_close(trained("gaussian-gradient[sigma=1e-8]"), trained("plain-gradient"), rtol=0, atol=1e-5)

@@ -13,6 +13,7 @@ from imharness.gradients import HarnessError, UsageError
 from imharness.randomness import generator
 from imharness_cli import cli
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
+from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes
 from imharness_reconstruction.trainings.semsim import read_annotations, separation
 
 CPU = torch.device("cpu")
@@ -63,6 +64,60 @@ def test_only_one_kind_of_verdict_teaches_nothing(tmp_path: Path) -> None:
     images = installed().one("dataset", f"harness/annotated[path={tmp_path},size=16]").build(CPU)
     with pytest.raises(UsageError, match="need both kinds"):
         read_annotations(images)
+
+
+@pytest.mark.parametrize("name", ["unseen-attack", "annotations", "loss"])
+def test_no_study_trains_on_what_it_tests(tmp_path: Path, name: str) -> None:
+    images = installed().one("dataset", f"harness/annotated[path={crossed(tmp_path)},size=16]").build(CPU)
+    corpus = Corpus.of(images)
+    for setting in STUDIES[name](corpus, SemSimPlan("lenet"), ""):
+        one, other = (set(part.source) for part in (setting.train, setting.test))
+        assert one
+        assert other
+        assert not one & other
+        assert len(one | other) <= 5
+        shared = (setting.train.data.originals[:, None] == setting.test.data.originals[None]).flatten(2).all(dim=2)
+        assert not shared.any()
+
+
+def crossed(root: Path) -> Path:
+    """Ten originals of five photographs, each rebuilt by three attacks from two models."""
+    rng, lines = np.random.default_rng(0), ["file,dataset,attack,model,defense,source"]
+    for number in range(10):
+        name = f"image-{number}"
+        for recognised in (True, False):
+            (root / (name if recognised else f"-{name}")).mkdir(parents=True)
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(root / name / f"{name}_ori.png")
+        for attack in range(3):
+            for model in range(2):
+                file = f"{name if model else f'-{name}'}/{attack}{model}_rec.png"
+                Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(root / file)
+                lines.append(f"{file},one,attack-{attack},m{model},g,photograph-{number // 2}")
+    (root / "index.csv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_a_study_turns_distances_and_leaves_models_without_a_number_out() -> None:
+    count, levels = 24, torch.linspace(0.05, 0.95, 6)
+    pixels = torch.rand(4, 3, 8, 8, generator=generator(0))
+    reference, model = torch.arange(count) % 4, np.arange(count) // 4
+    recognised = torch.arange(count) % 4 < torch.tensor([4, 3, 2, 2, 1, 0])[model]
+    data = Annotations(pixels, levels[model][:, None, None, None].expand(-1, 3, 8, 8), reference, recognised)
+    names = np.array([f"m{m}" for m in model])
+    corpus = Corpus(data, names, names, names, names)
+
+    def level(images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+        return images[:, 0, 0, 0]
+
+    def gaps(images: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+        return torch.where(images[:, 0, 0, 0] < 0.1, torch.nan, images[:, 0, 0, 0])
+
+    others = {"distance": (level, -1), "closeness": (level, 1), "gaps": (gaps, -1)}
+    setting = Setting("all", corpus, corpus, SemSimPlan("lenet", epochs=1))
+    found = {o.metric: o for o in outcomes(setting, others, CPU, 0, lambda done, total: None)}
+    assert found["distance"].rho == pytest.approx(-found["closeness"].rho)
+    assert found["distance"].rho > 0.98
+    assert found["gaps"].rho > 0.97
 
 
 def test_triplets_are_of_one_original_where_it_has_both_kinds() -> None:

@@ -66,18 +66,49 @@ def test_the_model_that_leaks_least_stands_first_and_one_without_a_number_last(r
     first = {"x/m + x/pruning": 7.5, "x/m + harness/plain-gradient": 25, "x/m + x/hiding": None}
     assert list(means(found["models"], PSNR).items()) == list(first.items())
     assert list(means(found["models"], SETS).values()) == [3, None, 3]
-    assert [(c.key, c.better) for c in found["models"].columns] == [(PSNR, "lower"), (SETS, "higher")]
+    shown = [(c.key, c.better) for c in found["models"].columns]
+    assert shown == [(PSNR, "lower"), (SETS, "higher"), ("converged", "")]
     assert means(found["models-b"], PSNR) == {"x/m + harness/plain-gradient": 45}
 
 
-def test_the_comparison_turns_distances_so_that_more_is_closer(results: Results) -> None:
+def test_every_metric_compares_models_by_itself_and_knows_its_direction(results: Results) -> None:
     results.leaks(PLAIN, [20, 30])
     rows = {"name": IMAGES, "score": [1.0, 2.0], "closeness": [-1, -1]}
     results.add("leakage", rows, defense=PLAIN, attack="x/a", metric="x/mse")
-    (paired,) = report(ResultQuery(results.store, results.records)).comparisons
-    assert [own["metric"] for own in paired.conditions] == [PSNR, "x/mse"]
-    assert paired.units == (("x/d a", "x/d b"),) * 2
-    assert [block.tolist() for block in paired.values] == [[[30, 20]], [[-2, -1]]]
+    psnr, mse = report(ResultQuery(results.store, results.records)).comparisons
+    assert [own["metric"] for paired in (psnr, mse) for own in paired.conditions] == [PSNR, "x/mse"]
+    assert (psnr.better, mse.better) == ("lower", "higher")
+    assert psnr.units == mse.units == (("x/d b", "x/d a"),)
+    assert [block.tolist() for block in (*psnr.values, *mse.values)] == [[[20, 30]], [[1, 2]]]
+
+
+def fit(converged: Sequence[bool], state: str = "as initialised") -> dict[str, Sequence]:
+    return {"name": IMAGES, "source": IMAGES, "state": [state] * 2, "converged": converged}
+
+
+def test_only_reconstructions_count_for_which_the_attack_converged(results: Results) -> None:
+    for defense, score, converged in ((PLAIN, [40, 6], [True, False]), (PRUNED, [5, 6], [False, False])):
+        results.leaks(defense, score)
+        results.add("reconstruct", fit(converged), defense=defense, attack="x/a")
+    models = results.tables()["models"]
+    assert means(models, PSNR) == {f"x/m + {PLAIN}": 40, f"x/m + {PRUNED}": None}
+    assert means(models, "converged") == {f"x/m + {PLAIN}": 0.5, f"x/m + {PRUNED}": 0}
+    assert models.rows[1].values[PSNR].missing == "not ranked: the attack converged for 0 of 2 images"
+
+
+def test_trained_models_have_a_table_beside_those_as_initialised(results: Results) -> None:
+    for model, score, state in (("x/m", [30, 40], "trained"), ("x/first", [20, 30], "as initialised")):
+        rows = {"name": IMAGES, "score": np.float32(score), "closeness": [1, 1]}
+        results.add("leakage", rows, model=model, defense=PLAIN, attack="x/a", metric=PSNR)
+        results.add("reconstruct", fit([True, True], state), model=model, defense=PLAIN, attack="x/a")
+    found = results.tables()
+    assert means(found["models"], PSNR) == {f"x/first + {PLAIN}": 25}
+    assert means(found["models-a-trained"], PSNR) == {f"x/m + {PLAIN}": 35}
+
+
+def test_images_that_came_back_exactly_count_as_the_noise_of_8_bits(results: Results) -> None:
+    results.leaks(PLAIN, [160, 40])
+    assert means(results.tables()["models"], PSNR)[f"x/m + {PLAIN}"] == pytest.approx((58.92 + 40) / 2, abs=0.01)
 
 
 def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Results) -> None:
@@ -89,8 +120,8 @@ def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Re
     found = results.tables()
     assert means(found["models"], "recognised") == {"x/m + harness/plain-gradient": 0.5}
     assert means(found["models-b"], "recognised") == {"x/m + harness/plain-gradient": 1}
-    assert found["models"].columns[-1].description.endswith("; people.")
-    assert "proxy" in found["models-b"].columns[-1].description
+    assert found["models"].columns[-2].description.endswith("; people.")
+    assert "proxy" in found["models-b"].columns[-2].description
 
 
 def test_the_metric_that_ranks_models_as_people_do_stands_first(results: Results) -> None:
@@ -117,6 +148,16 @@ def test_the_cost_is_the_accuracy_lost(results: Results, baseline: bool) -> None
     assert means(cost, "accuracy")[PRUNED] == means(cost, "x/d x/m")[PRUNED] == 0.5
     assert means(cost, "cost")[PRUNED] == (0.5 if baseline else None)
     assert cost.rows[0].label == (PLAIN if baseline else PRUNED)
+
+
+def test_the_accuracy_of_defenses_is_over_the_models_that_all_were_trained_with(results: Results) -> None:
+    results.leaks(PLAIN, [20, 30])
+    for model, defense, right in (("x/m", PLAIN, [1, 1]), ("x/m", PRUNED, [1, 0]), ("x/hard", PLAIN, [0, 0])):
+        results.add("train", {"name": IMAGES, "right": np.array(right, dtype=bool)}, model=model, defense=defense)
+    cost = results.tables()["cost"]
+    assert means(cost, "accuracy") == {PLAIN: 1, PRUNED: 0.5}
+    assert means(cost, "x/d x/hard") == {PLAIN: 0, PRUNED: None}
+    assert means(cost, "cost") == {PLAIN: 0, PRUNED: 0.5}
 
 
 def test_examples_show_the_attack_that_most_models_met(results: Results) -> None:
