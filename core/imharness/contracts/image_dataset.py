@@ -44,9 +44,11 @@ class ImageSet:
 
     def at(self, places: Sequence[int]) -> ImageSet:
         """Return the images at some positions, in the order given."""
-        names, shapes = (tuple(of[p] for p in places) for of in (self.names, self.shapes))
         columns = {name: values[list(places)] for name, values in self.columns.items()}
-        return ImageSet(names, shapes, lambda own: self.load([places[p] for p in own]), columns, self.proxy)
+        return ImageSet(
+            tuple(self.names[p] for p in places), tuple(self.shapes[p] for p in places),
+            lambda own: self.load([places[p] for p in own]), columns, self.proxy,
+        )  # fmt: skip
 
     def batches(self, size: int) -> Iterator[list[int]]:
         """Yield runs of at most `size` neighbouring positions whose images have one shape."""
