@@ -1,20 +1,16 @@
-"""For people who write data sets and trainings of weights."""
+"""For people who write data sets."""
 
 from imharness.components.assets import Asset, cache_folder, data_folder
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.table_dataset import TableDataset, TableSet
-from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
-from imharness.contracts.training_defense import TrainingDefense, Tune
 from imharness.contracts.values import Images
-from imharness.contracts.weight_training import Train, Trained, TrainingContext, WeightTraining
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.randomness import ImageRng, derive_seed, generator, seeded_init
 
 __all__ = [
     "Asset", "Component", "ContractError", "HarnessError", "ImageDataset", "ImageRng", "ImageSet", "Images", "Info",
-    "Paper", "TableDataset", "TableSet", "Train", "TrainableMetric", "Trained", "TrainingContext", "TrainingDefense",
-    "Tune", "TuningPlan", "Unavailable", "UsageError", "WeightTraining", "cache_folder", "data_folder", "derive_seed",
+    "Paper", "TableDataset", "TableSet", "Unavailable", "UsageError", "cache_folder", "data_folder", "derive_seed",
     "generator", "hookimpl", "seeded_init",
 ]  # fmt: skip

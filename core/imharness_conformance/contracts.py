@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Iterator
 
 import imharness.contracts
+import imharness_training.contracts
 from imharness.components.component import Component
 from imharness.contracts.call import Call
 
@@ -18,8 +19,9 @@ def contract_of(component: type[Component]) -> type[Component]:
 
 def contracts() -> dict[str, type[Component]]:
     """Return every contract, those of packages that are loaded too, by the name of its class."""
-    for module in pkgutil.iter_modules(imharness.contracts.__path__, "imharness.contracts."):
-        importlib.import_module(module.name)
+    for package in (imharness.contracts, imharness_training.contracts):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     return {cls.__name__: cls for cls in _below(Component) if _is_contract(cls)}
 
 

@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from imharness.contracts.track import Progress
-from imharness.contracts.weight_training import Stateful
 from imharness.errors import HarnessError
+from imharness_training.contracts.weight_training import Stateful
 
 
 class CheckpointedLoop:

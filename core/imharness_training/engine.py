@@ -15,13 +15,13 @@ from safetensors.torch import save
 from imharness.components.registry import Registry, explain
 from imharness.contracts.call import checked
 from imharness.contracts.track import Progress
-from imharness.contracts.trainable_metric import TrainableMetric
-from imharness.contracts.training_defense import TrainingDefense
-from imharness.contracts.weight_training import Trained, TrainingContext, WeightTraining
 from imharness.errors import UsageError
 from imharness.randomness import derive_seed, generator
 from imharness.results.identity import digest
 from imharness_training.checkpoints import CheckpointedLoop
+from imharness_training.contracts.trainable_metric import TrainableMetric
+from imharness_training.contracts.training_defense import TrainingDefense
+from imharness_training.contracts.weight_training import Trained, TrainingContext, WeightTraining
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from safetensors.torch import load
 from torch import nn
 
-from imharness.data import Asset, TuningPlan
+from imharness.data import Asset
+from imharness_training.contracts import TuningPlan
 from imharness_vision.weights import frozen, state_dict
 
 TUNING = TuningPlan(

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from imharness.data import ImageSet, Train, Trained, TrainingContext, seeded_init
+from imharness.data import ImageSet, seeded_init
 from imharness.stats import correlate
+from imharness_training.contracts import Train, Trained, TrainingContext
 
 TRAIN = "harness/severity-ladder[per_photograph=8,split=train]"
 TEST = "harness/severity-ladder"

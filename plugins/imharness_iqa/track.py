@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.data import ImageDataset, TrainableMetric, TrainingDefense
+from imharness.data import ImageDataset
 from imharness.images import (
     BaseAttack,
     Certification,
@@ -33,6 +33,7 @@ from imharness_iqa.steps import (
     transfer,
 )
 from imharness_iqa.tables import BASELINE, report
+from imharness_training.contracts import TrainableMetric, TrainingDefense
 
 DISTANCES = {
     "psnr": "harness/psnr",

@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from imharness.components.registry import Registry, installed
-from imharness.contracts.weight_training import Trained, TrainingContext
 from imharness.errors import HarnessError, UsageError
 from imharness.randomness import generator
 from imharness_training.checkpoints import CheckpointedLoop
+from imharness_training.contracts.weight_training import Trained, TrainingContext
 from imharness_training.engine import Training, by_defense, by_name
 from imharness_training.engine import train as run_training
 

@@ -3,9 +3,9 @@
 Guardians of Image Quality, appendix A.3.5; the method is `imharness_iqa.tuning.ApgdTraining`.
 """
 
-from imharness.data import TrainingDefense
 from imharness.images import DefenseInfo, hookimpl
 from imharness_iqa.tuning import RADII, ApgdTraining
+from imharness_training.contracts import TrainingDefense
 
 
 class ApgdSsim(ApgdTraining):

@@ -5,9 +5,10 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from imharness.data import TrainableMetric, hookimpl
+from imharness.data import hookimpl
 from imharness.images import MetricInfo
 from imharness_iqa.networks import TUNING, ConvQuality, ResidualQuality, TransformerQuality, trained
+from imharness_training.contracts import TrainableMetric
 
 
 class _Embedded(TrainableMetric):

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.data import TrainableMetric, TuningPlan
 from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Scores, hookimpl
+from imharness_training.contracts import TrainableMetric, TuningPlan
 from imharness_vision.weights import folded, frozen, state_dict
 
 WEIGHTS = Asset(

@@ -9,8 +9,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from imharness.data import TrainableMetric, TuningPlan
 from imharness.images import Asset, Images, MetricInfo, Scores, hookimpl
+from imharness_training.contracts import TrainableMetric, TuningPlan
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import frozen, state_dict
 

@@ -4,10 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.data import Images, Info, WeightTraining, hookimpl
+from imharness.data import Images, Info, hookimpl
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
 from imharness_iqa.restoration_training import CropTraining
+from imharness_training.contracts import WeightTraining
 
 CLASS_WEIGHT = 0.02
 MOST_HINTS = 0.02

@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 
-from imharness.data import Images, Info, WeightTraining, hookimpl
+from imharness.data import Images, Info, hookimpl
 from imharness_iqa.defenses.diffpure import EMBEDDED
 from imharness_iqa.restoration_training import CropTraining
+from imharness_training.contracts import WeightTraining
 from imharness_vision.diffusion import GuidedUNet, Schedule
 
 SHALLOW = 100

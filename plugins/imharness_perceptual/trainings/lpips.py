@@ -15,18 +15,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import (
-    ImageSet,
-    Info,
-    Train,
-    Trained,
-    TrainingContext,
-    UsageError,
-    WeightTraining,
-    hookimpl,
-    seeded_init,
-)
+from imharness.data import ImageSet, Info, UsageError, hookimpl, seeded_init
 from imharness_perceptual.verdicts import ceiling, credit
+from imharness_training.contracts import Train, Trained, TrainingContext, WeightTraining
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
 

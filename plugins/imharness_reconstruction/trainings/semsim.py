@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageSet, Info, Train, Trained, TrainingContext, UsageError, WeightTraining, hookimpl
+from imharness.data import ImageSet, Info, UsageError, hookimpl
 from imharness.stats import auc
 from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining
+from imharness_training.contracts import Train, Trained, TrainingContext, WeightTraining
 
 
 class SemSimWeightTraining(WeightTraining):

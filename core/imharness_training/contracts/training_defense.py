@@ -3,9 +3,9 @@ from typing import TypeAlias
 
 from imharness.contracts.call import Builds, Call
 from imharness.contracts.metric_defense import MetricDefense
-from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
 from imharness.contracts.values import Only
-from imharness.contracts.weight_training import TRAINED, TRAINING_CONTEXT, Trained, TrainingContext
+from imharness_training.contracts.trainable_metric import TrainableMetric, TuningPlan
+from imharness_training.contracts.weight_training import TRAINED, TRAINING_CONTEXT, Trained, TrainingContext
 
 Tune: TypeAlias = Callable[[TrainableMetric, TuningPlan, TrainingContext], Trained]
 """A built training defense: trains a metric's network further and returns the weights and their card.
