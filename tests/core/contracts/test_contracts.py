@@ -13,6 +13,7 @@ from imharness.components.registry import Registered, Registry, build_registry, 
 from imharness.contracts.call import Data, call_of
 from imharness.errors import ContractError, PluginError
 from imharness.images import Certificate
+from imharness.randomness import ImageRng
 from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
@@ -120,7 +121,7 @@ ROWS = torch.zeros(2)
         ("GradientDefense", ({"w": torch.ones(2, 3)}, None), {"w": torch.ones(2, 4)}),
         ("ImageProtection", (IMAGES, torch.ones(2, 4), None, None), (IMAGES * NAN, torch.ones(2, 4))),
         ("ImageProtection", (IMAGES, torch.ones(2, 4), None, None), (IMAGES, torch.ones(2, 5))),
-        ("ReconstructionAttack", ({"w": torch.ones(2, 3)}, None, (3, 8, 8), None, None), IMAGES * NAN),
+        ("ReconstructionAttack", ({"w": torch.ones(2, 3)}, None, (3, 8, 8), ImageRng([0, 1]), None), IMAGES * NAN),
         ("MembershipTraining", (None,) * 5, torch.nn.Linear(1, 1).train()),
     ],
 )  # fmt: skip
