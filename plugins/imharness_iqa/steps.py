@@ -74,7 +74,7 @@ def fit(context: StepContext) -> StepResult:
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
-@step(version="2")
+@step(version="3")
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, recipe = context.images(), context.component("attack")
