@@ -2,7 +2,7 @@
 
 Su, Vargas & Sakurai, "One Pixel Attack for Fooling Deep Neural Networks" (IEEE TEVC 2019), section 3; the evolution is
 best/1 with a mutation factor drawn from [0.5, 1] per generation and full recombination, as scipy runs it for Guardians
-of Image Quality. Every image has its own population.
+of Image Quality. Every image has its own population, and stays as it is where no candidate raises its score.
 """
 
 import torch
@@ -21,7 +21,7 @@ class OnePixel(Attack):
 
     info = AttackInfo(
         id="harness/one-pixel",
-        version="1",
+        version="2",
         access="black_box",
         norm="l0",
         distortion="psnr",
@@ -33,12 +33,12 @@ class OnePixel(Attack):
     generations: int = Field(default=10, ge=1, le=10_000, description="Generations after the first.")
 
     def budget(self) -> Budget:
-        """Return the number of pixels and the number of scores: one per candidate."""
-        return Budget(radius=self.pixels, queries=self.population * (self.generations + 1))
+        """Return the number of pixels and the number of scores: one per candidate and one for the clean image."""
+        return Budget(radius=self.pixels, queries=self.population * (self.generations + 1) + 1)
 
     def build(self, device: torch.device) -> Perturb:
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            people = rng.uniform(self.population, self.pixels, GENES)
+            clean, people = target(images), rng.uniform(self.population, self.pixels, GENES)
             fitness = _scores(images, people, target)
             for _ in range(self.generations):
                 trial = _offspring(people, fitness, rng)
@@ -46,7 +46,8 @@ class OnePixel(Attack):
                 better = found > fitness
                 people = torch.where(better[:, :, None, None], trial, people)
                 fitness = torch.where(better, found, fitness)
-            return _painted(images, _best(people, fitness))
+            better = (fitness.amax(dim=1) > clean)[:, None, None, None]
+            return torch.where(better, _painted(images, _best(people, fitness)), images)
 
         return perturb
 
