@@ -12,7 +12,7 @@ class Dms(MedianSmoothing):
     """Median smoothing with DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/dms", version="1", group="certified", differentiable=False, random=True, paper="chiang2020"
+        id="harness/dms", version="2", group="certified", differentiable=False, random=True, paper="chiang2020"
     )
     backbone: Backbone = backbone_field()
 
@@ -26,7 +26,7 @@ class Dms(MedianSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        return convolutional(self.backbone, device)
+        return convolutional(self.backbone, self.sigma, device)
 
 
 @hookimpl

@@ -11,7 +11,7 @@ class Drs(ClassSmoothing):
     """Denoised smoothing: DnCNN between the noise and the metric."""
 
     info = DefenseInfo(
-        id="harness/drs", version="1", group="certified", differentiable=False, random=True, paper="salman2020"
+        id="harness/drs", version="2", group="certified", differentiable=False, random=True, paper="salman2020"
     )
     backbone: Backbone = backbone_field()
 
@@ -20,7 +20,7 @@ class Drs(ClassSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        return convolutional(self.backbone, device)
+        return convolutional(self.backbone, self.sigma, device)
 
 
 @hookimpl
