@@ -1,8 +1,8 @@
 """Patch-RS: random search over one square patch, its place and its colours.
 
 Croce, Andriushchenko, Singh, Flammarion & Hein, "Sparse-RS: a versatile framework for query-efficient sparse black-box
-adversarial attacks" (AAAI 2022), section 5. Every image has its own place, patch and proposals. One query is spent on the
-clean image, which stays as it is where no patch raises its score.
+adversarial attacks" (AAAI 2022), section 5. Every image has its own place, patch and proposals. One query is spent on
+the clean image, which stays as it is where no patch raises its score.
 """
 
 import math
