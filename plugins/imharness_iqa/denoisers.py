@@ -47,14 +47,15 @@ DNCNN_SIGMA = 25 / 255
 def convolutional(backbone: Backbone, sigma: float, device: torch.device) -> Denoise:
     """Return DnCNN, applied to each channel, or the embedded denoiser, for noise of standard deviation `sigma`.
 
-    DnCNN knows noise of 25 grey levels: images are scaled so that the noise has that size, and back.
+    DnCNN knows noise of 25 grey levels. For stronger noise, images are scaled so that the noise has that size, and back;
+    for weaker noise they are not, because it knows no values above 1 either.
     """
     if backbone == "embedded":
         small = trained(SmallDenoiser(), "embedded-denoiser", device)
         return lambda noisy, rng: small(noisy).clamp(0, 1)
     network = DnCnn()
     network.load_state_dict(state_dict(DNCNN), strict=True)
-    network, scale = frozen(network, device), DNCNN_SIGMA / sigma
+    network, scale = frozen(network, device), min(1.0, DNCNN_SIGMA / sigma)
 
     def denoise(noisy: Images, rng: ImageRng) -> Images:
         grey = noisy.flatten(0, 1)[:, None]

