@@ -27,7 +27,7 @@ from imharness_iqa.unet import UNet
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, BaseAttack)]
 SMALL = {"queries": 400, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
-SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3}
+SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3, "pixels": 20}
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
 
 
