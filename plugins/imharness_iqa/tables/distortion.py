@@ -11,7 +11,7 @@ UNITS = {"linf": (255.0, "L-inf, 1/255"), "ssim": (1.0, "SSIM"), "psnr": (1.0, "
 """Measure -> what a number is multiplied by, and how it is called."""
 _ROWS = """
 SELECT dataset, metric, method, strength, distortion, name,
-       CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim ELSE psnr END AS DOUBLE) AS achieved
+       CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim ELSE CASE WHEN linf > 0 THEN psnr END END AS DOUBLE) AS achieved
 FROM attack WHERE NOT adaptive AND distortion IS NOT NULL
 """
 
@@ -30,7 +30,9 @@ def tables(query: Query) -> list[Table]:
     ]
     columns = (
         ColumnSpec(key="target", label="target", description="Mean distortion that the strength stands for."),
-        ColumnSpec(key="achieved", label="achieved", description="Mean over the images that were changed."),
+        ColumnSpec(
+            key="achieved", label="achieved", description="Mean over images; PSNR over the images that were changed."
+        ),
         ColumnSpec(key="miss", label="miss %", decimals=1, description="Difference over the target; SSIM as 1 - SSIM."),
         ColumnSpec(
             key="flag", label=f"over {MISS:g} %", decimals=0, description="1: the strength is not what it says."
