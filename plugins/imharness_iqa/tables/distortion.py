@@ -11,7 +11,8 @@ UNITS = {"linf": (255.0, "L-inf, 1/255"), "ssim": (1.0, "SSIM"), "psnr": (1.0, "
 """Measure -> what a number is multiplied by, and how it is called."""
 _ROWS = """
 SELECT dataset, metric, method, strength, distortion, name,
-       CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim ELSE CASE WHEN linf > 0 THEN psnr END END AS DOUBLE) AS achieved
+       CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim
+            WHEN 'psnr' THEN CASE WHEN linf > 0 THEN psnr END END AS DOUBLE) AS achieved
 FROM attack WHERE NOT adaptive AND distortion IS NOT NULL
 """
 
