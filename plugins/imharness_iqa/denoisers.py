@@ -47,7 +47,7 @@ DNCNN_SIGMA = 25 / 255
 def convolutional(backbone: Backbone, sigma: float, device: torch.device) -> Denoise:
     """Return DnCNN, applied to each channel, or the embedded denoiser, for noise of standard deviation `sigma`.
 
-    DnCNN knows noise of 25 grey levels. For stronger noise, images are scaled so that the noise has that size, and back;
+    DnCNN knows noise of 25 grey levels. For stronger noise, images are scaled so that the noise is that, and back;
     for weaker noise they are not, because it knows no values above 1 either.
     """
     if backbone == "embedded":
