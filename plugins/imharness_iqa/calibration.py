@@ -24,6 +24,8 @@ TARGETS = {
 VALUES = 10
 REACH = 4.0
 """The ten values begin at the weak strength divided by this, and end at the strong one times this."""
+FURTHER = 4
+"""Values that are tried beyond the ten, each `REACH` times as far as the last, while a target is out of reach."""
 
 
 class Preset(BaseModel):
@@ -42,6 +44,8 @@ class Preset(BaseModel):
     """Strengths whose target is beyond all measured distortions; they get the value that came nearest."""
     data: str = ""
     images: int = 0
+    command: str = ""
+    """The command that measured it."""
 
 
 def varied(attack: BaseAttack) -> str:
@@ -71,7 +75,16 @@ def _accepted(attack: BaseAttack, field: str, value: float) -> bool:
 def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float], metric: str) -> Preset:
     """Return the strengths of an attack, given a function that measures its mean distortion."""
     field, kind = varied(attack), attack.info.distortion
-    tried = [(value, distortion_at(attack.with_parameters(**{field: value}))) for value in values(attack)]
+
+    def measured(value: float) -> tuple[float, float]:
+        return value, distortion_at(attack.with_parameters(**{field: value}))
+
+    tried = [measured(value) for value in values(attack)]
+    for _ in range(FURTHER):
+        value = _beyond(attack, tried, [*TARGETS[kind].values()])
+        if value is None:
+            break
+        tried = sorted([*tried, measured(value)])
     whole = isinstance(attack.info.strengths["weak"][field], int)
     strengths = {}
     for strength, target in TARGETS[kind].items():
@@ -88,6 +101,20 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
         measured=tried,
         unreached=unreached,
     )
+
+
+def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: Sequence[float]) -> float | None:
+    """Return a value past the end that is nearest to a target out of reach; None without such a target or value."""
+    low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
+    target = next((t for t in targets if not low <= t <= high), None)
+    if target is None:
+        return None
+    value, _ = min(tried[0], tried[-1], key=lambda pair: abs(pair[1] - target))
+    value = value * REACH if value == tried[-1][0] else value / REACH
+    if isinstance(attack.info.strengths["weak"][varied(attack)], int):
+        value = max(1, round(value))
+    known = {v for v, _ in tried}
+    return value if value not in known and _accepted(attack, varied(attack), value) else None
 
 
 def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
@@ -116,11 +143,16 @@ def write_presets(path: Path, found: Sequence[Preset]) -> None:
     path.write_text(json.dumps([p.model_dump(mode="json") for p in old.values()], indent=1) + "\n")
 
 
+def located(name: str) -> Path:
+    """Return the file of the presets that ship under a name, such as "embedded", or else the path itself."""
+    shipped = Path(str(files("imharness_iqa.presets") / f"{name}.json"))
+    return shipped if shipped.is_file() else Path(name)
+
+
 @cache
 def published() -> Mapping[tuple[str, str], Preset]:
     """Return the published strengths, by attack and metric."""
-    text = (files("imharness_iqa.presets") / "published.json").read_text()
-    return {(p.attack, p.metric): p for p in map(Preset.model_validate, json.loads(text))}
+    return {(p.attack, p.metric): p for p in read_presets(located("published"))}
 
 
 def at(attack: BaseAttack, metric: str, strength: str, presets: Mapping[tuple[str, str], Preset]) -> BaseAttack:

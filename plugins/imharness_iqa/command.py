@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -18,6 +20,8 @@ def iqa() -> None:
 @click.option("--metric", "metrics", multiple=True, required=True, metavar="NAME", help="May be given several times.")
 @click.option("--dataset", default="harness/severity-ladder[severities=[2],size=96,split=train]", show_default=True)
 @click.option("--images", type=click.IntRange(1), default=16, show_default=True, help="Use the first N images.")
+@click.option("--fit-dataset", metavar="NAME", help="Attacks that are trained train on it; else on --dataset.")
+@click.option("--fit-images", type=click.IntRange(1), help="How many of its images; as many as --images by default.")
 @click.option("--out", type=click.Path(path_type=Path), default="presets.json", show_default=True)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -27,6 +31,8 @@ def calibrate(
     metrics: tuple[str, ...],
     dataset: str,
     images: int,
+    fit_dataset: str | None,
+    fit_images: int | None,
     out: Path,
     device: str,
     seed: int,
@@ -35,20 +41,23 @@ def calibrate(
     """Find the parameter values at which attacks reach the weak, medium and strong distortion.
 
     Targets: L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; PSNR 35, 30, 25 dB, as each attack declares.
-    A run uses the result with the option `presets` of the track.
+    A run uses the result with the option `presets` of the track. An attack that is trained is as strong as its training
+    makes it: name the parameters and the training images of the run.
     """
     from imharness_cli.commands import console, find
     from imharness_iqa.calibration import calibrated, write_presets
     from imharness_iqa.distortion import meter
 
-    data = find("dataset", dataset)
+    data, training = find("dataset", dataset), find("dataset", fit_dataset) if fit_dataset else None
+    command = shlex.join(["harness", *sys.argv[1:]])
+    trained = {"fit": training, "fit_images": fit_images or images}
     chosen = [(find("attack", attack), find("metric", metric)) for attack in attacks for metric in metrics]
     found = []
     with console.progress("calibrating", shown=not as_json) as advance:
         for done, (attack, metric) in enumerate(chosen):
-            measure = meter(attack, metric, data, images=images, seed=seed, device=device)
+            measure = meter(attack, metric, data, images=images, **trained, seed=seed, device=device)
             preset = calibrated(attack, measure, metric.info.id)
-            found.append(preset.model_copy(update={"data": data.label, "images": images}))
+            found.append(preset.model_copy(update={"data": data.label, "images": images, "command": command}))
             advance(done + 1, len(chosen))
     write_presets(out, found)
     if as_json:

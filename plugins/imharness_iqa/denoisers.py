@@ -40,18 +40,26 @@ class DnCnn(nn.Module):
         return self.model(grey)
 
 
-def convolutional(backbone: Backbone, device: torch.device) -> Denoise:
-    """Return DnCNN for noise of 25 grey levels, applied to each channel, or the embedded denoiser."""
+DNCNN_SIGMA = 25 / 255
+"""Standard deviation of the noise that the published DnCNN was trained to remove."""
+
+
+def convolutional(backbone: Backbone, sigma: float, device: torch.device) -> Denoise:
+    """Return DnCNN, applied to each channel, or the embedded denoiser, for noise of standard deviation `sigma`.
+
+    DnCNN knows noise of 25 grey levels. For stronger noise, images are scaled so that the noise is that, and back;
+    for weaker noise they are not, because it knows no values above 1 either.
+    """
     if backbone == "embedded":
         small = trained(SmallDenoiser(), "embedded-denoiser", device)
         return lambda noisy, rng: small(noisy).clamp(0, 1)
     network = DnCnn()
     network.load_state_dict(state_dict(DNCNN), strict=True)
-    network = frozen(network, device)
+    network, scale = frozen(network, device), min(1.0, DNCNN_SIGMA / sigma)
 
     def denoise(noisy: Images, rng: ImageRng) -> Images:
         grey = noisy.flatten(0, 1)[:, None]
-        return (grey - network(grey)).view_as(noisy).clamp(0, 1)
+        return (grey - network(grey * scale) / scale).view_as(noisy).clamp(0, 1)
 
     return denoise
 

@@ -19,27 +19,35 @@ def meter(
     dataset: ImageDataset,
     *,
     images: int,
+    fit: ImageDataset | None = None,
+    fit_images: int = 0,
     seed: int = 0,
     device: str = "auto",
 ) -> Callable[[BaseAttack], float]:
     """Return a function: attack with other parameters -> mean distortion over the first images of a data set.
 
-    The distortion is of the kind that the attack declares; infinite numbers (nothing changed) are left out. An attack
-    that has to be trained is trained once.
+    The distortion is of the kind that the attack declares; of PSNR, unchanged images are left out. An attack
+    that has to be trained is trained once, on the first `fit_images` of `fit`, or else on the images that it attacks.
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
-    options = {"adaptive": False, "samples": 1, "fit_images": images}
+    options = {"adaptive": False, "samples": 1, "fit_images": fit_images or images}
     distance = "distance.distortion"
     needs = {}
     if isinstance(attack, FittedAttack):
-        trained = steps.fit(context({**roles, "attack": attack.unscaled()}, options=options, seed=seed, device=device))
+        training = {**roles, "attack": attack.unscaled(), "dataset": fit or dataset}
+        trained = steps.fit(context(training, options=options, seed=seed, device=device))
         needs["fitted"] = Output({}, trained.arrays)
 
     def distortion(at: BaseAttack) -> float:
-        own = {**roles, "attack": at, distance: find("metric", METERS[at.info.distortion])}
+        measures = {
+            distance: find("metric", METERS[at.info.distortion]),
+            "distance.linf": find("metric", METERS["linf"]),
+        }
+        own = {**roles, "attack": at, **measures}
         found = steps.attack(context(own, options=options, needs=needs, limit=images, seed=seed, device=device))
         numbers = np.asarray(found.rows["distortion"], dtype=float)
-        finite = numbers[np.isfinite(numbers)]
+        changed = np.asarray(found.rows["linf"]) > 0
+        finite = numbers[np.isfinite(numbers) & (changed | (at.info.distortion != "psnr"))]
         return float(finite.mean()) if len(finite) else float("inf")
 
     return distortion

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet
-from imharness.images import Certification, FittedAttack, Purification
+from imharness.images import Certification, FittedAttack, Purification, UsageError
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
 from imharness_iqa.smoothing import ClassSmoothing
@@ -67,17 +67,18 @@ def purify(context: StepContext) -> StepResult:
     return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
 
 
-@step(version="1")
+@step(version="2")
 def fit(context: StepContext) -> StepResult:
-    """Train the part of an attack that serves all images."""
-    images = context.images(limited=False).first(int(context.options["fit_images"]))
+    """Train the part of an attack that serves all images, on images that are none of those it will be tested on."""
+    tested = [context.images(role, limited=False) for role in context.measures("tested").values()]
+    images = _apart(context.images(limited=False), tested).first(int(context.options["fit_images"]))
     pixels = images.load(list(range(len(images)))).to(context.device)
     train, target = context.build("attack", method="fit"), _target(context, ["training"], counted=False)
     tensors = train(pixels, target, context.generator("fit"), context.progress)
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
-@step(version="2")
+@step(version="3")
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, recipe = context.images(), context.component("attack")
@@ -102,7 +103,7 @@ def attack(context: StepContext) -> StepResult:
 
     found = context.map(images, measure)
     stacks = {name: found.pop(name) for name in list(found) if name.startswith("images-")}
-    kind = {"access": [recipe.info.access] * len(images), "norm": [recipe.info.norm] * len(images)}
+    kind = {key: [getattr(recipe.info, key)] * len(images) for key in ("access", "norm", "distortion")}
     return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
 
 
@@ -199,6 +200,26 @@ def gallery(context: StepContext) -> StepResult:
             rows[column].append(float(score(batch)))
         arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
     return StepResult(rows=rows, arrays=arrays)
+
+
+def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:
+    """Return the images whose source is none of the tested images'; raises `UsageError` when none is left."""
+    known = {source for other in tested for source in _sources(other)}
+    kept = [p for p, source in enumerate(_sources(images)) if source not in known]
+    if not kept:
+        raise UsageError("every training image of the attack is among those it is tested on; set fit_dataset to others")
+    return ImageSet(
+        tuple(images.names[p] for p in kept),
+        tuple(images.shapes[p] for p in kept),
+        lambda positions: images.load([kept[p] for p in positions]),
+        {name: column[kept] for name, column in images.columns.items()},
+        images.proxy,
+    )
+
+
+def _sources(images: ImageSet) -> Sequence[str]:
+    """Return the undistorted image behind each image, or the image itself."""
+    return [str(source) for source in images.columns.get("reference", images.names)]
 
 
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):

@@ -1,7 +1,6 @@
 """Track 1: defenses against attacks on no-reference image-quality metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -18,7 +17,7 @@ from imharness.images import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
-from imharness_iqa.calibration import Preset, at, published, read_presets
+from imharness_iqa.calibration import Preset, at, located, published, read_presets
 from imharness_iqa.steps import (
     TUNED,
     attack,
@@ -73,7 +72,9 @@ class IqaTrack(Track):
     precision: Literal["strict", "fast", "search"] = Field(
         default="strict", description="Of attacks: float32, bfloat16 gradients, or bfloat16 black-box scores too."
     )
-    presets: str = Field(default="", description="File of `harness iqa calibrate`; it goes before the published ones.")
+    presets: str = Field(
+        default="", description='File of `harness iqa calibrate`, or "embedded"; it goes before the published ones.'
+    )
     black_box_per_cluster: int = Field(
         default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
     )
@@ -89,14 +90,18 @@ class IqaTrack(Track):
     )
     shown_images: int = Field(default=2, ge=1, le=50, description="Images of the gallery.")
     fit_dataset: str = Field(
-        default="harness/severity-ladder[per_photograph=12,split=train]", description="Universal attacks train on it."
+        default="harness/severity-ladder[per_photograph=12,split=train]",
+        description="Universal attacks train on it, but on no image that they are tested on.",
     )
     fit_images: int = Field(default=400, ge=1, description="How many of its images they train on.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Attack each metric once for all defenses, and once more through each differentiable one."""
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
-        own = {(p.attack, p.metric): p for p in read_presets(Path(self.presets))} if self.presets else {}
+        fitting = planner.component("dataset", self.fit_dataset)
+        alike = [dataset for dataset in selection.of(ImageDataset) if dataset.info.id == fitting.info.id]
+        tested = {str(number): dataset for number, dataset in enumerate(alike)}
+        own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
         for dataset, attacks in self._by_dataset(selection):
@@ -110,7 +115,7 @@ class IqaTrack(Track):
                 self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
-                        attacked = _Attack(self, cells, attacker, metric, strength, presets, distances)
+                        attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested)
                         shared = attacked.plan(defenses, present)
                         if place == 0 and strength == self.strengths[-1] and _named(attacker, self.shown):
                             attacked.show(shared, defenses)
@@ -169,8 +174,9 @@ class _Attack:
         strength: str,
         presets: Mapping[tuple[str, str], Preset],
         distances: Mapping[str, Component],
+        tested: Mapping[str, Component],
     ) -> None:
-        self.track, self.recipe, self.measures = track, attack, {"distance": distances}
+        self.track, self.recipe, self.measures, self.tested = track, attack, {"distance": distances}, tested
         self.cells = cells.within(attack=at(attack, metric.info.id, strength, presets))
         self.names = {"method": attack.label, "strength": strength}
 
@@ -222,7 +228,7 @@ class _Attack:
             roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
             fitting = {**options, "fit_images": self.track.fit_images}
             roles |= {"attack": self.recipe.unscaled(), **through}
-            needs["fitted"] = self.cells.task(fit, roles, options=fitting)
+            needs["fitted"] = self.cells.task(fit, roles, options=fitting, measures={"tested": self.tested})
         return self.cells.task(attack, through, options={**options, **self.names}, measures=self.measures, needs=needs)
 
     def _score(self, attacked: Planned, *, adaptive: bool, **defense: Component) -> None:

@@ -5,9 +5,14 @@ each is an operation of AutoAugment with a probability and a magnitude in 0..9. 
 transformations of these numbers one after the other; 3-1-7+43-18-18 draws one of two policies for each image. The list
 is that of the published code, in which 3-1-7 is translateX, contrast, translateY and 43-18-18 is translateY, contrast,
 contrast; SemSim's table 3 prints Invert for 1 and Autocontrast for 18.
+
+The published code differs from the paper: it applies every transformation whatever its probability, colour, contrast,
+sharpness and brightness change by 0.5 at most where AutoAugment has 0.9, what a shift or shear uncovers is black, and
+rotations go one way only. Both forms are here.
 """
 
 import functools
+import math
 from collections.abc import Callable
 
 import torch
@@ -28,35 +33,51 @@ TRANSFORMATIONS: tuple[tuple[str, float, int], ...] = (
     ("autocontrast", 0.9, 1),
 )  # fmt: skip
 LEVELS = 9
+WIDEST = 150 / 331
+"""Longest shift, as a share of the side."""
 
 
 @functools.cache
-def operations() -> dict[str, Callable[[Images, float, int], Images]]:
+def operations(published: bool = True) -> dict[str, Callable[[Images, float, int], Images]]:
     """Return name -> (images, magnitude in [0, 1], sign -1 or 1) -> images.
 
-    The ranges are AutoAugment's (Cubuk et al., CVPR 2019). Torchvision is imported here because it is slow to import.
+    The ranges are those of the published code, or AutoAugment's (Cubuk et al., CVPR 2019). Torchvision is imported here
+    because it is slow to import.
     """
+    from torchvision.transforms.v2 import InterpolationMode
     from torchvision.transforms.v2 import functional as tv
 
-    def affine(images: Images, shift: list[float], shear: list[float], angle: float) -> Images:
-        moved = [round(shift[0] * images.shape[3]), round(shift[1] * images.shape[2])]
-        return tv.affine(images, angle=angle, translate=moved, scale=1.0, shear=shear, fill=[0.5])
+    uncovered, largest = (0.0, 0.5) if published else (0.5, 0.9)
+    turn = {"angle": 0, "translate": [0, 0], "scale": 1.0, "shear": [0, 0], "fill": [uncovered]}
+
+    def shift(images: Images, across: float, down: float) -> Images:
+        pixels = [round(across * images.shape[3]), round(down * images.shape[2])]
+        return tv.affine(images, **{**turn, "translate": pixels})
+
+    def shear(images: Images, across: float, down: float) -> Images:
+        angles = [math.degrees(math.atan(slope)) for slope in (across, down)]
+        return tv.affine(
+            images, **{**turn, "shear": angles}, center=[0.0, 0.0], interpolation=InterpolationMode.BILINEAR
+        )
+
+    def rotate(images: Images, m: float, sign: int) -> Images:
+        return tv.affine(images, **{**turn, "angle": -30 * m if published else sign * 30 * m, "fill": [0.5]})
 
     def colour(change: Callable[[Images, float], Images]) -> Callable[[Images, float, int], Images]:
-        return lambda images, m, sign: change(images, 1 + sign * 0.9 * m)
+        return lambda images, m, sign: change(images, 1 + sign * largest * m)
 
     return {
-        "shearX": lambda x, m, sign: affine(x, [0, 0], [sign * 17 * m, 0], 0),
-        "shearY": lambda x, m, sign: affine(x, [0, 0], [0, sign * 17 * m], 0),
-        "translateX": lambda x, m, sign: affine(x, [sign * 0.453 * m, 0], [0, 0], 0),
-        "translateY": lambda x, m, sign: affine(x, [0, sign * 0.453 * m], [0, 0], 0),
-        "rotate": lambda x, m, sign: affine(x, [0, 0], [0, 0], sign * 30 * m),
+        "shearX": lambda x, m, sign: shear(x, sign * 0.3 * m, 0),
+        "shearY": lambda x, m, sign: shear(x, 0, sign * 0.3 * m),
+        "translateX": lambda x, m, sign: shift(x, sign * WIDEST * m, 0),
+        "translateY": lambda x, m, sign: shift(x, 0, sign * WIDEST * m),
+        "rotate": rotate,
         "color": colour(tv.adjust_saturation),
         "contrast": colour(tv.adjust_contrast),
         "sharpness": colour(tv.adjust_sharpness),
         "brightness": colour(tv.adjust_brightness),
         "posterize": lambda x, m, sign: tv.posterize(x, round(8 - 4 * m)),
-        "solarize": lambda x, m, sign: tv.solarize(x, max(0.0, 1 - m)),
+        "solarize": lambda x, m, sign: torch.where(x >= 256 / 255 * (1 - m), 1 - x, x),
         "autocontrast": lambda x, m, sign: tv.autocontrast(x),
         "equalize": lambda x, m, sign: tv.equalize(x),
         "invert": lambda x, m, sign: tv.invert(x),
@@ -75,23 +96,26 @@ def parse_policy(text: str) -> list[list[int]]:
     return found
 
 
-def transformed(images: Images, policies: list[list[int]], rng: ImageRng) -> Images:
-    """Return the images, each changed by one of the policies, which is drawn at random."""
+def transformed(images: Images, policies: list[list[int]], rng: ImageRng, published: bool = True) -> Images:
+    """Return the images, each changed by one of the policies, which is drawn at random.
+
+    `published`: as the published code does it; else with the probabilities and magnitudes of the paper.
+    """
     chosen = rng.integers(0, len(policies))
     out = images
     for number, policy in enumerate(policies):
         done = images
         for index in policy:
-            done = _apply(done, index, rng)
+            done = _apply(done, index, rng, published)
         out = torch.where((chosen == number)[:, None, None, None], done, out)
     return out.clamp(0, 1)
 
 
-def _apply(images: Images, index: int, rng: ImageRng) -> Images:
+def _apply(images: Images, index: int, rng: ImageRng, published: bool) -> Images:
     name, probability, magnitude = TRANSFORMATIONS[index]
     drawn = rng.uniform(2)
     for sign in (-1, 1):
-        meant = (drawn[:, 0] < probability) & ((drawn[:, 1] < 0.5) == (sign < 0))
-        changed = operations()[name](images, magnitude / LEVELS, sign)
+        meant = ((drawn[:, 0] < probability) | published) & ((drawn[:, 1] < 0.5) == (sign < 0))
+        changed = operations(published)[name](images, magnitude / LEVELS, sign)
         images = torch.where(meant[:, None, None, None], changed, images)
     return images

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 Denoiser = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """Noisy images ``(N, C, H, W)`` in about [-1, 1] and steps ``(N,)`` -> the noise, with C or 2 C channels."""
@@ -56,13 +57,18 @@ class Schedule:
     def purified(self, denoiser: Denoiser, x: torch.Tensor, steps: int, draw: Callable[[], torch.Tensor]):
         """Return images in [-1, 1] noised by `steps` steps and brought back, one step at a time.
 
+        For a gradient, each step is computed again: what is kept is one image per step, not the network's activations.
         Nie, Guo, Huang, Xiao, Vahdat & Anandkumar, "Diffusion Models for Adversarial Purification" (ICML 2022),
         algorithm 1.
         """
         x = self.noisy(x, steps - 1, draw())
         for step in reversed(range(steps)):
-            x = self.back(denoiser, x, step, draw)
+            noise = draw() if step else x  # drawn here, so that a second computation gets the same
+            x = checkpoint(self._back, denoiser, x, step, noise, use_reentrant=False, preserve_rng_state=False)
         return x
+
+    def _back(self, denoiser: Denoiser, x: torch.Tensor, step: int, noise: torch.Tensor) -> torch.Tensor:
+        return self.back(denoiser, x, step, lambda: noise)
 
 
 def _norm(channels: int) -> nn.GroupNorm:

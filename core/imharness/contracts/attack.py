@@ -53,7 +53,7 @@ class Target(Protocol):
 
     @property
     def queries(self) -> torch.Tensor:
-        """int64 ``(N,)``: scores asked for so far, per image."""
+        """int64 ``(N,)``: evaluations so far, per image; one score of a random defense may average several."""
 
 
 Perturb: TypeAlias = Callable[[Images, Target, ImageRng], Images]

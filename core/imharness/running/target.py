@@ -27,7 +27,7 @@ class MetricTarget:
         reference: one image per image, for a metric that compares.
         purify: the defense of an adaptive attack, with the streams it draws from: fresh ones for every query.
         samples: defended copies that are averaged (expectation over transformation).
-        budget: most scores per image; None for no limit.
+        budget: most scores per image, however many copies each averages; None for no limit.
         precision: "strict": float32; "fast": gradients by bfloat16; "search": the scores of a black-box search, too.
             What is reported is scored elsewhere, in float32.
     """
@@ -48,8 +48,8 @@ class MetricTarget:
 
     @property
     def queries(self) -> torch.Tensor:
-        """int64 ``(N,)``: scores asked for so far, per image."""
-        return self._asked.clone()
+        """int64 ``(N,)``: evaluations so far, per image: each score counts once for each defended copy."""
+        return self._asked * (1 if self._purify is None else self._samples)
 
     def __call__(self, images: Images) -> Scores:
         """Return scores ``(N,)`` or ``(N * k,)``; see `imharness.images.Target`."""

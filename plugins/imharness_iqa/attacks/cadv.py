@@ -30,7 +30,7 @@ class CAdv(Attack):
         distortion="ssim",
         strengths={
             "weak": {"learning_rate": 0.00011},
-            "medium": {"learning_rate": 0.0011244},
+            "medium": {"learning_rate": 0.0027406},
             "strong": {"learning_rate": 0.0043568},
         },
         paper="bhattad2020",

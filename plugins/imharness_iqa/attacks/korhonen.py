@@ -2,16 +2,18 @@
 
 Korhonen & You, "Adversarial attacks against blind image quality assessment models" (QoEVMA 2022). The published code
 takes the signed horizontal Sobel response of the first image of a batch. Here every image has its own map, from the
-magnitude of the gradient.
+magnitude of the gradient. As there, the score is divided by its range and the map by 255: where the map is small, the
+gradient comes near Adam's epsilon of 1e-8, and the steps shrink with it.
 """
 
 import torch
 import torch.nn.functional as F
 
 from imharness.images import Attack, AttackInfo, Images, Perturb, hookimpl
-from imharness_iqa.adam_attack import STRENGTHS, AdamAttack
+from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
 
 LUMA = (0.299, 0.587, 0.114)
+GREY_LEVELS = 255
 SOBEL = ((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0))
 
 
@@ -34,12 +36,14 @@ class Korhonen(AdamAttack):
     """Adam on the score, the gradient masked by a map of spatial activity."""
 
     info = AttackInfo(
-        id="harness/korhonen", version="1", access="white_box", norm="linf", strengths=STRENGTHS, paper="korhonen2022"
+        id="harness/korhonen", version="2", access="white_box", norm="linf", strengths=STRENGTHS, paper="korhonen2022"
     )
 
     def build(self, device: torch.device) -> Perturb:
-        """Return the attack: minus the score, masked by the activity map of each image."""
-        return self.descend(lambda images, target: lambda x: -target(x), activity)
+        """Return the attack: minus the score over its range, masked by the activity map of each image."""
+        return self.descend(
+            lambda images, target: lambda x: -relative(target(x), target), lambda images: activity(images) / GREY_LEVELS
+        )
 
 
 @hookimpl

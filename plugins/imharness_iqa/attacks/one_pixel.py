@@ -2,7 +2,7 @@
 
 Su, Vargas & Sakurai, "One Pixel Attack for Fooling Deep Neural Networks" (IEEE TEVC 2019), section 3; the evolution is
 best/1 with a mutation factor drawn from [0.5, 1] per generation and full recombination, as scipy runs it for Guardians
-of Image Quality. Every image has its own population.
+of Image Quality. Every image has its own population, and stays as it is where no candidate raises its score.
 """
 
 import torch
@@ -17,28 +17,31 @@ LARGEST_CALL = 1 << 26
 
 
 class OnePixel(Attack):
-    """Differential evolution of the places and colours of a few pixels."""
+    """Differential evolution of the places and colours of a few pixels; strengths for images of 512x384 px.
+
+    The published presets, 10, 20 and 40 pixels, leave a PSNR of 50, 48 and 45 dB there and miss their targets.
+    """
 
     info = AttackInfo(
         id="harness/one-pixel",
-        version="1",
+        version="2",
         access="black_box",
         norm="l0",
         distortion="psnr",
-        strengths={"weak": {"pixels": 10}, "medium": {"pixels": 20}, "strong": {"pixels": 40}},
+        strengths={"weak": {"pixels": 400}, "medium": {"pixels": 1270}, "strong": {"pixels": 4010}},
         paper="su2019",
     )
-    pixels: int = Field(default=3, ge=1, le=1000, description="Pixels that change.")
+    pixels: int = Field(default=3, ge=1, le=100_000, description="Pixels that change.")
     population: int = Field(default=300, ge=4, le=10_000, description="Candidates per image and generation.")
     generations: int = Field(default=10, ge=1, le=10_000, description="Generations after the first.")
 
     def budget(self) -> Budget:
-        """Return the number of pixels and the number of scores: one per candidate."""
-        return Budget(radius=self.pixels, queries=self.population * (self.generations + 1))
+        """Return the number of pixels and the number of scores: one per candidate and one for the clean image."""
+        return Budget(radius=self.pixels, queries=self.population * (self.generations + 1) + 1)
 
     def build(self, device: torch.device) -> Perturb:
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
-            people = rng.uniform(self.population, self.pixels, GENES)
+            clean, people = target(images), rng.uniform(self.population, self.pixels, GENES)
             fitness = _scores(images, people, target)
             for _ in range(self.generations):
                 trial = _offspring(people, fitness, rng)
@@ -46,7 +49,8 @@ class OnePixel(Attack):
                 better = found > fitness
                 people = torch.where(better[:, :, None, None], trial, people)
                 fitness = torch.where(better, found, fitness)
-            return _painted(images, _best(people, fitness))
+            better = (fitness.amax(dim=1) > clean)[:, None, None, None]
+            return torch.where(better, _painted(images, _best(people, fitness)), images)
 
         return perturb
 
@@ -83,14 +87,13 @@ def _painted(images: Images, people: torch.Tensor) -> Images:
     n, size, pixels = people.shape[:3]
     height, width = images.shape[2:]
     rows, columns = (people[..., 0] * height).long(), (people[..., 1] * width).long()
-    colours = (people[..., 2:] * 256).floor() / 255
-    canvas = images[:, None].expand(-1, size, -1, -1, -1).permute(0, 1, 3, 4, 2).clone()
-    number = torch.arange(n, device=images.device)[:, None, None].expand(-1, size, pixels)
-    candidate = torch.arange(size, device=images.device)[None, :, None].expand(n, -1, pixels)
-    for pixel in range(pixels):  # in order, because a later pixel may overwrite an earlier one
-        place = (number[..., pixel], candidate[..., pixel], rows[..., pixel], columns[..., pixel])
-        canvas[place] = colours[..., pixel, :]
-    return canvas.permute(0, 1, 4, 2, 3).flatten(0, 1).contiguous()
+    order = torch.arange(pixels, device=images.device).expand(n, size, pixels)
+    last = torch.full((n, size, height * width), -1, device=images.device)
+    last.scatter_reduce_(2, rows * width + columns, order, "amax")  # a later pixel covers an earlier one
+    colours = ((people[..., 2:] * 256).floor() / 255).transpose(2, 3)
+    found = colours.gather(3, last.clamp(min=0)[:, :, None].expand(-1, -1, 3, -1))
+    painted = torch.where(last[:, :, None] < 0, images[:, None].flatten(3), found)
+    return painted.view(n * size, 3, height, width)
 
 
 @hookimpl

@@ -1,7 +1,8 @@
 """Patch-RS: random search over one square patch, its place and its colours.
 
 Croce, Andriushchenko, Singh, Flammarion & Hein, "Sparse-RS: a versatile framework for query-efficient sparse black-box
-adversarial attacks" (AAAI 2022), section 5. Every image has its own place, patch and proposals.
+adversarial attacks" (AAAI 2022), section 5. Every image has its own place, patch and proposals. One query is spent on
+the clean image, which stays as it is where no patch raises its score.
 """
 
 import math
@@ -24,7 +25,7 @@ class PatchRs(Attack):
 
     info = AttackInfo(
         id="harness/patch-rs",
-        version="1",
+        version="2",
         access="black_box",
         norm="l0",
         distortion="psnr",
@@ -54,10 +55,10 @@ class PatchRs(Attack):
             room = torch.tensor([images.shape[2] - side, images.shape[3] - side], device=images.device)
             patch = _initial(rng, side)
             place = (rng.uniform(2) * (room + 1)).long()
-            best = target(_pasted(images, patch, place))
+            clean, best = target(images), target(_pasted(images, patch, place))
             single = [query for query in range(self.queries) if self.changed(query) == 1]
             one_channel_from = single[0] + (self.queries - single[0]) // 2 if single else self.queries
-            for query in range(1, self.queries):
+            for query in range(1, self.queries - 1):
                 new_patch, new_place = patch, place
                 reach = int(REACH * (1 - query / self.queries) * images.shape[2])
                 if query % PLACE_EVERY == 0 and reach > 0:
@@ -70,7 +71,7 @@ class PatchRs(Attack):
                 patch = torch.where(better[:, None, None, None], new_patch, patch)
                 place = torch.where(better[:, None], new_place, place)
                 best = torch.where(better, score, best)
-            return _pasted(images, patch, place)
+            return torch.where((best > clean)[:, None, None, None], _pasted(images, patch, place), images)
 
         return perturb
 

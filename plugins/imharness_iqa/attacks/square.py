@@ -1,7 +1,9 @@
 """Square attack: random search with square updates, per image.
 
 Andriushchenko, Croce, Flammarion & Hein, "Square Attack: a query-efficient black-box adversarial attack via random
-search" (ECCV 2020), algorithms 1 and 2 and the schedule of p in section 5.
+search" (ECCV 2020), algorithms 1 and 2 and the schedule of p in section 5. As in the code of Guardians of Image
+Quality, the best image so far is the clean one at first; the vertical stripes that algorithm 2 starts from are the
+first proposal.
 """
 
 import torch
@@ -16,7 +18,7 @@ class Square(Attack):
 
     info = AttackInfo(
         id="harness/square",
-        version="1",
+        version="2",
         access="black_box",
         norm="linf",
         strengths={"weak": {"eps": 2 / 255}, "medium": {"eps": 4 / 255}, "strong": {"eps": 8 / 255}},
@@ -37,9 +39,8 @@ class Square(Attack):
     def build(self, device: torch.device) -> Perturb:
         def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
             height, width = images.shape[2:]
+            attacked, best = images, target(images)
             stripes = self.eps * (2 * rng.integers(0, 2, 3, 1, width) - 1)
-            attacked = (images + stripes).clamp(0, 1)
-            best = target(attacked)
             corners, signs = rng.uniform(self.queries - 1, 2, 1, 1, 1), rng.integers(0, 2, self.queries - 1, 3, 1, 1)
             rows = torch.arange(height, device=images.device).view(1, 1, -1, 1)
             columns = torch.arange(width, device=images.device).view(1, 1, 1, -1)
@@ -49,7 +50,7 @@ class Square(Attack):
                 left = (corners[:, query - 1, 1] * (width - side + 1)).long()
                 inside = (rows >= top) & (rows < top + side) & (columns >= left) & (columns < left + side)
                 painted = (images + self.eps * (2 * signs[:, query - 1] - 1)).clamp(0, 1)
-                candidate = torch.where(inside, painted, attacked)
+                candidate = torch.where(inside, painted, attacked) if query > 1 else (images + stripes).clamp(0, 1)
                 score = target(candidate)
                 better = score > best
                 attacked = torch.where(better[:, None, None, None], candidate, attacked)

@@ -45,6 +45,7 @@ class StAdv(Attack):
         version="1",
         access="white_box",
         norm="unrestricted",
+        distortion="ssim",
         strengths={
             "weak": {"learning_rate": 0.60590},
             "medium": {"learning_rate": 0.81444},

@@ -26,7 +26,7 @@ class Dms(MedianSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        return convolutional(self.backbone, device)
+        return convolutional(self.backbone, self.sigma, device)
 
 
 @hookimpl

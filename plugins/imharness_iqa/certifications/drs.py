@@ -20,7 +20,7 @@ class Drs(ClassSmoothing):
         return assets_of(self.backbone, DNCNN)
 
     def denoiser(self, device: torch.device) -> Denoise:
-        return convolutional(self.backbone, device)
+        return convolutional(self.backbone, self.sigma, device)
 
 
 @hookimpl

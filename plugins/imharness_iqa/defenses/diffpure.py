@@ -1,10 +1,14 @@
 """DiffPure: add noise to the image and let a diffusion model remove it together with the perturbation.
 
 Nie, Guo, Huang, Xiao, Vahdat & Anandkumar, "Diffusion Models for Adversarial Purification" (ICML 2022), by the DDPM
-chain.
+chain. As in the code of Guardians of Image Quality, the published network sees images of 256x256 px: they are resized
+to that size and back.
 """
 
+from collections.abc import Sequence
+
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
@@ -21,6 +25,8 @@ WEIGHTS = Asset(
     source="https://github.com/openai/guided-diffusion",
     address="https://openaipublic.blob.core.windows.net/diffusion/jul-2021/256x256_diffusion_uncond.pt",
 )
+SIZE = 256
+"""Side of the images that the published network was trained on, px."""
 EMBEDDED = {"width": 16, "multiples": (1, 2), "blocks": 1, "attention": (), "learned_spread": False}
 
 
@@ -56,11 +62,17 @@ class DiffPure(Purification):
         schedule = Schedule.linear()
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            x = 2 * padded(images, network.unit) - 1
-            clean = schedule.purified(network, x, self.steps, lambda: rng.normal(*x.shape[1:]))
-            return (clean[:, :, : images.shape[2], : images.shape[3]] / 2 + 0.5).clamp(0, 1)
+            resized = self.backbone == "published"
+            x = 2 * (_sized(images, (SIZE, SIZE)) if resized else padded(images, network.unit)) - 1
+            clean = schedule.purified(network, x, self.steps, lambda: rng.normal(*x.shape[1:])) / 2 + 0.5
+            clean = _sized(clean, images.shape[2:]) if resized else clean[:, :, : images.shape[2], : images.shape[3]]
+            return clean.clamp(0, 1)
 
         return purify
+
+
+def _sized(images: Images, size: Sequence[int]) -> Images:
+    return F.interpolate(images, tuple(size), mode="bilinear", align_corners=False)
 
 
 @hookimpl

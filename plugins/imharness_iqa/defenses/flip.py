@@ -1,4 +1,4 @@
-"""Mirroring, left and right."""
+"""Mirroring along both axes, as in the code of Guardians of Image Quality."""
 
 import torch
 
@@ -6,13 +6,13 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 
 
 class Flip(Purification):
-    """Mirrors each image left to right."""
+    """Mirrors each image left to right and top to bottom."""
 
-    info = DefenseInfo(id="harness/flip", version="1", group="spatial", differentiable=True)
+    info = DefenseInfo(id="harness/flip", version="2", group="spatial", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            return images.flip(3)
+            return images.flip((2, 3))
 
         return purify
 

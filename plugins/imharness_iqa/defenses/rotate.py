@@ -1,4 +1,4 @@
-"""Rotation by a random angle."""
+"""Rotation by a random angle; nearest neighbours, as in the code of Guardians of Image Quality."""
 
 import torch
 from pydantic import Field
@@ -11,7 +11,7 @@ class Rotate(Purification):
 
     info = DefenseInfo(
         id="harness/rotate",
-        version="1",
+        version="2",
         group="spatial",
         grid={"limit": (10.0, 15.0, 20.0, 30.0, 50.0)},
         differentiable=True,
@@ -23,7 +23,7 @@ class Rotate(Purification):
         from kornia.geometry.transform import rotate
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            return rotate(images, self.limit * (2 * rng.uniform() - 1)).clamp(0, 1)
+            return rotate(images, self.limit * (2 * rng.uniform() - 1), mode="nearest")
 
         return purify
 

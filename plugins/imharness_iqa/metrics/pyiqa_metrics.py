@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 
 from imharness.images import Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, Unavailable, hookimpl
 
 LABEL = "pyiqa, non-commercial licence"
+MANIQA_SIZE = (224, 224)
 
 
 class _Pyiqa(NoReferenceMetric):
@@ -31,27 +33,44 @@ class _Pyiqa(NoReferenceMetric):
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric, with gradients."""
-        import pyiqa
-
-        metric = pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False)
+        network = self.network(device)
 
         def score(images: Images) -> Scores:
-            return metric.net(images).flatten()
+            return network(images).flatten()
 
         return score
 
+    def network(self, device: torch.device) -> torch.nn.Module:
+        """Return the frozen network of pyiqa."""
+        import pyiqa
 
-def _info(id: str, bounds: tuple[float, float], paper: str) -> MetricInfo:
+        return pyiqa.create_metric(self.name, device=device, as_loss=True).eval().requires_grad_(False).net
+
+
+def _info(id: str, bounds: tuple[float, float], paper: str, version: str = "1") -> MetricInfo:
     return MetricInfo(
-        id=id, version="1", higher_means="better_quality", bounds=bounds, unit="1", labelled=LABEL, paper=paper
+        id=id, version=version, higher_means="better_quality", bounds=bounds, unit="1", labelled=LABEL, paper=paper
     )
 
 
 class Maniqa(_Pyiqa):
-    """Transformer with attention over channels and space, trained on KonIQ-10k (pyiqa, non-commercial)."""
+    """Transformer with attention over channels and space, trained on KonIQ-10k (pyiqa, non-commercial).
+
+    Images are resized to 224x224 px as in the code of Guardians of Image Quality; pyiqa itself cuts random squares.
+    """
 
     name, weights = "maniqa", "ckpt_koniq10k.pt"
-    info = _info("harness/maniqa", (0.0, 1.0), "yang2022")
+    info = _info("harness/maniqa", (0.0, 1.0), "yang2022", version="2")
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the metric, with gradients; the one square of the resized image is the whole of it."""
+        network = self.network(device)
+        network.test_sample = 1
+
+        def score(images: Images) -> Scores:
+            return network(F.interpolate(images, MANIQA_SIZE, mode="bilinear", antialias=True)).flatten()
+
+        return score
 
 
 class ClipIqaPlus(_Pyiqa):
@@ -62,10 +81,10 @@ class ClipIqaPlus(_Pyiqa):
 
 
 class Topiq(_Pyiqa):
-    """ResNet-50 with attention from semantics to distortions (pyiqa, non-commercial); bounds as pyiqa states them."""
+    """ResNet-50 with attention from semantics to distortions (pyiqa, non-commercial); bounds as published."""
 
     name, weights = "topiq_nr", "cfanet_nr_koniq_res50-9a73138b.pth"
-    info = _info("harness/topiq", (0.0, 1.0), "chen2024")
+    info = _info("harness/topiq", (0.22, 0.82), "chen2024", version="2")
 
 
 class Paq2Piq(_Pyiqa):

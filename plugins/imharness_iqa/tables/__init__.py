@@ -1,7 +1,17 @@
 """Tables of the track, after those of Guardians of Image Quality."""
 
 from imharness.tracks import Query, TrackReport
-from imharness_iqa.tables import certified, grouped, overall, parameters, pictures, sampling, trained, transfer
+from imharness_iqa.tables import (
+    certified,
+    distortion,
+    grouped,
+    overall,
+    parameters,
+    pictures,
+    sampling,
+    trained,
+    transfer,
+)
 from imharness_iqa.tables.data import BASELINE, COMPUTED, load
 
 __all__ = ["BASELINE", "report"]
@@ -22,6 +32,7 @@ def report(query: Query) -> TrackReport:
         *parameters.tables(study),
         *transfer.tables(query, study),
         *sampling.tables(query, study),
+        *distortion.tables(query),
     ]
     return TrackReport(
         tables=tables,

@@ -14,8 +14,11 @@ from imharness_reconstruction.transformations import parse_policy, transformed
 class Ats(ImageProtection):
     """Transforms each image by a policy that was searched so that gradients reveal little."""
 
-    info = Info(id="harness/ats", version="1", paper="gao2021")
+    info = Info(id="harness/ats", version="2", paper="gao2021")
     policy: str = Field(default="3-1-7+43-18-18", max_length=100, description="Transformations, by number.")
+    published: bool = Field(
+        default=True, description="As the published code: no probabilities, smaller changes; else as the paper."
+    )
 
     @field_validator("policy")
     @classmethod
@@ -29,7 +32,7 @@ class Ats(ImageProtection):
         def protect(
             images: Images, targets: torch.Tensor, pool: ImagePool, rng: ImageRng
         ) -> tuple[Images, torch.Tensor]:
-            return transformed(images, policies, rng), targets
+            return transformed(images, policies, rng, self.published), targets
 
         return protect
 

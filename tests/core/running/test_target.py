@@ -94,6 +94,22 @@ def test_queries_are_counted_and_the_budget_holds() -> None:
     assert asked.queries.tolist() == [4, 4]
 
 
+@pytest.mark.parametrize(("candidates", "gradient"), [(1, False), (3, False), (1, True)])
+def test_each_draw_of_a_random_defense_is_a_query_and_the_budget_is_that_of_the_scores(candidates, gradient) -> None:
+    asked = torch.rand(2 * candidates, 3, 6, 6).requires_grad_(gradient)
+    seen = 0
+
+    def counting(images: torch.Tensor) -> torch.Tensor:
+        nonlocal seen
+        seen += len(images)
+        return score(images)
+
+    settings = {"differentiable": True, "purify": blurred, "rng": ImageRng([1, 2]), "samples": 10, "budget": 3}
+    window = MetricTarget(counting, (-1.0, 2.0), images=2, **settings)
+    window(asked)
+    assert window.queries.tolist() == [seen // 2] * 2 == [10 * len(asked) // 2] * 2
+
+
 def test_a_wrong_count_is_an_error() -> None:
     with pytest.raises(ContractError, match="expected that many or a multiple"):
         target(2)(torch.rand(3, 3, 6, 6))

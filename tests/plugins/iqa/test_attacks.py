@@ -11,21 +11,23 @@ from imharness.contracts.attack import check_budget
 from imharness.images import BaseAttack, FittedAttack, Unavailable
 from imharness.randomness import ImageRng, generator
 from imharness.running.target import MetricTarget
-from imharness_iqa.attacks.korhonen import activity
+from imharness_iqa.attacks.apgd import Apgd
+from imharness_iqa.attacks.korhonen import Korhonen, activity
 from imharness_iqa.attacks.madc import Madc
 from imharness_iqa.attacks.nes import Nes
 from imharness_iqa.attacks.one_pixel import OnePixel
 from imharness_iqa.attacks.parsimonious import Parsimonious, all_blocks
 from imharness_iqa.attacks.patch_rs import PatchRs
+from imharness_iqa.attacks.square import Square
 from imharness_iqa.attacks.ssah import low_frequencies
-from imharness_iqa.attacks.stadv import roughness, warped
+from imharness_iqa.attacks.stadv import StAdv, roughness, warped
 from imharness_iqa.tiles import laid
 from imharness_iqa.unet import UNet
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, BaseAttack)]
 SMALL = {"queries": 400, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
-SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3}
+SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3, "pixels": 20}
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
 
 
@@ -76,6 +78,29 @@ def test_an_attack_beats_noise_of_its_size_keeps_its_budget_and_is_reproducible(
     assert gain.mean() > 0 or attack.info.norm == "unrestricted"
 
 
+@pytest.mark.parametrize(
+    "attack",
+    [
+        Square(queries=40),
+        PatchRs(area=16, queries=40),
+        OnePixel(population=6, generations=3),
+        Parsimonious(queries=40),
+        Apgd(),
+        StAdv(),
+    ],
+    ids=lambda attack: attack.label,
+)
+def test_an_attack_that_keeps_the_best_falls_back_to_the_clean_image(attack, photographs) -> None:
+    def score(x: torch.Tensor) -> torch.Tensor:
+        return -(x - photographs.repeat_interleave(len(x) // 4, dim=0)).square().sum(dim=(1, 2, 3))
+
+    white, declared = attack.info.access == "white_box", attack.budget().queries
+    window = MetricTarget(score, (-1, 0), images=4, differentiable=white, budget=declared)
+    found = attack.build(CPU)(photographs, window, ImageRng(range(4)))
+    torch.testing.assert_close(found, photographs, rtol=0, atol=1e-5)
+    assert window.queries.tolist() == [declared] * 4
+
+
 def test_the_activity_map_is_that_of_each_image_and_flat_ones_are_active_everywhere(photographs) -> None:
     together = activity(photographs)
     torch.testing.assert_close(together, torch.cat([activity(photo[None]) for photo in photographs]))
@@ -84,6 +109,18 @@ def test_the_activity_map_is_that_of_each_image_and_flat_ones_are_active_everywh
     edge = torch.zeros(1, 3, 17, 17)
     edge[..., 9:] = 1
     assert torch.nonzero(activity(edge)[0, 0, 8]).flatten().tolist() == list(range(6, 12))
+
+
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+def test_korhonens_steps_are_small_where_the_map_brings_the_gradient_to_adams_epsilon(spread: float) -> None:
+    image = torch.full((1, 3, 32, 32), 0.5)
+    image[..., :16] += 0.1 * torch.rand(1, 3, 32, 16, generator=generator(0))
+    image[..., 16:] += 0.001 * torch.rand(1, 3, 32, 16, generator=generator(1))
+    slope = 2e-6  # of the score over its range
+    window = MetricTarget(lambda x: spread * slope * x.sum(dim=(1, 2, 3)), (0, spread), images=1, differentiable=True)
+    found = Korhonen(learning_rate=0.01, iterations=1).build(CPU)(image, window, ImageRng([0]))
+    masked = slope * activity(image) / 255
+    torch.testing.assert_close(found - image, (0.01 * masked / (masked + 1e-8)).expand_as(image), rtol=1e-3, atol=1e-6)
 
 
 def test_the_low_band_is_the_mean_of_blocks() -> None:
@@ -135,12 +172,12 @@ def test_one_pixel_finds_the_best_place_and_colour_of_a_score_that_is_known() ->
     found = attack.build(CPU)(images, window, ImageRng([1, 2]))
     assert ((found > 0).any(dim=1).flatten(1).sum(dim=1) <= 1).all()
     assert (window(found) > 0.9 * 3).all()
-    assert window.queries.tolist() == [60 * 41 + 1] * 2
+    assert window.queries.tolist() == [60 * 41 + 2] * 2
 
 
 def slow_parsimonious(image, score, batches, epsilon: float, queries: int) -> torch.Tensor:
     """Lazy greedy insertion and deletion for one image with a heap, as the algorithm is written down."""
-    positive, asked, best = torch.zeros(3, 256, 256, dtype=torch.bool), 0, (-torch.inf, image)
+    positive, asked, best = torch.zeros(3, 256, 256, dtype=torch.bool), 1, (float(score(image[None])), image)
 
     def flipped(signs: torch.Tensor, block: tuple[int, ...]) -> torch.Tensor:
         channel, top, left, side = block

@@ -8,7 +8,17 @@ import torch
 
 from imharness.components.registry import installed
 from imharness.images import UsageError
-from imharness_iqa.calibration import TARGETS, at, calibrated, crossing, published, read_presets, values, write_presets
+from imharness_iqa.calibration import (
+    TARGETS,
+    at,
+    calibrated,
+    crossing,
+    located,
+    published,
+    read_presets,
+    values,
+    write_presets,
+)
 from imharness_iqa.distortion import meter
 
 LADDER = "severity-ladder[severities=[2],size=64,split={}]"
@@ -55,6 +65,30 @@ def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> 
     path.write_text(json.dumps([{"attack": "x"}]))
     with pytest.raises(UsageError, match=r"presets\.json is no file of presets"):
         read_presets(path)
+
+
+def test_shipped_strengths_are_of_the_measure_and_the_targets_that_their_attack_declares() -> None:
+    registry = installed()
+    for preset in (*published().values(), *read_presets(located("embedded"))):
+        attack, metric, recipe = preset.attack, preset.metric, registry.one("attack", preset.attack)
+        assert preset.distortion == recipe.info.distortion, (attack, metric)
+        for strength, value in preset.strengths.items():
+            if strength not in preset.unreached and preset.measured:
+                measured = dict(sorted(map(tuple, preset.measured)))
+                found = np.interp(value, [*measured], [*measured.values()])
+                target = TARGETS[preset.distortion][strength]
+                assert abs(found - target) <= 0.05 * abs(target), (attack, metric, strength)
+
+
+def test_values_beyond_the_ten_are_tried_while_a_target_is_out_of_reach() -> None:
+    attack = installed().one("attack", "ifgsm")
+    mild = calibrated(attack, lambda at: at.alpha, "m")
+    assert len(mild.measured) == 11
+    assert not mild.unreached
+    assert mild.strengths == pytest.approx({"weak": 2 / 255, "medium": 4 / 255, "strong": 8 / 255})
+    feeble = calibrated(attack, lambda at: at.alpha / 1000, "m")
+    assert max(value for value, _ in feeble.measured) <= 1
+    assert list(feeble.unreached) == ["weak", "medium", "strong"]
 
 
 def test_published_strengths_fit_the_attacks_and_are_taken_for_the_published_metrics() -> None:

@@ -178,6 +178,26 @@ def test_dncnn_is_the_published_one(shared_data, monkeypatch) -> None:
     assert -10 * torch.log10(error) > 28
 
 
+@pytest.mark.parametrize("sigma", [0.12, 0.25])
+def test_dncnn_denoises_stronger_noise_as_noise_of_its_own(shared_data, monkeypatch, sigma: float) -> None:
+    from skimage.data import camera
+
+    monkeypatch.setenv("HARNESS_ASSETS", str(shared_data))
+    denoise = installed().one("defense", "drs").with_parameters(sigma=sigma).denoiser(CPU)
+    plain = installed().one("defense", "drs").with_parameters(sigma=25 / 255).denoiser(CPU)
+    grey = torch.tensor(camera()[100:228, 150:278].copy()).float().div(255).expand(1, 3, 128, 128)
+    noisy = grey + sigma * torch.randn(grey.shape, generator=generator(0))
+    with torch.no_grad():
+        ours, theirs = ((one(noisy, ImageRng([0])) - grey).square().mean() for one in (denoise, plain))
+    assert ours < 0.95 * theirs
+
+
+def test_densepure_costs_two_passes_a_copy() -> None:
+    recipe, once = installed().one("defense", "dp"), installed().one("defense", "ddrs")
+    assert recipe.votes * recipe.steps == round((82.13 - 11.08) / (39.80 - 11.08) - 0.5) == 2
+    assert once.votes == 1
+
+
 @pytest.mark.parametrize("name", ["rs", "drs[backbone=embedded]", "dp[backbone=embedded]"])
 def test_the_batch_changes_no_noisy_score(name, photographs, metric) -> None:
     score, _ = metric

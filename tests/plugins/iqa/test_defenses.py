@@ -37,7 +37,13 @@ def one_by_one(function, photographs: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kernel", [3, 7])
 def test_median_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
-    expected = one_by_one(lambda photo: cv2.medianBlur(photo, kernel), photographs)
+    margin = kernel // 2
+
+    def median(photo: np.ndarray) -> np.ndarray:
+        mirrored = cv2.copyMakeBorder(photo, margin, margin, margin, margin, cv2.BORDER_REFLECT_101)
+        return cv2.medianBlur(mirrored, kernel)[margin:-margin, margin:-margin]
+
+    expected = one_by_one(median, photographs)
     np.testing.assert_allclose(purified(f"median-blur[kernel={kernel}]", photographs), expected, atol=1e-3)
 
 
@@ -66,8 +72,18 @@ def test_color_quantization_leaves_npp_levels(photographs: np.ndarray, npp: int)
     np.testing.assert_allclose(purified(f"color-quantization[npp={npp}]", photographs), expected, atol=1e-3)
 
 
-def test_flip_mirrors(photographs: np.ndarray) -> None:
-    np.testing.assert_allclose(purified("flip", photographs), photographs[:, :, ::-1], atol=1e-3)
+def test_flip_mirrors_both_axes(photographs: np.ndarray) -> None:
+    np.testing.assert_allclose(purified("flip", photographs), photographs[:, ::-1, ::-1], atol=1e-3)
+
+
+def test_rotation_is_torchvisions_with_its_default_of_nearest_neighbours(photographs: np.ndarray) -> None:
+    from torchvision.transforms.functional import rotate
+
+    angles = 30 * (2 * ImageRng(range(4)).uniform() - 1)
+    images = torch.tensor(photographs).permute(0, 3, 1, 2)
+    turned = [rotate(photo, float(angle)) for photo, angle in zip(images, angles, strict=True)]
+    expected = torch.stack(turned).permute(0, 2, 3, 1).numpy()
+    assert (np.abs(purified("rotate[limit=30]", photographs) - expected) < 1e-3).mean() > 0.99
 
 
 def test_resize_is_pillows_and_upscale_comes_back_to_size(photographs: np.ndarray) -> None:

@@ -1,5 +1,8 @@
 """Quality metrics with real parameters against slow implementations; published architectures by their state dicts."""
 
+import sys
+from types import SimpleNamespace
+
 import cv2
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from scipy.signal import convolve2d
 from scipy.special import gamma
 
 from imharness.components.registry import installed
+from imharness.randomness import generator
 from imharness_iqa.metrics.cnniqa import CnniqaNet, grey_patches
 from imharness_iqa.metrics.fpr import FprNet, patches
 from imharness_iqa.metrics.koncept512 import KonCeptNet
@@ -208,3 +212,35 @@ def test_folding_batch_norms_changes_no_score_and_leaves_none() -> None:
         small = folded(network)
         torch.testing.assert_close(small(images), expected, rtol=1e-3, atol=1e-4)
     assert not any(isinstance(module, torch.nn.BatchNorm2d) for module in small.modules())
+
+
+def test_bounds_are_those_of_the_papers_table_of_metrics() -> None:
+    published = {
+        "meta-iqa": (0, 1), "maniqa": (0, 1), "koncept512": (26.40, 66.87), "spaq": (21.75, 77.75),
+        "paq2piq": (58.38, 84.17), "linearity": (25.78, 83.23), "fpr": (47.22, 77.05), "clip-iqa-plus": (0, 1),
+        "topiq": (0.22, 0.82),
+    }  # fmt: skip
+    for name, bounds in published.items():
+        assert installed().one("metric", name).bounds == pytest.approx(bounds, abs=0.01), name
+
+
+def test_maniqa_sees_the_whole_image_at_224_pixels_as_published(monkeypatch) -> None:
+    seen = []
+
+    class Network(torch.nn.Module):
+        test_sample = 20
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            seen.append((tuple(images.shape), self.test_sample))
+            return images.mean(dim=(1, 2, 3))[:, None]
+
+    def create_metric(name: str, device: torch.device, as_loss: bool) -> torch.nn.Module:
+        metric = torch.nn.Module()
+        metric.net = Network()
+        return metric
+
+    monkeypatch.setitem(sys.modules, "pyiqa", SimpleNamespace(create_metric=create_metric))
+    images = torch.rand(2, 3, 96, 128, generator=generator(0))
+    scores = installed().one("metric", "maniqa").build(CPU)(images)
+    assert seen == [((2, 3, 224, 224), 1)]
+    torch.testing.assert_close(scores, images.mean(dim=(1, 2, 3)), rtol=0.01, atol=0.01)

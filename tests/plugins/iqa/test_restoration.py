@@ -11,7 +11,7 @@ from imharness.components.registry import installed
 from imharness.randomness import ImageRng
 from imharness_iqa.attacks.cadv import clusters
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
-from imharness_iqa.defenses import disco, fcn, real_esrgan
+from imharness_iqa.defenses import diffpure, disco, fcn, real_esrgan
 from imharness_iqa.restorers import ColourFilter, LocalImplicit
 from imharness_vision.diffusion import GuidedUNet, Schedule
 from imharness_vision.perceptual import Dists, normalised
@@ -102,6 +102,56 @@ def test_the_reverse_step_is_the_posterior_of_the_forward_one() -> None:
     assert float(spread) == pytest.approx(mean + math.sqrt(0.3), rel=1e-5)
     last = schedule.back(lambda x, t: draw, schedule.noisy(clean, 0, draw), 0, lambda: torch.ones(1, 1, 1, 1) * 99)
     assert float(last) == pytest.approx(0.4, rel=1e-5)
+
+
+def test_memory_for_the_gradient_of_a_purification_grows_by_an_image_a_step_not_by_the_network() -> None:
+    schedule, images = Schedule.linear(), noise(1, 3, 16, 16)
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.SiLU(), torch.nn.Conv2d(64, 3, 1))
+    network.requires_grad_(False)
+    held = 0
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal held
+        held += tensor.nbytes
+        return tensor
+
+    def gradient(steps: int, purified) -> torch.Tensor:
+        nonlocal held
+        held, rng, leaf = 0, torch.Generator().manual_seed(3), images.clone().requires_grad_(True)
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            out = purified(lambda x, t: network(x), leaf, steps, lambda: torch.randn(images.shape, generator=rng))
+        return torch.autograd.grad(out.square().sum(), leaf)[0]
+
+    def plainly(denoiser, x, steps, draw):
+        x = schedule.noisy(x, steps - 1, draw())
+        for step in reversed(range(steps)):
+            x = schedule.back(denoiser, x, step, draw)
+        return x
+
+    torch.testing.assert_close(gradient(4, schedule.purified), gradient(4, plainly))
+    gradient(2, schedule.purified)
+    few = held
+    gradient(12, schedule.purified)
+    assert held - few <= 10 * 4 * images.nbytes
+
+
+def test_the_published_diffusion_model_sees_256_pixels_and_the_image_comes_back_to_size(monkeypatch) -> None:
+    sizes = []
+
+    def still(x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+        sizes.append(tuple(x.shape[2:]))
+        return torch.zeros_like(x)
+
+    still.unit = 32
+    monkeypatch.setattr(diffpure, "diffusion_model", lambda backbone, device: still)
+    images = noise(1, 3, 48, 64)
+    found = diffpure.DiffPure(steps=1).build(CPU)(images, ImageRng([0]))
+    assert sizes == [(256, 256)]
+    there = F.interpolate(images, (256, 256), mode="bilinear")
+    back = F.interpolate(there, (48, 64), mode="bilinear")
+    assert found.shape == images.shape
+    assert (found - back).abs().mean() < 0.02
 
 
 def test_a_real_diffusion_model_takes_noise_off_real_digits(shared_data) -> None:

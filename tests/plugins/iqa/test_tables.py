@@ -10,7 +10,7 @@ from tests.iqa_rows import Finished, rows, written
 from imharness.errors import UsageError
 from imharness.tracks import ColumnSpec, Value
 from imharness_iqa.sampling import clusters_of, disjoint
-from imharness_iqa.tables import certified, grouped, overall, parameters, report, trained, transfer
+from imharness_iqa.tables import certified, distortion, grouped, overall, parameters, report, trained, transfer
 from imharness_iqa.tables.data import EPS, moved
 from imharness_iqa.tables.sampling import studies, validity
 
@@ -287,3 +287,38 @@ def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finishe
         assert row.values["mean"].value == pytest.approx(np.mean([np.array(scores)[d].mean() / 10 for d in draws]))
     with pytest.raises(UsageError, match="100 photographs, enough for two draws"):
         studies(finished.query(), 5)
+
+
+def test_a_strength_that_misses_its_distortion_is_flagged_in_its_row(tmp_path) -> None:
+    finished = Finished(tmp_path)
+    attacks = {  # measure, medium, and what two images came to: target 4/255, 0.8, 30 dB
+        "x/near": ("linf", [3.5 / 255, 4.2 / 255], 3.85, 3.75, 0),
+        "x/half": ("linf", [2 / 255, 2 / 255], 2, 50, 1),
+        "x/warp": ("ssim", [0.9999, 0.9999], 0.9999, 99.95, 1),
+        "x/colour": ("ssim", [0.83, 0.83], 0.83, 15, 0),
+        "x/patch": ("psnr", [16.7, 160.0], 16.7, 44.33, 1),
+    }
+    rows = {name: [] for name in ("dataset", "metric", "method", "attack", "strength", "adaptive", "name")}
+    rows |= {name: [] for name in ("distortion", "linf", "ssim", "psnr")}
+    for label, (kind, numbers, *_) in attacks.items():
+        for place, number in enumerate(numbers):
+            own = {"linf": float(number < 160), "ssim": 1.0, "psnr": 40.0, kind: number}
+            own |= {"dataset": "d", "metric": "m", "method": label, "attack": label, "strength": "medium"}
+            for name, value in {**own, "adaptive": False, "name": f"i{place}", "distortion": kind}.items():
+                rows[name].append(value)
+    finished.add("attack", rows, ("dataset", "metric", "attack"))
+    (table,) = distortion.tables(finished.query())
+    found = {row.label.partition(" · ")[0]: row.values for row in table.rows}
+    for label, (_, _, achieved, miss, flag) in attacks.items():
+        assert found[label]["achieved"].value == pytest.approx(achieved)
+        assert found[label]["miss"].value == pytest.approx(miss, abs=0.01)
+        assert found[label]["flag"].value == flag
+    assert list(found) == ["x/warp", "x/half", "x/patch", "x/colour", "x/near"]
+    assert table.rows[0].facets["measure"] == "SSIM"
+
+
+def test_results_without_a_measure_of_distortion_give_no_such_table(tmp_path) -> None:
+    finished = Finished(tmp_path)
+    row = {"dataset": ["d"], "metric": ["m"], "method": ["a"], "attack": ["a"], "strength": ["weak"]}
+    finished.add("attack", {**row, "adaptive": [False], "name": ["i"], "linf": [0.1]}, ("dataset", "metric", "attack"))
+    assert distortion.tables(finished.query()) == []

@@ -1,11 +1,13 @@
 """Image protections, policies, and the training of classifiers under a defense."""
 
+import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
 
 from imharness.components.registry import installed
 from imharness.gradients import HarnessError, ImagePool, ImageProtection, Unavailable
@@ -59,16 +61,57 @@ def test_no_image_weighs_more_than_published_in_a_mixture(pool: ImagePool) -> No
 def test_transformations_do_what_their_names_say(pool: ImagePool) -> None:
     x = pool.images[:2]
     torch.testing.assert_close(operations()["invert"](x, 1.0, 1), 1 - x)
-    moved = operations()["translateX"](x, 1 / 0.453 / 4, 1)
-    torch.testing.assert_close(moved[..., 4:], x[..., :-4])
-    assert float(moved[..., :4].min()) == float(moved[..., :4].max()) == 0.5
-    torch.testing.assert_close(operations()["brightness"](x, 1.0, -1), 0.1 * x)
+    for published, uncovered, brightness in ((True, 0.0, 0.5), (False, 0.5, 0.1)):
+        moved = operations(published)["translateX"](x, 1 / 0.453 / 4, 1)
+        torch.testing.assert_close(moved[..., 4:], x[..., :-4])
+        assert float(moved[..., :4].min()) == float(moved[..., :4].max()) == uncovered
+        torch.testing.assert_close(operations(published)["brightness"](x, 1.0, -1), brightness * x)
     assert {name for name, _, _ in TRANSFORMATIONS} <= set(operations())
 
 
-def test_a_policy_acts_as_often_as_it_says() -> None:
+def by_pillow(image: Image.Image, index: int, sign: int) -> Image.Image:
+    """Apply one transformation as the published code describes it, with Pillow."""
+    name, _, level = TRANSFORMATIONS[index]
+    m, affine = level / 9, Image.Transform.AFFINE
+    enhance = {"color": "Color", "contrast": "Contrast", "sharpness": "Sharpness", "brightness": "Brightness"}
+    if name in enhance:
+        return getattr(ImageEnhance, enhance[name])(image).enhance(1 + 0.5 * m * sign)
+    if name == "rotate":
+        return image.rotate(30 * m, fillcolor=(128, 128, 128))
+    if name == "shearY":
+        return image.transform(image.size, affine, (1, 0, 0, 0.3 * m * sign, 1, 0), Image.Resampling.BILINEAR)
+    if name.startswith("translate"):
+        shift = 150 / 331 * m * sign * image.size[0]
+        place = (1, 0, shift, 0, 1, 0) if name == "translateX" else (1, 0, 0, 0, 1, shift)
+        return image.transform(image.size, affine, place)
+    if name == "posterize":
+        return ImageOps.posterize(image, round(8 - 4 * m))
+    if name == "solarize":
+        return ImageOps.solarize(image, 256 * (1 - m))
+    return getattr(ImageOps, name)(image)
+
+
+@pytest.mark.parametrize("policy", [*([i] for i in range(len(TRANSFORMATIONS))), [3, 1, 7], [43, 18, 18]], ids=str)
+def test_policies_do_to_every_image_what_the_published_code_does(policy: list[int]) -> None:
+    data = installed().one("dataset", "thumbnails[per_photograph=1,size=32]").build(CPU)
+    images = data.load(list(range(9)))
+    found = transformed(images, [policy], ImageRng(range(9)))
+    for before, after in zip(images, found, strict=True):
+        source = Image.fromarray(before.mul(255).round().byte().permute(1, 2, 0).numpy())
+        errors = []
+        for signs in itertools.product((-1, 1), repeat=len(policy)):
+            shown = source
+            for index, sign in zip(policy, signs, strict=True):
+                shown = by_pillow(shown, index, sign)
+            expected = torch.from_numpy(np.asarray(shown).copy()).permute(2, 0, 1) / 255
+            errors.append(float((after - expected).abs().mean()))
+        assert min(errors) < 0.01
+
+
+def test_a_policy_of_the_paper_acts_as_often_as_it_says() -> None:
     images = torch.full((400, 3, 8, 8), 0.25)
-    inverted = transformed(images, [[0]], ImageRng(range(400)))
+    assert (transformed(images, [[0]], ImageRng(range(400))) == 0.75).all()
+    inverted = transformed(images, [[0]], ImageRng(range(400)), published=False)
     assert float((inverted[:, 0, 0, 0] == 0.75).float().mean()) == pytest.approx(TRANSFORMATIONS[0][1], abs=0.05)
 
 

@@ -1,0 +1,64 @@
+"""Do attacks reach the distortion that their strength stands for? Achieved against target, by attack and metric."""
+
+import numpy as np
+
+from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, ranked
+from imharness_iqa.calibration import TARGETS
+
+MISS = 20.0
+"""A larger miss is flagged, %."""
+UNITS = {"linf": (255.0, "L-inf, 1/255"), "ssim": (1.0, "SSIM"), "psnr": (1.0, "PSNR, dB")}
+"""Measure -> what a number is multiplied by, and how it is called."""
+_ROWS = """
+SELECT dataset, metric, method, strength, distortion, name,
+       CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim
+            WHEN 'psnr' THEN CASE WHEN linf > 0 THEN psnr END END AS DOUBLE) AS achieved
+FROM attack WHERE NOT adaptive AND distortion IS NOT NULL
+"""
+
+
+def tables(query: Query) -> list[Table]:
+    """Return the table of all fixed attacks, the largest miss first; nothing for results without a measure."""
+    if "attack" not in query.steps or "distortion" not in query("SELECT * FROM attack LIMIT 0"):
+        return []
+    facets = ["distortion", "strength", "metric", "dataset"]
+    found = query.blocks(_ROWS, entry="method", by=facets, measures=["achieved"])
+    rows = [
+        _row(label, own, found.of("achieved", label, [c]))
+        for c, own in enumerate(found.conditions)
+        for label in found.entries
+        if own["strength"] in TARGETS[own["distortion"]] and len(found.of("achieved", label, [c]))
+    ]
+    columns = (
+        ColumnSpec(key="target", label="target", description="Mean distortion that the strength stands for."),
+        ColumnSpec(
+            key="achieved", label="achieved", description="Mean over images; PSNR over the images that were changed."
+        ),
+        ColumnSpec(key="miss", label="miss %", decimals=1, description="Difference over the target; SSIM as 1 - SSIM."),
+        ColumnSpec(
+            key="flag", label=f"over {MISS:g} %", decimals=0, description="1: the strength is not what it says."
+        ),
+    )
+    largest_first = columns[2].model_copy(update={"better": "higher"})
+    table = Table(
+        id="distortion",
+        title="Distortion of attacks: achieved against target",
+        caption="Weak, medium and strong stand for a mean distortion: L-inf 2, 4, 8 /255, SSIM 0.9, 0.8, 0.75 or PSNR "
+        "35, 30, 25 dB (appendix A.3.4 of the paper). Fixed attacks; the largest miss stands first.",
+        entry="attack",
+        columns=columns,
+        rows=tuple(ranked(rows, largest_first)),
+    )
+    return [table] if rows else []
+
+
+def _row(label: str, own: dict[str, str], numbers: np.ndarray) -> Row:
+    kind = own["distortion"]
+    factor, unit = UNITS[kind]
+    achieved, target = mean_value(factor * numbers), factor * TARGETS[kind][own["strength"]]
+    values = {"target": Value(value=target), "achieved": achieved}
+    if achieved.value is not None:
+        miss = 100 * abs(achieved.value - target) / (1 - target if kind == "ssim" else target)
+        values |= {"miss": Value(value=miss), "flag": Value(value=float(miss > MISS))}
+    shown = {name: own[name] for name in ("strength", "metric", "dataset")}
+    return Row(label=" · ".join([label, *shown.values(), unit]), values=values, facets={**shown, "measure": unit})
