@@ -75,6 +75,10 @@ class MembershipTraining(Component):
     def build(self, device: torch.device) -> TrainPrivately:
         """Return the defense as a callable."""
 
+    def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float] | None:
+        """Return epsilon and delta of the differential privacy that such a training of `rows` members gives, or None."""
+        return None
+
     def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:
         """Return a training of several such networks at once, or None where one after the other is no slower."""
         return None

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from imharness.errors import UsageError
+from imharness.randomness import generator
 from imharness_cli import cli
 from imharness_membership.splits import split_rows
 
@@ -58,9 +59,9 @@ def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
 
 
 def test_parts_are_disjoint_and_of_one_size() -> None:
-    parts = split_rows(620, 0, 100)
+    parts = split_rows(620, generator(0), 100)
     rows = [int(r) for part in parts.values() for r in part]
     assert len(set(rows)) == 600
     assert {len(part) for part in parts.values()} == {100}
     with pytest.raises(UsageError, match="do not fit"):
-        split_rows(599, 0, 100)
+        split_rows(599, generator(0), 100)
