@@ -1,9 +1,11 @@
 """Two or more entries on the same units: paired test, effect size, tie groups. The site's page computes the same.
 
 Every unit counts once, with the mean of its differences over the conditions, rounded to float32 so that both sides see
-the same ties. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple difference formula",
-Comprehensive Psychology 2014), the share of rank sum in favour minus the share against. Intervals: percentiles of
-resampled units; positions come from an integer hash, which any language repeats bit by bit.
+the same ties. Where units belong to clusters, such as images of one photograph, the test and the effect size see each
+cluster once, with the mean over its units. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple
+difference formula", Comprehensive Psychology 2014), the share of rank sum in favour minus the share against. Intervals:
+percentiles over resampled units or clusters; positions come from an integer hash, which any language repeats bit by
+bit.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import numpy.typing as npt
 import scipy
 
 from imharness_statistics import NotTestable
-from imharness_statistics.bootstrap import LEVEL, RESAMPLES, Interval
-from imharness_statistics.wilcoxon import wilcoxon_greater
+from imharness_statistics.bootstrap import RESAMPLES, Interval, percentiles
+from imharness_statistics.clusters import cluster_means, clusters_greater, coded
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,9 +28,10 @@ Floats = npt.NDArray[np.float64]
 class HeadToHead:
     """What can be said of a first entry against a second one.
 
-    `better` and `worse`: one-sided p-values over units, NaN when no unit differs. `difference`: mean advantage of the
-    first, in units of the measure. `effect`: rank-biserial correlation in [-1, 1]. `wins`, `losses`, `tested`:
-    conditions in which each is significant at `alpha` corrected for the pool, and those that could be tested.
+    `better` and `worse`: one-sided p-values over units or clusters, NaN when none differs or clusters are too few.
+    `difference`: mean advantage of the first, in units of the measure. `effect`: rank-biserial correlation in [-1, 1].
+    `wins`, `losses`, `tested`: conditions in which each is significant at `alpha` corrected for the pool, and those
+    that could be tested.
     """
 
     better: float
@@ -57,7 +60,7 @@ def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def pooled(advantages: Sequence[npt.NDArray[np.floating]], units: Sequence[npt.NDArray[np.int64]], n: int) -> Floats:
-    """Return the mean advantage per unit ``(m,)`` of the units that have one, rounded to float32.
+    """Return the mean advantage of each unit ``(n,)``, rounded to float32, NaN where it has none.
 
     `advantages`: one array per condition, NaN where one of the two entries has no number; `units`: its places in
     0..n-1.
@@ -67,8 +70,8 @@ def pooled(advantages: Sequence[npt.NDArray[np.floating]], units: Sequence[npt.N
         known = ~np.isnan(values)
         total[places[known]] += values[known]
         count[places[known]] += 1
-    means = total[count > 0] / count[count > 0]
-    return means.astype(np.float32).astype(np.float64)
+    means = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
+    return np.asarray(means.astype(np.float32), dtype=np.float64)
 
 
 def head_to_head(
@@ -77,31 +80,46 @@ def head_to_head(
     *,
     tests: int,
     alpha: float,
+    clusters: npt.ArrayLike | None = None,
 ) -> HeadToHead:
     """Compare two entries. Arguments as in `pooled`, an advantage being the first's score minus the second's, turned
-    so that more is better; p-values of conditions are multiplied by `tests`. Raises `NotTestable` without shared units.
+    so that more is better; p-values of conditions are multiplied by `tests`. `clusters`: the name of each unit's
+    cluster, by place. Raises `NotTestable` without shared units.
     """
     places = [np.asarray(p) for p in units]
     n = 1 + max((int(p.max()) for p in places if len(p)), default=-1)
     d = pooled(advantages, places, n)
-    if len(d) == 0:
+    known = ~np.isnan(d)
+    if not known.any():
         raise NotTestable("the two entries share no unit")
-    chosen = d[resampled(len(d))]
+    names = None if clusters is None else np.asarray(clusters)
     wins = losses = tested = 0
-    for values in advantages:
-        own = np.asarray(values, dtype=np.float64)
-        own = own[~np.isnan(own)]
-        if len(own) and np.any(own != 0):
-            up, down = wilcoxon_greater(np.stack([own, -own]))
-            tested += 1
+    for values, at in zip(advantages, places, strict=True):
+        here = ~np.isnan(values)
+        own = np.asarray(values, dtype=np.float64)[here]
+        if len(own):
+            up, down = clusters_greater(np.stack([own, -own]), None if names is None else names[at[here]])
+            tested += int(not np.isnan(up))
             wins += int(up * tests < alpha)
             losses += int(down * tests < alpha)
-    better, worse = wilcoxon_greater(np.stack([d, -d]))
+    d, names = d[known], None if names is None else names[:n][known]
+    better, worse = clusters_greater(np.stack([d, -d]), names)
+    codes, k = coded(np.arange(len(d)) if names is None else names)
+    means = d if names is None else cluster_means(d[None], codes)[0]
+    count = None if names is None else k
+    drawn = resampled(k)
+    differences = np.bincount(codes, d)[drawn].sum(axis=1) / np.bincount(codes)[drawn].sum(axis=1)
+    effects = rank_biserial(means[drawn])
+
+    def around(value: float, estimates: Floats) -> Interval:
+        low, high = percentiles(estimates, count)
+        return Interval(float(value), float(low), float(high), len(d), count)
+
     return HeadToHead(
         better=float(better),
         worse=float(worse),
-        difference=_interval(float(d.mean()), chosen.mean(axis=1), len(d)),
-        effect=_interval(float(rank_biserial(d[None])[0]), rank_biserial(chosen), len(d)),
+        difference=around(d.mean(), differences),
+        effect=around(rank_biserial(means[None])[0], effects),
         wins=wins,
         losses=losses,
         tested=tested,
@@ -116,12 +134,6 @@ def rank_biserial(differences: Floats) -> Floats:
     total = ranks.sum(axis=1)
     signed = (ranks * np.sign(differences)).sum(axis=1)
     return np.asarray(np.divide(signed, total, out=np.zeros_like(total), where=total > 0))
-
-
-def _interval(value: float, estimates: Floats, n: int) -> Interval:
-    tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(estimates, [tail, 100 - tail])
-    return Interval(value, float(low), float(high), n)
 
 
 def tie_groups(order: Sequence[int], beats: npt.NDArray[np.bool_]) -> list[list[int]]:

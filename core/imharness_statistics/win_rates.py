@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness_statistics import NotTestable
-from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics.clusters import clusters_greater
+from imharness_statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
 ALPHA = 0.05
@@ -32,6 +33,7 @@ def win_rates(
     scores: Sequence[npt.ArrayLike],
     *,
     higher_wins: bool,
+    clusters: Sequence[npt.ArrayLike] = (),
     alpha: float = ALPHA,
     correction: Literal["bonferroni", "holm"] = "bonferroni",
 ) -> WinRates:
@@ -39,7 +41,8 @@ def win_rates(
 
     `scores`: one array ``(entries, images)`` per condition; an entry without results in a condition is NaN there,
     whole. Each comparison is a one-sided Wilcoxon signed-rank test over the images both have, corrected over all
-    comparisons of the table that could be tested.
+    comparisons of the table that could be tested. `clusters`: for each condition the name of each image's cluster
+    ``(images,)``; a test then sees each cluster once (`clusters_greater`). Without them images are independent.
     """
     blocks = [np.asarray(block, dtype=np.float64) for block in scores]
     entries = len(blocks[0]) if blocks else 0
@@ -48,7 +51,8 @@ def win_rates(
     for c, values in enumerate(blocks):
         for mask, group in _by_mask(~np.isnan(values), pairs):
             difference = np.stack([values[i, mask] - values[j, mask] for i, j in group])
-            tested = wilcoxon_greater(difference if higher_wins else -difference)
+            own = np.asarray(clusters[c])[mask] if len(clusters) else None
+            tested = clusters_greater(difference if higher_wins else -difference, own)
             for (i, j), value in zip(group, tested, strict=True):
                 p[i, j, c] = value
     corrected = adjust(p, correction)

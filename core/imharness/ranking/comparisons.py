@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,10 +12,10 @@ import numpy.typing as npt
 
 from imharness.ranking.tables import value_of, win_table
 from imharness.results.records import ColumnSpec, Comparison, Condition, Row, Table, Value
-from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import mean_intervals
-from imharness_statistics.head_to_head import HeadToHead, head_to_head, pooled
-from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics.clusters import clusters_greater
+from imharness_statistics.head_to_head import HeadToHead, head_to_head
+from imharness_statistics.wilcoxon import adjust
 from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
@@ -24,7 +25,9 @@ Floats = npt.NDArray[np.float32]
 class PairedScores:
     """Scores of entries on the same units, condition by condition; what a track hands over for pairwise tests.
 
-    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no number.
+    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no number. `clusters`: for each
+    condition the cluster of each unit, empty where units are independent; clusters of one name are one, whatever the
+    condition. `cluster_unit`: what a cluster is ("photograph").
     """
 
     id: str
@@ -39,8 +42,10 @@ class PairedScores:
     conditions: tuple[Mapping[str, str], ...]
     units: tuple[tuple[str, ...], ...]
     values: tuple[Floats, ...]
+    clusters: tuple[tuple[str, ...], ...] = ()
     decimals: int = 3
     unit: str = "image"
+    cluster_unit: str = ""
     families: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
     column: str = ""
@@ -48,7 +53,7 @@ class PairedScores:
 
     def __post_init__(self) -> None:
         wide = [block.astype(np.float64) for block in self.values]
-        object.__setattr__(self, "rates", win_rates(wide, higher_wins=self.better == "higher"))
+        object.__setattr__(self, "rates", win_rates(wide, higher_wins=self.better == "higher", clusters=self.clusters))
 
     def wins(self) -> Table:
         """Return the win-rate matrix."""
@@ -56,16 +61,18 @@ class PairedScores:
 
     def stored(self) -> tuple[Comparison, Floats]:
         """Return the comparison as data, and its numbers ``(entries, total)``."""
-        sets = {units: place for place, units in enumerate(dict.fromkeys(self.units))}
+        named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
+        sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
         comparison = Comparison(
             id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
-            better=self.better, decimals=self.decimals, unit=self.unit, entries=self.entries,
+            better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
+            entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
             families={label: self.families[label] for label in self.entries if label in self.families},
             conditions=tuple(
-                Condition(facets=facets, units=sets[units])
-                for facets, units in zip(self.conditions, self.units, strict=True)
+                Condition(facets=facets, units=sets[own]) for facets, own in zip(self.conditions, named, strict=True)
             ),
-            unit_sets=tuple(sets), tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
+            unit_sets=tuple(units for units, _ in sets),
+            clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
         )  # fmt: skip
         return comparison, np.concatenate([*self.values, np.zeros((len(self.entries), 0), np.float32)], axis=1)
 
@@ -78,42 +85,35 @@ def compare(
     conditions: Sequence[int] | None = None,
 ) -> HeadToHead:
     """Return two entries of a stored comparison head to head, over all conditions or those at some positions."""
-    advantages, units, _ = _advantages(comparison, numbers, first, second, conditions)
-    return head_to_head(advantages, units, tests=comparison.tests, alpha=comparison.alpha)
-
-
-def _advantages(
-    comparison: Comparison, numbers: Floats, first: str, second: str, conditions: Sequence[int] | None
-) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.int64]], int]:
-    sets, n = _places(comparison)
     starts, sign = comparison.starts(), 1 if comparison.better == "higher" else -1
+    sets, _, clusters = places(comparison)
     a, b = (numbers[comparison.entries.index(label)].astype(np.float64) for label in (first, second))
     chosen = range(len(comparison.conditions)) if conditions is None else conditions
-    found = [sign * (a[starts[i] : starts[i + 1]] - b[starts[i] : starts[i + 1]]) for i in chosen]
-    return found, [sets[comparison.conditions[i].units] for i in chosen], n
+    advantages = [sign * (a[starts[i] : starts[i + 1]] - b[starts[i] : starts[i + 1]]) for i in chosen]
+    units = [sets[comparison.conditions[i].units] for i in chosen]
+    return head_to_head(advantages, units, tests=comparison.tests, alpha=comparison.alpha, clusters=clusters)
 
 
-def _places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], int]:
-    """Return, for each unit set, the places of its units among all units sorted by name, and how many there are."""
+def places(comparison: Comparison) -> tuple[list[npt.NDArray[np.int64]], list[str], list[str] | None]:
+    """Return, for each unit set, the places of its units among all units sorted by name; these; and their clusters.
+
+    The clusters are None where units are independent.
+    """
     names = sorted({unit for units in comparison.unit_sets for unit in units})
     place = {name: i for i, name in enumerate(names)}
-    return [np.array([place[name] for name in units], dtype=np.int64) for units in comparison.unit_sets], len(names)
+    sets = [np.array([place[name] for name in units], dtype=np.int64) for units in comparison.unit_sets]
+    known = dict(zip(*(itertools.chain(*found) for found in (comparison.unit_sets, comparison.clusters)), strict=False))
+    return sets, names, [known[name] for name in names] if comparison.clusters else None
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
-    """Return the entries that the best one does not beat: Wilcoxon over units, Bonferroni over its rivals."""
-    rivals = [label for label in comparison.entries if label != best]
-    kept = []
-    for label in rivals:
-        advantages, units, n = _advantages(comparison, numbers, best, label, None)
-        d = pooled(advantages, units, n)
-        try:
-            p = float(wilcoxon_greater(d[None])[0])
-        except NotTestable:
-            continue
-        if not p * len(rivals) < comparison.alpha:
-            kept.append(label)
-    return tuple(kept)
+    """Return the entries that the best one does not beat, of those that share a unit with it.
+
+    As the same numbers say which one is the best, the test is corrected over all pairs (`Pairwise.beats`).
+    """
+    tested, i = pairwise(comparison, numbers), comparison.entries.index(best)
+    kept = tested.shared[i] & ~tested.beats(comparison.alpha)[i]
+    return tuple(label for j, label in enumerate(comparison.entries) if kept[j] and j != i)
 
 
 def by_condition(scores: Sequence[PairedScores]) -> list[Table]:
@@ -132,11 +132,12 @@ def _conditions_table(entry: str, facets: tuple[str, ...], group: Sequence[Paire
     for paired in group:
         columns[paired.measure] = ColumnSpec(
             key=paired.measure, label=paired.measure, description=paired.description, better=paired.better,
-            decimals=paired.decimals,
+            decimals=paired.decimals, unit=paired.unit, cluster_unit=paired.cluster_unit,
         )  # fmt: skip
         families |= paired.families
-        for condition, block in zip(paired.conditions, paired.values, strict=True):
-            for label, found in zip(paired.entries, mean_intervals(block.astype(np.float64)), strict=True):
+        clusters = paired.clusters or [None] * len(paired.conditions)
+        for condition, block, own in zip(paired.conditions, paired.values, clusters, strict=True):
+            for label, found in zip(paired.entries, mean_intervals(block.astype(np.float64), own), strict=True):
                 if found is not None:
                     rows.setdefault((label, *condition.values()), {})[paired.measure] = value_of(found)
     shown = [facet for i, facet in enumerate(facets) if len({key[i + 1] for key in rows}) > 1]
@@ -156,7 +157,7 @@ def _conditions_table(entry: str, facets: tuple[str, ...], group: Sequence[Paire
         id=f"conditions-{'-'.join(entry.split())}",
         title=f"Every condition, by {entry}",
         caption="One row for each entry in each condition: the mean over units, with the interval of a bootstrap over "
-        "them.",
+        "them, or over what they come from.",
         entry=entry,
         columns=tuple(columns.values()),
         rows=tuple(made),
@@ -167,12 +168,14 @@ def _conditions_table(entry: str, facets: tuple[str, ...], group: Sequence[Paire
 class Pairwise:
     """All entries of a comparison against each other, every unit counted once with its mean over the conditions.
 
-    `means`: ``(entries,)``; `p`: ``(entries, entries)``, one-sided, that the row is better than the column, not
-    corrected, NaN where not testable; `order`: entries, the best mean first.
+    `means`: ``(entries,)``; `p`: ``(entries, entries)``, one-sided, that the row is better than the column, by clusters
+    where there are any, not corrected, NaN where not testable; `shared`: where both have a number for the same unit
+    and condition; `order`: entries, the best mean first.
     """
 
     means: npt.NDArray[np.float64]
     p: npt.NDArray[np.float64]
+    shared: npt.NDArray[np.bool_]
     order: list[int]
 
     def beats(self, alpha: float) -> npt.NDArray[np.bool_]:
@@ -182,43 +185,33 @@ class Pairwise:
 
 def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     """Test every entry of a stored comparison against every other one."""
-    size, starts = len(comparison.entries), comparison.starts()
-    sets, n = _places(comparison)
+    size, (_, _, clusters) = len(comparison.entries), places(comparison)
+    names = None if clusters is None else np.array(clusters)
     sign = 1 if comparison.better == "higher" else -1
-    own = np.array([_mean_by_unit(numbers[i : i + 1], comparison, starts, sets, n)[0] for i in range(size)])
+    own = unit_means(comparison, numbers)
     known = ~np.isnan(own)
     means = np.divide(np.where(known, own, 0).sum(axis=1), known.sum(axis=1), out=np.full(size, np.nan),
                       where=known.any(axis=1))  # fmt: skip
-    p = np.full((size, size), np.nan)
+    p, shared = np.full((size, size), np.nan), np.zeros((size, size), dtype=bool)
     for i in range(size):
         gains = sign * (numbers[i].astype(np.float64) - numbers.astype(np.float64))
-        pooled_gains = _mean_by_unit(gains, comparison, starts, sets, n).astype(np.float32).astype(np.float64)
+        pooled_gains = unit_means(comparison, gains).astype(np.float32).astype(np.float64)
         for j in range(size):
-            d = pooled_gains[j][~np.isnan(pooled_gains[j])]
-            if i != j and len(d):
-                p[i, j] = wilcoxon_greater(d[None])[0]
+            both = ~np.isnan(pooled_gains[j])
+            shared[i, j] = both.any()
+            if i != j and shared[i, j]:
+                p[i, j] = clusters_greater(pooled_gains[j][both], None if names is None else names[both])[0]
     order = sorted(range(size), key=lambda i: (np.isnan(means[i]), -sign * means[i], comparison.entries[i]))
-    return Pairwise(means, p, order)
+    return Pairwise(means, p, shared, order)
 
 
-def _mean_by_unit(
-    rows: npt.NDArray[np.floating],
-    comparison: Comparison,
-    starts: Sequence[int],
-    sets: Sequence[npt.NDArray[np.int64]],
-    n: int,
-) -> npt.NDArray[np.float64]:
-    """Return ``(k, n)``: the mean of each unit over the conditions that have a number, NaN where none has."""
-    total, count = np.zeros((len(rows), n)), np.zeros((len(rows), n))
+def unit_means(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN."""
+    starts, (sets, names, _) = comparison.starts(), places(comparison)
+    total, count = np.zeros((len(numbers), len(names))), np.zeros((len(numbers), len(names)))
     for i, condition in enumerate(comparison.conditions):
-        block = rows[:, starts[i] : starts[i + 1]]
+        block = numbers[:, starts[i] : starts[i + 1]].astype(np.float64)
         known = ~np.isnan(block)
         total[:, sets[condition.units]] += np.where(known, block, 0)
         count[:, sets[condition.units]] += known
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-
-
-def unit_means(comparison: Comparison, numbers: Floats) -> npt.NDArray[np.float64]:
-    """Return ``(entries, units)``: each unit's mean over the conditions, NaN where an entry has no number."""
-    sets, n = _places(comparison)
-    return _mean_by_unit(numbers, comparison, comparison.starts(), sets, n)

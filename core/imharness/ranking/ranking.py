@@ -57,10 +57,13 @@ class Wins:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a ranking: by default the mean of a measure with its interval.
+    """A column of a ranking: by default the mean of a measure, each unit once with its mean over the conditions.
 
     `of`: the measure, `key` by default. `where`: only conditions with these facets. `value`: what stands there instead,
-    for each entry. `wins`: compare entries by the measure, too; needs a direction.
+    for each entry. `wins`: compare entries by the measure, too; needs a direction. `cluster`: a fact of the units that
+    says which of them belong together, such as the photograph an image is made of; intervals and tests are by cluster
+    then. A unit without this fact is a cluster of its own. `unit`, `cluster_unit`: what readers call both, by default
+    as `wins` and the fact do.
     """
 
     key: str
@@ -72,13 +75,17 @@ class Column:
     value: Callable[[str], Value] | None = None
     wins: Wins | None = None
     of: str = ""
+    cluster: str = ""
+    unit: str = ""
+    cluster_unit: str = ""
 
     @property
     def spec(self) -> ColumnSpec:
         """What readers see of it."""
         return ColumnSpec(
-            key=self.key, label=self.label, description=self.description, better=self.better, decimals=self.decimals
-        )
+            key=self.key, label=self.label, description=self.description, better=self.better, decimals=self.decimals,
+            unit=self.unit or (self.wins.unit if self.wins else ""), cluster_unit=self.cluster_unit or self.cluster,
+        )  # fmt: skip
 
 
 def ranking(
@@ -123,14 +130,17 @@ def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> Paire
         entries=scores.entries, conditions=tuple(scores.conditions[c] for c in chosen),
         units=tuple(tuple(scores.units[c]) for c in chosen),
         values=tuple(scores.values[column.of or column.key][c].astype(np.float32) for c in chosen),
-        decimals=column.decimals, unit=wins.unit, families=wins.families, table=table, column=column.key,
+        clusters=tuple(tuple(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
+        decimals=column.decimals, unit=wins.unit, cluster_unit=column.cluster_unit or column.cluster,
+        families=wins.families, table=table, column=column.key,
     )  # fmt: skip
 
 
 def _value(scores: Blocks, column: Column, label: str) -> Value:
     if column.value is not None:
         return column.value(label)
-    return mean_value(scores.of(column.of or column.key, label, scores.where(**column.where)))
+    found = scores.once_by(column.cluster, column.of or column.key, label, scores.where(**column.where))
+    return mean_value(found[0], found[1] if column.cluster else None)
 
 
 def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,17 +15,21 @@ from imharness_statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:
-    """Return a table cell with its confidence interval and n."""
-    return Value(value=interval.value, low=interval.low, high=interval.high, n=interval.n)
+    """Return a table cell with n and, where there is one, the confidence interval."""
+    ends = {} if math.isnan(interval.low) else {"low": interval.low, "high": interval.high}
+    return Value(value=interval.value, n=interval.n, clusters=interval.clusters, **ends)
 
 
-def mean_value(numbers: npt.ArrayLike) -> Value:
-    """Return the mean as a cell; infinite and NaN numbers are left out and the n that is left is shown."""
-    finite = np.asarray(numbers, dtype=np.float64)
-    finite = finite[np.isfinite(finite)]
-    if len(finite) == 0:
+def mean_value(numbers: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Value:
+    """Return the mean as a cell; infinite and NaN numbers are left out and the n that is left is shown.
+
+    `clusters`: the name of each number's cluster, which are resampled as a whole; without them numbers are independent.
+    """
+    given = np.asarray(numbers, dtype=np.float64)
+    finite = np.isfinite(given)
+    if not finite.any():
         return Value(missing="no finite value")
-    return value_of(mean_interval(finite))
+    return value_of(mean_interval(given[finite], None if clusters is None else np.asarray(clusters)[finite]))
 
 
 def missing(reason: str | NotTestable) -> Value:

@@ -45,13 +45,32 @@ class Blocks:
 
     def once(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
         """Return each unit's mean over the conditions, in the order of unit names; only finite numbers count."""
+        return self.once_by("", measure, entry, conditions)[0]
+
+    def once_by(
+        self, cluster: str, measure: str, entry: str, conditions: Sequence[int] | None = None
+    ) -> tuple[npt.NDArray[np.float64], Names]:
+        """Return `once`, and the cluster of each of these units as `clusters` names it."""
         chosen = range(len(self.conditions)) if conditions is None else conditions
-        row = self.entries.index(entry)
+        row, empty = self.entries.index(entry), np.zeros(0, object)
         found = np.concatenate([np.zeros(0), *(self.values[measure][c][row].astype(np.float64) for c in chosen)])
-        names = np.concatenate([np.zeros(0, object), *(self.units[c] for c in chosen)])
+        names = np.concatenate([empty, *(self.units[c] for c in chosen)])
+        groups = np.concatenate([empty, *(self.clusters(cluster, c) for c in chosen)])
         kept = np.isfinite(found)
-        _, place = np.unique(names[kept].astype(str), return_inverse=True)
-        return np.asarray(np.bincount(place, found[kept]) / np.bincount(place))
+        _, first, place = np.unique(names[kept].astype(str), return_index=True, return_inverse=True)
+        return np.asarray(np.bincount(place, found[kept]) / np.bincount(place)), groups[kept][first]
+
+    def clusters(self, fact: str, condition: int) -> Names:
+        """Return the cluster of each unit of a condition: what a fact says, or the unit's name where it says nothing.
+
+        Without a fact (""), every unit is a cluster of its own.
+        """
+        names = self.units[condition]
+        if not fact:
+            return names
+        said = [str(own) if own not in (None, "") and own == own else name  # NaN is not equal to itself
+                for own, name in zip(self.about[fact][condition].tolist(), names, strict=True)]  # fmt: skip
+        return np.array(said, dtype=object)
 
     def where(self, **facets: str) -> list[int]:
         """Return the positions of the conditions with these facets."""

@@ -142,6 +142,8 @@ class Value(_Frozen):
 
     value: float | None = None
     n: int | None = None
+    clusters: int | None = None
+    """How many independent sources the n units come from; None where units are independent themselves."""
     low: float | None = None
     high: float | None = None
     missing: str = ""
@@ -155,6 +157,9 @@ class ColumnSpec(_Frozen):
     description: str
     better: Literal["higher", "lower", ""] = ""
     decimals: int = 3
+    unit: str = ""
+    """What n counts, such as "image"; `cluster_unit` is what these come from, such as "photograph"."""
+    cluster_unit: str = ""
 
 
 class Row(_Frozen):
@@ -206,10 +211,14 @@ class Comparison(_Frozen):
     better: Literal["higher", "lower"]
     decimals: int = 3
     unit: str = "image"
+    cluster_unit: str = ""
+    """What units come from, such as "photograph"; tests then see each of these once."""
     entries: tuple[str, ...]
     families: Mapping[str, str] = Field(default_factory=dict)
     conditions: tuple[Condition, ...]
     unit_sets: tuple[tuple[str, ...], ...]
+    clusters: tuple[tuple[str, ...], ...] = ()
+    """For each unit set the cluster of each unit; empty where units are independent."""
     tests: int
     alpha: float
     table: str = ""

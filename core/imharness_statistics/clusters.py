@@ -1,0 +1,61 @@
+"""Units that come from one source, such as images made of one photograph: they are drawn and tested as a whole.
+
+Images of one photograph, rows of one split or choices about one reference resemble each other. A test or an interval
+that takes them for independent is too sure of itself. So whole clusters are resampled, and a test sees each cluster
+once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. With fewer than
+`FEWEST` clusters nothing can be told: no one-sided signed-rank test reaches p = 0.05 then, and there is no interval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness_statistics.wilcoxon import wilcoxon_greater
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+FEWEST = 5
+
+
+def coded(clusters: npt.ArrayLike) -> tuple[Codes, int]:
+    """Return the number of each unit's cluster ``(n,)``, counted in the order of first appearance, and how many."""
+    _, first, place = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return rank[place].astype(np.int64), len(first)
+
+
+def cluster_means(rows: Floats, clusters: npt.ArrayLike) -> Floats:
+    """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
+    codes, _ = coded(clusters)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    means = np.add.reduceat(rows[:, order], starts, axis=1) / np.diff(starts, append=len(codes))
+    return np.asarray(means.astype(np.float32), dtype=np.float64)
+
+
+def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Floats:
+    """Return `wilcoxon_greater` of the clusters' mean differences: p-values ``(k,)`` for ``(k, n)`` paired differences.
+
+    `clusters`: the name of each unit's cluster ``(n,)``; without them every unit is a cluster of its own. NaN where
+    no cluster differs from zero, or with fewer than `FEWEST` clusters. Raises `NotTestable` as `wilcoxon_greater` does.
+    """
+    if clusters is None:
+        return wilcoxon_greater(differences)
+    means = cluster_means(np.atleast_2d(np.asarray(differences, dtype=np.float64)), clusters)
+    return wilcoxon_greater(means) if means.shape[1] >= FEWEST else np.full(len(means), np.nan)
+
+
+def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return where units lie in the half on which variants are chosen; results are reported on the other half.
+
+    `names`: ``(n,)`` names of units, or of their clusters, which are never divided. The names are sorted by their
+    sha256 and the first half of them, rounded down, is the one to choose on. So both halves have the same number of
+    names, or the reported one has one more, and neither the order of the units nor their numbers matter.
+    """
+    given = [str(name) for name in np.asarray(names)]
+    order = sorted(set(given), key=lambda name: hashlib.sha256(name.encode()).digest())
+    chosen = set(order[: len(order) // 2])
+    return np.array([name in chosen for name in given], dtype=bool)

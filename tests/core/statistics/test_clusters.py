@@ -1,0 +1,207 @@
+"""Units that come from one source: levels and coverage by simulation, and equality with plain slow loops."""
+
+import numpy as np
+import pytest
+import scipy
+from tests.core.ranking.test_pairing import made
+
+from imharness.ranking.comparisons import PairedScores, compare, not_worse, pairwise
+from imharness.stats import NotTestable, chosen_half, interval, mean_interval, spearman_rows, t_interval
+from imharness.tracks import Blocks, Column, Value, Wins, mean_value, ranking, value_of
+from imharness_statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
+from imharness_statistics.clusters import FEWEST, cluster_means, clusters_greater, coded
+from imharness_statistics.head_to_head import head_to_head, rank_biserial, resampled
+from imharness_statistics.win_rates import win_rates
+
+RNG = np.random.default_rng(0)
+NAMES = np.array([f"photo {i}" for i in (3, 0, 1, 5, 2, 6, 4, 7)])
+CLUSTERS = NAMES[np.repeat(np.arange(8), [1, 2, 3, 4, 5, 6, 7, 12])]
+X = RNG.normal(size=40) + np.repeat(RNG.normal(size=8), [1, 2, 3, 4, 5, 6, 7, 12])
+
+
+def correlated(rng: np.random.Generator, clusters: int, size: int = 6) -> np.ndarray:
+    """Values of units that share nine tenths of their variance with their cluster."""
+    return np.repeat(rng.normal(scale=3, size=clusters), size) + rng.normal(size=clusters * size)
+
+
+def loop_of_means(x: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    names = list(dict.fromkeys(clusters.tolist()))
+    found = []
+    for row in np.random.default_rng(0).integers(0, len(names), (RESAMPLES, len(names))):
+        drawn = [value for k in row for value in x[clusters == names[k]]]
+        found.append(np.mean(drawn))
+    return np.array(found)
+
+
+def test_intervals_equal_a_loop_over_drawn_clusters() -> None:
+    estimates = loop_of_means(X, CLUSTERS)
+    low, high = percentiles(estimates, 8)
+    single = mean_interval(X, CLUSTERS)
+    assert (single.low, single.high) == pytest.approx((low, high), rel=1e-12)
+    assert (single.n, single.clusters, single.value) == (40, 8, X.mean())
+    general = interval(lambda at: X[at].mean(axis=1), 40, CLUSTERS)
+    (row, gaps) = mean_intervals(np.stack([X, np.where(CLUSTERS == "photo 5", np.nan, X)]), CLUSTERS)
+    for found in (general, row):
+        assert (found.low, found.high, found.clusters) == pytest.approx((low, high, 8), rel=1e-12)
+    assert (gaps.n, gaps.clusters) == (36, 7)
+    assert gaps == mean_interval(X[CLUSTERS != "photo 5"], CLUSTERS[CLUSTERS != "photo 5"])
+
+
+def test_any_statistic_sees_all_units_of_the_drawn_clusters() -> None:
+    y = RNG.normal(size=40)
+    names, seen = list(dict.fromkeys(CLUSTERS.tolist())), []
+    found = interval(lambda at: spearman_rows(X[at], y[at]), 40, CLUSTERS)
+    for row in np.random.default_rng(0).integers(0, 8, (RESAMPLES, 8)):
+        at = np.concatenate([np.flatnonzero(names[k] == CLUSTERS) for k in row])
+        seen.append(scipy.stats.spearmanr(X[at], y[at]).statistic)
+    assert (found.low, found.high) == pytest.approx(tuple(map(float, percentiles(np.array(seen), 8))), rel=1e-9)
+
+
+def test_clusters_of_one_unit_are_drawn_as_units_are() -> None:
+    own, alone = mean_interval(X, np.arange(40)), mean_interval(X)
+    assert (alone.clusters, own.clusters) == (None, 40)
+    wide = own.high - own.low
+    assert wide == pytest.approx(alone.high - alone.low, rel=0.15)
+    assert wide > alone.high - alone.low
+
+
+@pytest.mark.parametrize("clusters", [8, 20])
+def test_the_interval_covers_the_mean_at_its_level(clusters: int) -> None:
+    rng, hits, alone = np.random.default_rng(clusters), 0, 0
+    names = np.repeat(np.arange(clusters), 6)
+    for _ in range(400):
+        x = correlated(rng, clusters)
+        found, wrong = mean_interval(x, names), mean_interval(x)
+        hits += found.low <= 0 <= found.high
+        alone += wrong.low <= 0 <= wrong.high
+    assert 0.90 < hits / 400 < 0.98
+    assert alone / 400 < 0.70
+
+
+@pytest.mark.parametrize(("splits", "bootstrap"), [(3, 0.76), (5, 0.84)])
+def test_few_splits_are_covered_by_student_s_interval_and_not_by_percentiles(splits: int, bootstrap: float) -> None:
+    rng, hits, plain = np.random.default_rng(splits), 0, 0
+    for _ in range(1500):
+        x = rng.normal(size=splits)
+        found, resampled_ = t_interval(x), mean_interval(x, resamples=200)
+        hits += found.low <= 0 <= found.high
+        plain += resampled_.low <= 0 <= resampled_.high
+    assert hits / 1500 == pytest.approx(0.95, abs=0.02)
+    assert plain / 1500 == pytest.approx(bootstrap, abs=0.04)
+
+
+def test_student_s_interval_is_scipy_s_and_one_split_has_none() -> None:
+    x = np.array([0.61, 0.58, 0.66])
+    found, theirs = t_interval(x), scipy.stats.ttest_1samp(x, 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), rel=1e-12)
+    assert value_of(t_interval([0.5])) == Value(value=0.5, n=1)
+    for bad in ([], [1.0, np.nan]):
+        with pytest.raises(NotTestable):
+            t_interval(bad)
+
+
+def test_too_few_clusters_have_no_interval_and_no_test() -> None:
+    names = np.repeat(np.arange(FEWEST - 1), 10)
+    assert mean_value(np.arange(40.0), names) == Value(value=19.5, n=40, clusters=4)
+    assert np.isnan(clusters_greater(np.ones((2, 40)), names)).all()
+    assert np.isnan(tail(FEWEST - 1))
+    assert clusters_greater(np.ones(50), np.repeat(np.arange(FEWEST), 10))[0] == pytest.approx(1 / 32)
+
+
+def test_a_test_by_cluster_is_scipy_s_over_the_means() -> None:
+    means = [np.float32(X[name == CLUSTERS].mean()) for name in dict.fromkeys(CLUSTERS.tolist())]
+    np.testing.assert_array_equal(cluster_means(X[None], CLUSTERS)[0], means)
+    theirs = scipy.stats.wilcoxon(np.float64(means), alternative="greater").pvalue
+    assert clusters_greater(X, CLUSTERS)[0] == pytest.approx(theirs, rel=1e-12)
+    codes, size = coded(CLUSTERS)
+    assert (codes[0], codes[1], size) == (0, 1, 8)
+
+
+def test_equal_entries_on_correlated_units_are_told_apart_no_more_often_than_stated() -> None:
+    """Nine tenths of the variance lie between eight clusters; tested by unit, every third pair would differ."""
+    rng, wrong, by_unit = np.random.default_rng(5), 0, 0
+    names = np.repeat(np.arange(8), 6)
+    for _ in range(300):
+        both = np.stack([correlated(rng, 8), correlated(rng, 8)])
+        found = win_rates([both], higher_wins=True, clusters=[names])
+        plain = win_rates([both], higher_wins=True)
+        wrong += np.nansum(found.rate) > 0
+        by_unit += np.nansum(plain.rate) > 0
+    assert wrong / 300 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 300)
+    assert by_unit / 300 > 0.3
+
+
+def test_a_head_to_head_draws_and_tests_clusters() -> None:
+    d = X.astype(np.float32).astype(float)
+    found = head_to_head([d], [np.arange(40)], tests=1, alpha=0.05, clusters=CLUSTERS)
+    names = list(dict.fromkeys(CLUSTERS.tolist()))
+    means = cluster_means(d[None], CLUSTERS)[0]
+    drawn = resampled(8)
+    differences = [np.mean(np.concatenate([d[names[k] == CLUSTERS] for k in row])) for row in drawn]
+    effects = [rank_biserial(means[row][None])[0] for row in drawn]
+    for own, estimates in ((found.difference, differences), (found.effect, effects)):
+        assert (own.low, own.high) == pytest.approx(tuple(map(float, percentiles(np.array(estimates), 8))), rel=1e-9)
+        assert (own.n, own.clusters) == (40, 8)
+    assert found.better == clusters_greater(d, CLUSTERS)[0]
+    assert found.difference.value == pytest.approx(d.mean())
+
+
+def clustered(shift: float = 0.0, clusters: int = 8, seed: int = 0) -> PairedScores:
+    """Two entries in two conditions, of which the second lacks the last unit."""
+    rng = np.random.default_rng(seed)
+    units = tuple(f"u{i:02d}" for i in range(clusters * 3))
+    names = tuple(f"photo {i // 3}" for i in range(clusters * 3))
+    blocks = [np.stack([correlated(rng, clusters, 3) + shift, correlated(rng, clusters, 3)]) for _ in range(2)]
+    return PairedScores(
+        id="x", title="Who", about="more", entry="defense", measure="m", description="M.", better="higher",
+        entries=("a", "b"), conditions=({"metric": "p"}, {"metric": "q"}), units=(units, units[:-1]),
+        values=(blocks[0].astype(np.float32), blocks[1][:, :-1].astype(np.float32)), clusters=(names, names[:-1]),
+        cluster_unit="photograph",
+    )  # fmt: skip
+
+
+def test_a_stored_comparison_keeps_the_cluster_of_each_unit() -> None:
+    comparison, numbers = clustered(shift=9.0).stored()
+    assert comparison.clusters == (clustered().clusters[0], clustered().clusters[0][:-1])
+    again = type(comparison).model_validate_json(comparison.model_dump_json())
+    assert again == comparison
+    found = compare(again, numbers, "a", "b")
+    assert (found.difference.n, found.difference.clusters) == (24, 8)
+    assert found.better == pairwise(comparison, numbers).p[0, 1] == pytest.approx(2.0**-8)
+    assert not_worse(comparison, numbers, "a") == ()
+    few, own = clustered(shift=9.0, clusters=4).stored()
+    assert not_worse(few, own, "a") == ("b",)
+    assert few.tests == 0
+    old, _ = made({"a": {"p": [1, 2]}, "b": {"p": [3, 4]}}).stored()
+    younger = {"clusters", "cluster_unit"}
+    assert type(old).model_validate(old.model_dump(exclude=younger)) == old
+    assert Value.model_validate({"value": 1.0, "n": 3}) == Value(value=1.0, n=3)
+
+
+def test_a_column_names_the_fact_that_units_are_grouped_by() -> None:
+    names = np.array([f"u{i:02d}" for i in range(12)], dtype=object)
+    source = np.array(["p0", "p0", "p1", "p1", "p2", "p2", "p3", "p3", "p4", "p4", None, ""], dtype=object)
+    values = np.stack([np.arange(12.0), np.append(np.arange(11.0), np.nan)])
+    scores = Blocks(("a", "b"), ({"c": "1"}, {"c": "2"}), (names, names), {"d": (values, values + 2)},
+                    {"source": (source, source)})  # fmt: skip
+    wins = Wins("wins", "Who wins", "lower D")
+    column = Column("d", "D", "How far.", "lower", cluster="source", cluster_unit="photograph", wins=wins)
+    found = ranking(scores, column, id="t", title="T", caption="", entry="x")
+    a, b = (row.values["d"] for row in found.tables[0].rows[::-1])
+    groups = [*source[:10], "u10", "u11"]
+    assert a == mean_value(np.arange(12.0) + 1, groups)
+    assert (a.n, a.clusters, b.n, b.clusters) == (12, 7, 11, 6)
+    assert (found.tables[0].columns[0].unit, found.tables[0].columns[0].cluster_unit) == ("image", "photograph")
+    assert found.comparisons[0].clusters == (tuple(groups), tuple(groups))
+    assert found.comparisons[0].stored()[0].cluster_unit == "photograph"
+
+
+def test_halves_are_fixed_by_names_and_equal_as_can_be() -> None:
+    names = np.array([f"photo {i % 7}" for i in range(50)])
+    chosen = chosen_half(names)
+    assert len(set(names[chosen])) == 3
+    assert not set(names[chosen]) & set(names[~chosen])
+    np.testing.assert_array_equal(chosen_half(names[::-1]), chosen[::-1])
+    assert chosen_half(["one"]).tolist() == [False]
+    assert chosen_half([]).shape == (0,)
+    assert chosen_half(["a", "b", "c", "d"]).tolist() == [False, False, True, True]  # 18ac... of "d" is the smallest
