@@ -17,12 +17,12 @@ from imharness.stats import NotTestable, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import calibration, calibration_rmse, precision_and_recall, risk_scores
+from imharness_membership.roc import roc
 
 Array = np.ndarray
 THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 FPRS = (0.001, 0.01)
 LEVEL = 0.95
-ROC_POINTS = 400
 
 
 @dataclass(frozen=True)
@@ -172,19 +172,6 @@ def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate:
     hits = len(inside) if allowed >= len(outside) else int((inside > outside[len(outside) - allowed - 1]).sum())
     interval = stats.binomtest(hits, len(inside)).proportion_ci(LEVEL, method="exact")
     return Estimate(hits / len(inside), float(interval.low), float(interval.high))
-
-
-def roc(scores: Array, member: Array) -> tuple[Array, Array]:
-    """Return at most 400 points (false-positive rate, true-positive rate), close together near 0."""
-    order = np.argsort(-scores, kind="stable")
-    last = np.r_[scores[order][1:] != scores[order][:-1], True]
-    tpr = np.r_[0.0, np.cumsum(member[order])[last] / member.sum()]
-    fpr = np.r_[0.0, np.cumsum(~member[order])[last] / (~member).sum()]
-    if len(fpr) <= ROC_POINTS:
-        return fpr, tpr
-    wanted = np.r_[0.0, np.geomspace(0.5 / (~member).sum(), 1, ROC_POINTS - 3), 1.0]
-    kept = np.unique(np.r_[0, np.searchsorted(fpr, wanted, side="right") - 1])
-    return fpr[kept], tpr[kept]
 
 
 def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) -> Risk:

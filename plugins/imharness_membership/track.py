@@ -137,7 +137,7 @@ class _Plan:
         return self.planner.task(release, {"defense": guard.defense}, options=options, needs={"plain": model})
 
     def _references(self, guard: _Guard) -> Planned:
-        """Plan reference models. Those of early stopping are undefended ones, at the epoch at which the shadow stops."""
+        """Plan reference models; those of early stopping are undefended ones, at the epoch where the shadow stops."""
         if isinstance(guard.defense, MembershipRelease):
             options = {"models": self.track.references, **self.rows}
             needs = {"references": self._references(self.baseline)}

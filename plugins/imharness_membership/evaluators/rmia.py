@@ -20,7 +20,9 @@ class Rmia(ReferenceEvaluator):
         description="a of the offline estimate (1 + a) / 2 p_out + (1 - a) / 2 of the mean probability.",
     )  # fmt: skip
 
-    def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
+    def statistic(
+        self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
+    ) -> torch.Tensor:
         """Return the share of the population that the row exceeds; ties are broken by the row's ratio.
 
         A row that every reference was trained on is compared with all of them.
