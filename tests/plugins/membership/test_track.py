@@ -1,11 +1,16 @@
 """The track from plan to tables, small."""
 
+import itertools
 import json
+import tomllib
 
 import pytest
 from click.testing import CliRunner
 
+from imharness.components.registry import installed
 from imharness.errors import UsageError
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import generator
 from imharness_cli import cli
 from imharness_membership.splits import split_rows
@@ -44,6 +49,23 @@ def test_early_stopping_stands_beside_the_training_it_matches(tables) -> None:
     }
     ours, theirs = (tables["defenses"][name]["test"]["value"] for name in (matched, "harness/label-smoothing"))
     assert abs(ours - theirs) < 0.1
+
+
+def test_a_release_that_keeps_the_label_is_judged_on_the_undefended_model(tables) -> None:
+    plain, masked = (tables["defenses"][name] for name in ("harness/plain-training", "harness/masking[top_k=1]"))
+    assert (plain["test"], plain["train"]) == (masked["test"], masked["train"])
+
+
+def test_every_split_trains_each_network_once() -> None:
+    part = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
+    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**part)})
+    graph = plan_track("harness/membership", profile, installed())
+    trained = [(t.spec.components["defense"].label, t.spec.options["split"], t.spec.options["role"])
+               for t in graph.tasks.values() if t.spec.step == "train"]  # fmt: skip
+    names = ("harness/plain-training", "harness/label-smoothing")
+    assert sorted(trained) == sorted(itertools.product(names, (0, 1), ("target", "shadow")))
+    assert graph.by_step()["references"] == 2 * 2
+    assert graph.by_step()["release_references"] == 2
 
 
 def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
