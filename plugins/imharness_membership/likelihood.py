@@ -66,7 +66,8 @@ class ReferenceEvaluator(MembershipEvaluator):
                 found.log_odds[1:], found.member[1:], found.population_log_odds[1:], found.population_log_odds[0]
             )
             stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest, trained)
-            values, member = stand_in.cpu().numpy(), found.member[0].cpu().numpy()
+            order = stand_in.argsort(stable=True)  # of equally good thresholds the lowest, in whatever order rows come
+            values, member = stand_in[order].cpu().numpy(), found.member[0][order].cpu().numpy()
             threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
             clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)
             return clean - float(np.clip(threshold[0], -SCALE, SCALE))

@@ -13,7 +13,7 @@ from imharness_membership.likelihood import ReferenceEvaluator
 class Rmia(ReferenceEvaluator):
     """Share of population rows whose likelihood ratio a row exceeds by a factor."""
 
-    info = Info(id="harness/rmia", version="1", paper="zarifzadeh2024")
+    info = Info(id="harness/rmia", version="2", paper="zarifzadeh2024")
     gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio has to be larger.")
     offline: float = Field(
         default=0.3, ge=0, le=1,

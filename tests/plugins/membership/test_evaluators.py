@@ -183,6 +183,21 @@ def test_the_threshold_is_learnt_with_the_variance_that_the_scores_have() -> Non
     assert torch.equal(Lira().build(CPU)(asked), each)
 
 
+def test_of_equally_good_thresholds_the_order_of_rows_chooses_none() -> None:
+    odds = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).expand(3, 6)
+    inside = torch.tensor([[False, True, False, True, False, True]]).expand(3, 6)
+    outputs = torch.full((6, 2), 0.5)
+
+    def scores(order: list[int]) -> torch.Tensor:
+        references = References(odds[:, order], inside[:, order], torch.zeros(3, 2), torch.zeros(2))
+        labels = torch.zeros(6, dtype=torch.int64)
+        return Lira(mode="offline-cdf").build(CPU)(
+            MembershipQuery(outputs, labels, torch.arange(6) < 3, outputs, labels, references)
+        )
+
+    assert torch.equal(scores([0, 1, 2, 3, 4, 5]), scores([5, 4, 3, 2, 1, 0]).flip(0))
+
+
 def test_rmia_equals_a_loop_over_pairs() -> None:
     found, _ = query(40)
     r = found.references
