@@ -13,16 +13,16 @@ from scipy import stats
 
 from imharness.data import generator
 from imharness.membership import MembershipEvaluator, MembershipQuery
-from imharness.stats import NotTestable, correlate
+from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.risk import calibration, calibration_rmse, precision_and_recall, risk_scores
+from imharness_membership.roc import roc
 
 Array = np.ndarray
 THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 FPRS = (0.001, 0.01)
 LEVEL = 0.95
-ROC_POINTS = 400
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,17 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one evaluator finds out about the target."""
+    """What one evaluator finds out about the target; a rate that so few non-members do not define is None.
+
+    `on_shadow`: its balanced accuracy on rows of the shadow model, when it learns on the others.
+    """
 
     evaluator: str
+    on_shadow: float
     accuracy: Estimate
     auc: Estimate
-    tpr_at_01: Estimate
-    tpr_at_1: Estimate
+    tpr_at_01: Estimate | None
+    tpr_at_1: Estimate | None
     roc: tuple[list[float], list[float]] = field(repr=False)
     by_class: dict[int, float | None] = field(repr=False)
 
@@ -77,8 +81,11 @@ class Audit:
     risk: Risk
 
     def worst(self) -> Finding:
-        """Return the finding with the highest attack accuracy."""
-        return max(self.findings, key=lambda f: f.accuracy.value)
+        """Return the finding of the evaluator that is most accurate on the shadow model.
+
+        The largest of many accuracies on the target is too large by chance.
+        """
+        return max(self.findings, key=lambda f: f.on_shadow)
 
     def facts(self) -> dict[str, Any]:
         """Return everything as plain data, full precision."""
@@ -89,17 +96,16 @@ def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvalu
     """Let evaluators guess the target's members; they get its rows in a random order that they do not know."""
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
-    query = MembershipQuery(
-        shadow_outputs=torch.from_numpy(shadow.outputs),
-        shadow_labels=torch.from_numpy(shadow.labels),
-        shadow_member=torch.from_numpy(shadow.member),
-        target_outputs=torch.from_numpy(outputs),
-        target_labels=torch.from_numpy(labels),
-    )
+    query = _query(shadow, outputs, labels)
+    fit = chosen_half(np.arange(len(shadow.labels)))
+    part = Outputs(shadow.outputs[fit], shadow.labels[fit], shadow.member[fit])
+    trial = _query(part, shadow.outputs[~fit], shadow.labels[~fit])
     findings = []
     for number, evaluator in enumerate(evaluators):
-        scores = evaluator.build(torch.device("cpu"))(query).numpy()
-        findings.append(_finding(evaluator.label, scores, member, labels, outputs.shape[1]))
+        infer = evaluator.build(torch.device("cpu"))
+        guess = infer(trial).numpy() >= 0
+        own = np.mean([(guess == shadow.member[~fit])[shadow.member[~fit] == side].mean() for side in (True, False)])
+        findings.append(_finding(evaluator.label, float(own), infer(query).numpy(), member, labels, outputs.shape[1]))
         progress(number + 1, len(evaluators))
     right = outputs.argmax(axis=1) == labels
     return Audit(
@@ -113,13 +119,24 @@ def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvalu
     )
 
 
-def _finding(name: str, scores: Array, member: Array, labels: Array, classes: int) -> Finding:
+def _query(shadow: Outputs, outputs: Array, labels: Array) -> MembershipQuery:
+    return MembershipQuery(
+        shadow_outputs=torch.from_numpy(shadow.outputs),
+        shadow_labels=torch.from_numpy(shadow.labels),
+        shadow_member=torch.from_numpy(shadow.member),
+        target_outputs=torch.from_numpy(outputs),
+        target_labels=torch.from_numpy(labels),
+    )
+
+
+def _finding(name: str, on_shadow: float, scores: Array, member: Array, labels: Array, classes: int) -> Finding:
     caught = scores >= 0
     hits, spared = caught[member].mean(), (~caught[~member]).mean()
     fpr, tpr = roc(scores, member)
     found = [_tpr_at(scores, member, limit) for limit in FPRS]
     return Finding(
         evaluator=name,
+        on_shadow=on_shadow,
         accuracy=_normal(
             float(hits + spared) / 2,
             float(hits * (1 - hits) / member.sum() + spared * (1 - spared) / (~member).sum()) / 4,
@@ -161,30 +178,19 @@ def auc_interval(scores: Array, member: Array) -> Estimate:
     return _normal(float(beaten.mean()), variance)
 
 
-def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate:
+def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
     """Return the true-positive rate at the lowest threshold with at most that false-positive rate.
 
-    The interval is Clopper & Pearson's, for this threshold.
+    The interval is Clopper & Pearson's, for this threshold. Fewer non-members than 1 / `fpr` do not define the rate.
     """
     outside = np.sort(scores[~member])
     allowed = int(np.floor(fpr * len(outside) + 1e-9))
+    if not allowed:
+        return None
     inside = scores[member]
     hits = len(inside) if allowed >= len(outside) else int((inside > outside[len(outside) - allowed - 1]).sum())
     interval = stats.binomtest(hits, len(inside)).proportion_ci(LEVEL, method="exact")
     return Estimate(hits / len(inside), float(interval.low), float(interval.high))
-
-
-def roc(scores: Array, member: Array) -> tuple[Array, Array]:
-    """Return at most 400 points (false-positive rate, true-positive rate), close together near 0."""
-    order = np.argsort(-scores, kind="stable")
-    last = np.r_[scores[order][1:] != scores[order][:-1], True]
-    tpr = np.r_[0.0, np.cumsum(member[order])[last] / member.sum()]
-    fpr = np.r_[0.0, np.cumsum(~member[order])[last] / (~member).sum()]
-    if len(fpr) <= ROC_POINTS:
-        return fpr, tpr
-    wanted = np.r_[0.0, np.geomspace(0.5 / (~member).sum(), 1, ROC_POINTS - 3), 1.0]
-    kept = np.unique(np.r_[0, np.searchsorted(fpr, wanted, side="right") - 1])
-    return fpr[kept], tpr[kept]
 
 
 def _risk(query: MembershipQuery, member: Array, labels: Array, right: Array) -> Risk:

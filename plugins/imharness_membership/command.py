@@ -29,7 +29,9 @@ def membership() -> None:
 @click.option("--per-class", is_flag=True, help="Also print the attack accuracy within each class.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write everything here, full precision.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write a self-contained report here.")
-@click.option("--fail-above", type=click.FloatRange(0, 1), help="Exit 1 when an attack accuracy is above this.")
+@click.option(
+    "--fail-above", type=click.FloatRange(0, 1), help="Exit 1 when the strongest attack's accuracy is above this."
+)
 @click.pass_context
 def audit(
     ctx: click.Context,
@@ -124,5 +126,7 @@ def _print(found: Audit, per_class: bool) -> None:
         console.table("Balanced accuracy by class", ["class", *evaluators], rows)
 
 
-def _shown(estimate: Estimate) -> str:
+def _shown(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not defined: too few non-members"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -41,10 +41,13 @@ class ReferenceEvaluator(MembershipEvaluator):
     reads = frozenset[Evidence]({"references"})
 
     @abstractmethod
-    def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
+    def statistic(
+        self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
+    ) -> torch.Tensor:
         """Return ``(m,)``, higher for members.
 
-        `observed` ``(m,)`` and `population` ``(p,)`` are log odds of the model under attack.
+        `observed` ``(m,)`` and `population` ``(p,)`` are log odds of the model under attack. `trained`: how many models
+        the adversary trained; for the threshold, one of them is under attack.
         """
 
     def build(self, device: torch.device) -> InferMembership:
@@ -57,12 +60,14 @@ class ReferenceEvaluator(MembershipEvaluator):
             if len(found.log_odds) < 3:
                 raise HarnessError(f"{self.label} needs at least 3 reference models, got {len(found.log_odds)}")
             observed = log_odds(query.target_outputs, query.target_labels)
-            scores = self.statistic(observed, found.target_population_log_odds, found)
+            trained = len(found.log_odds)
+            scores = self.statistic(observed, found.target_population_log_odds, found, trained)
             rest = References(
                 found.log_odds[1:], found.member[1:], found.population_log_odds[1:], found.population_log_odds[0]
             )
-            stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest)
-            values, member = stand_in.cpu().numpy(), found.member[0].cpu().numpy()
+            stand_in = self.statistic(found.log_odds[0], found.population_log_odds[0], rest, trained)
+            order = stand_in.argsort(stable=True)  # of equally good thresholds the lowest, in whatever order rows come
+            values, member = stand_in[order].cpu().numpy(), found.member[0][order].cpu().numpy()
             threshold = class_thresholds(values, member, np.zeros(len(values), dtype=np.int64), 1)
             clean = torch.nan_to_num(scores, nan=-SCALE).clamp(-SCALE, SCALE)
             return clean - float(np.clip(threshold[0], -SCALE, SCALE))

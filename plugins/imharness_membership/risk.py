@@ -8,6 +8,8 @@ import numpy as np
 
 Array = np.ndarray
 BINS, FLOOR = 5, 1e-10
+SLACK = 1e-6
+"""A score reaches a threshold that it misses by less: .9 comes back from float32 as .89999998."""
 
 
 def risk_scores(
@@ -67,7 +69,7 @@ def _nearest(score: Array) -> Array:
 
 def precision_and_recall(scores: Array, member: Array, thresholds: Array) -> tuple[Array, Array]:
     """Return precision (NaN where nobody is accused) and recall of "member if the score reaches the threshold"."""
-    inside, outside = np.sort(scores[member]), np.sort(scores[~member])
+    inside, outside, thresholds = np.sort(scores[member]), np.sort(scores[~member]), thresholds - SLACK
     hit = len(inside) - np.searchsorted(inside, thresholds)
     accused = hit + len(outside) - np.searchsorted(outside, thresholds)
     with np.errstate(invalid="ignore"):
@@ -76,7 +78,7 @@ def precision_and_recall(scores: Array, member: Array, thresholds: Array) -> tup
 
 def calibration(scores: Array, member: Array, bins: int = 10) -> tuple[Array, Array, Array]:
     """Return per occupied bin of the score: its mean score, its real share of members, and how many rows it has."""
-    place = np.minimum((scores * bins).astype(np.int64), bins - 1)
+    place = np.minimum(((scores + SLACK) * bins).astype(np.int64), bins - 1)
     count = np.bincount(place, minlength=bins)
     kept = count > 0
     total, inside = np.bincount(place, scores, bins), np.bincount(place, member, bins)

@@ -1,124 +1,137 @@
 """What the cells of the track compute: trained models, reference models, and what evaluators make of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from torch.nn.functional import one_hot
 
-from imharness.data import TableSet, derive_seed
 from imharness.membership import (
     DefenderOutputs,
     HarnessError,
     LastLayerGradients,
     MembershipQuery,
-    MembershipRelease,
-    MembershipTraining,
     References,
     Robustness,
-    TrainingData,
-    TrainingPlan,
 )
 from imharness.tracks import StepContext, StepResult, step
+from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
+from imharness_membership.networks import Checkpoints, Split, stacked
 from imharness_membership.risk import FLOOR
-from imharness_membership.splits import split_rows
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Shares of bits that noise flips in rows of zeros and ones."""
 SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations of the noise on other rows, features in [0, 1]."""
+Outputs = Callable[[torch.Tensor], torch.Tensor]
+"""Row numbers ``(n,)`` -> probabilities ``(n, classes)``."""
 
 
-@step(version="2")
+@step(version="3")
 def train(context: StepContext) -> StepResult:
-    """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows."""
-    table, role = context.table(), str(context.options["role"])
-    parts = _parts(context, table)
-    member, outside, reference = (parts[f"{role}_{kind}"] for kind in ("member", "non_member", "reference"))
-    network = _trained(context, table, member, reference, "training")
-    rows = torch.cat([member, outside])
-    population = _population(parts) if role == "target" else rows[:0]
-    shown = _shown(context, network, table, torch.cat([rows, population]), member, reference)
-    outputs, labels = shown[: len(rows)], table.labels[rows]
-    right = (outputs.argmax(dim=1) == labels).float()
-    held_out = _outputs(network, table, reference).argmax(dim=1) == table.labels[reference]
-    odds = log_odds(shown[len(rows) :], table.labels[population])
-    arrays = {"outputs": outputs, "population": odds, "held_out": held_out.float().mean()[None]}
-    arrays |= _asked_for(context, network, table, rows)
-    return StepResult(
-        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": np.arange(len(rows)) < len(member)},
-        arrays={name: array.cpu().numpy() for name, array in arrays.items()},
-        facts={
-            "train_accuracy": float(right[: len(member)].mean()),
-            "test_accuracy": float(right[len(member) :].mean()),
-        },
-    )
+    """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows.
 
-
-def _asked_for(
-    context: StepContext, network: torch.nn.Module, table: TableSet, rows: torch.Tensor
-) -> dict[str, torch.Tensor]:
-    """Return what only some evaluators read: robustness against noise, gradients of the last layer."""
-    found = {}
-    if context.options["copies"]:
-        found["robustness"] = _robustness(context, network, table, rows)
-    if context.options["gradients"]:
-        found["features"] = _last_layer_inputs(network, table, rows)
-        found["error"] = _outputs(network, table, rows) - one_hot(table.labels[rows], table.classes)
-    return found
-
-
-@step(version="2")
-def references(context: StepContext) -> StepResult:
-    """Train the adversary's reference models, each on a random half of the rows the target's members are among."""
-    table = context.table()
-    parts = _parts(context, table)
-    rows = torch.cat([parts["target_member"], parts["target_non_member"]])
-    everything = torch.cat([rows, _population(parts)])
-    total = int(context.options["models"])
-    drawn = [
-        torch.randperm(len(rows), generator=context.generator("half", str(number)))[: len(rows) // 2]
-        for number in range(total)
-    ]
-    networks = _references(context, table, [rows[half] for half in drawn], parts["shadow_reference"])
-    odds, inside = [], []
-    for half, network in zip(drawn, networks, strict=True):
-        shown = _shown(context, network, table, everything, rows[half], parts["shadow_reference"])
-        odds.append(log_odds(shown, table.labels[everything]).cpu())
-        inside.append(torch.zeros(len(rows), dtype=torch.bool).scatter(0, half, True))
-    target, population = np.split(torch.stack(odds).numpy(), [len(rows)], axis=1)
-    return StepResult(arrays={"log_odds": target, "member": torch.stack(inside).numpy(), "population": population})
+    Of the undefended model, the weights are kept: early stopping takes one of its epochs, releases the last one.
+    """
+    split, role, recipe = Split(context), str(context.options["role"]), context.component("defense")
+    member, reference = split.parts[f"{role}_member"], split.parts[f"{role}_reference"]
+    promised = recipe.promises(split.plan, len(member))
+    facts = {} if promised is None else {"epsilon": promised[0], "delta": promised[1]}
+    if isinstance(recipe, PlainTraining):
+        kept = Checkpoints(split, reference)
+        network = split.trained(recipe, member, reference, role, kept)
+        return _answers(split, network, kept.arrays(), facts)
+    network = split.trained(recipe, member, reference, role)
+    right = split.outputs(network, reference).argmax(dim=1) == split.table.labels[reference]
+    return _answers(split, network, {"held_out": right.float().mean()[None].cpu().numpy()}, facts)
 
 
 @step(version="1")
+def stop(context: StepContext) -> StepResult:
+    """Take the epoch of undefended training that is as accurate on the defender's other rows as a defended model.
+
+    Song & Mittal (USENIX Security 2021), section 3.3.1. Of equally close epochs it is the first.
+    """
+    split, plain = Split(context), context.need("plain").arrays
+    place = int(np.abs(plain["held_out"] - context.need("matched").arrays["held_out"][-1]).argmin())
+    return _answers(split, split.loaded(plain, place), {"stopped": np.array([place])}, {})
+
+
+@step(version="1")
+def release(context: StepContext) -> StepResult:
+    """Show the outputs of the undefended model as a defense releases them."""
+    split, role = Split(context), str(context.options["role"])
+    network = split.loaded(context.need("plain").arrays, -1)
+    outputs = _released(split, network, split.parts[f"{role}_member"], split.parts[f"{role}_reference"], role)
+    return _seen(split, outputs, {}, {})
+
+
+@step(version="3")
+def references(context: StepContext) -> StepResult:
+    """Train the adversary's reference models, each on a random half of the rows the target's members are among.
+
+    Of undefended ones, the weights are kept for releases, and the answers at the epochs at which the shadow could stop.
+    """
+    split, recipe = Split(context), context.component("defense")
+    rows, halves = split.rows("target"), _halves(split)
+    plain = isinstance(recipe, PlainTraining)
+    stops = context.need("shadow").arrays["epochs"].tolist() if plain else []
+    early: dict[int, list[np.ndarray]] = {epoch: [] for epoch in stops}
+
+    def after(number: int, network: torch.nn.Module, done: int) -> None:
+        if done in early:
+            early[done].append(_odds(split, lambda chosen: split.outputs(network.eval(), chosen)))
+
+    networks = split.trained_many(recipe, [rows[half] for half in halves], split.parts["shadow_reference"], after)
+    found = _reference_arrays(split, halves, [lambda c, n=network: split.outputs(n, c) for network in networks])
+    if plain:
+        target, population = np.split(np.stack([np.stack(early[epoch]) for epoch in stops]), [len(rows)], axis=2)
+        found |= {"stopped.log_odds": target, "stopped.population": population}
+        found |= stacked([network.state_dict() for network in networks])
+    return StepResult(arrays=found)
+
+
+@step(version="1")
+def release_references(context: StepContext) -> StepResult:
+    """Show the answers of undefended reference models as a defense releases them."""
+    split, plain = Split(context), context.need("references").arrays
+    rows, halves = split.rows("target"), _halves(split)
+    outputs = [
+        _released(split, split.loaded(plain, k), rows[half], split.parts["shadow_reference"], f"reference {k}")
+        for k, half in enumerate(halves)
+    ]
+    return StepResult(arrays=_reference_arrays(split, halves, outputs))
+
+
+@step(version="2")
 def sensitivity(context: StepContext) -> StepResult:
-    """Train the target again without one member at a time: how far does the model's answer on that member move?
+    """Train the undefended target again without one member at a time: how far does its answer on that member move?
 
     Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the modified entropy without the member over
-    the one with it, both floored. All these models start alike and draw their order from one seed.
+    the one with it, both floored. All these models start as the target did and draw their order from its seed.
     """
-    table = context.table()
-    parts = _parts(context, table)
-    member = parts["target_member"]
+    split, recipe = Split(context), context.component("defense")
+    member, reference = split.parts["target_member"], split.parts["target_reference"]
 
     def entropy(network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
-        return -ModifiedEntropy().value(_outputs(network, table, rows), table.labels[rows]).clamp(max=-FLOOR)
+        labels = split.table.labels[rows]
+        return -ModifiedEntropy().value(split.outputs(network, rows), labels).clamp(max=-FLOOR)
 
-    whole = _trained(context, table, member, parts["target_reference"], "sensitivity")
+    whole = split.loaded(context.need("plain").arrays, -1)
     count = min(int(context.options["rows"]), len(member))
     moved = []
     for number in range(count):
         left = torch.cat([member[:number], member[number + 1 :]])
-        network = _trained(context, table, left, parts["target_reference"], "sensitivity")
+        network = split.trained(recipe, left, reference, "target")
         one = member[number : number + 1]
         moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
         context.progress(number + 1, count)
     return StepResult(rows={"row": member[:count].numpy(), "sensitivity": moved})
 
 
-@step(version="2")
+@step(version="3")
 def evaluate(context: StepContext) -> StepResult:
     """Show an evaluator the target's rows in a secret order and keep its score per row."""
     target = context.need("target")
@@ -139,21 +152,26 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
 
     known, noisy, slopes = None, None, None
     if "references" in reads:
-        found = context.need("references").arrays
+        found, odds, population = context.need("references").arrays, "log_odds", "population"
+        place: int | slice = slice(None)
+        if "stopped" in shadow.arrays:
+            place, odds, population = int(shadow.arrays["stopped"][0]), f"stopped.{odds}", f"stopped.{population}"
         known = References(
-            log_odds=tensor(found["log_odds"][:, order]),
+            log_odds=tensor(found[odds][place][:, order]),
             member=tensor(found["member"][:, order]),
-            population_log_odds=tensor(found["population"]),
+            population_log_odds=tensor(found[population][place]),
             target_population_log_odds=tensor(target.arrays["population"]),
         )
     if "robustness" in reads:
-        noisy = Robustness(tensor(shadow.arrays["robustness"]), tensor(target.arrays["robustness"][order]))
+        own, theirs = (context.need(f"{role}_model").arrays["robustness"] for role in ("shadow", "target"))
+        noisy = Robustness(tensor(own), tensor(theirs[order]))
     if "gradients" in reads:
+        own, theirs = (context.need(f"{role}_model").arrays for role in ("shadow", "target"))
         slopes = LastLayerGradients(
-            shadow_error=tensor(shadow.arrays["error"]),
-            shadow_features=tensor(shadow.arrays["features"]),
-            target_error=tensor(target.arrays["error"][order]),
-            target_features=tensor(target.arrays["features"][order]),
+            shadow_error=tensor(own["error"]),
+            shadow_features=tensor(own["features"]),
+            target_error=tensor(theirs["error"][order]),
+            target_features=tensor(theirs["features"][order]),
         )
     return MembershipQuery(
         shadow_outputs=tensor(shadow.arrays["outputs"]), shadow_labels=tensor(shadow.rows["label"]),
@@ -162,110 +180,83 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
     )  # fmt: skip
 
 
-def _parts(context: StepContext, table: TableSet) -> dict[str, torch.Tensor]:
-    return split_rows(len(table.labels), derive_seed("split", context.options["split"]), int(context.options["part"]))
+def _answers(
+    split: Split, network: torch.nn.Module, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]
+) -> StepResult:
+    """Return what adversaries see of a model, and what only some evaluators read: robustness, last-layer gradients."""
+    options, further = split.context.options, dict(arrays)
+    rows = split.rows(str(options["role"]))
+    if options["copies"]:
+        further["robustness"] = _robustness(split, network, rows).cpu().numpy()
+    if options["gradients"]:
+        error = split.outputs(network, rows) - one_hot(split.table.labels[rows], split.table.classes)
+        further |= {"features": _last_layer_inputs(split, network, rows).cpu().numpy(), "error": error.cpu().numpy()}
+    return _seen(split, lambda chosen: split.outputs(network, chosen), further, facts)
 
 
-def _population(parts: dict[str, torch.Tensor]) -> torch.Tensor:
-    return torch.cat([parts["shadow_member"], parts["shadow_non_member"]])
-
-
-def _trained(
-    context: StepContext, table: TableSet, member: torch.Tensor, reference: torch.Tensor, purpose: str
-) -> torch.nn.Module:
-    network, data = _fresh(context, table, purpose), _data(table, member, reference)
-    train = context.build(_trainer(context))
-    trained: torch.nn.Module = train(network, data, _plan(context), context.generator(purpose), context.progress)
-    return trained
-
-
-def _references(
-    context: StepContext, table: TableSet, members: list[torch.Tensor], reference: torch.Tensor
-) -> Iterator[torch.nn.Module]:
-    """Yield one trained model per set of members; all are trained at once where the defense has a way to."""
-    purposes = [f"reference {number}" for number in range(len(members))]
-    first = _fresh(context, table, purposes[0])
-    train_together = context.build(_trainer(context), first, method="build_together")
-    if train_together is None:
-        for number, (member, purpose) in enumerate(zip(members, purposes, strict=True)):
-            yield _trained(context, table, member, reference, purpose)
-            context.progress(number + 1, len(members))
-        return
-    networks = [first, *(_fresh(context, table, purpose) for purpose in purposes[1:])]
-    data = [_data(table, member, reference) for member in members]
-    rngs = [context.generator(purpose) for purpose in purposes]
-    train_together(networks, data, _plan(context), rngs, context.progress)
-    yield from networks
-
-
-def _plan(context: StepContext) -> TrainingPlan:
-    options = context.options
-    return TrainingPlan(
-        int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]), str(options["optimiser"])
+def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], facts: Mapping[str, float]) -> StepResult:
+    """Return a model's outputs on its rows and, of a target, its answers on the adversary's rows."""
+    role = str(split.context.options["role"])
+    rows, count = split.rows(role), len(split.parts[f"{role}_member"])
+    population = split.rows("shadow") if role == "target" else rows[:0]
+    shown = outputs(torch.cat([rows, population]))
+    if not torch.isfinite(shown).all():
+        raise HarnessError(f"{split.context.component('defense').label}: outputs are not finite")
+    labels = split.table.labels[rows]
+    odds = log_odds(shown[len(rows) :], split.table.labels[population])
+    right = (shown[: len(rows)].argmax(dim=1) == labels).float()
+    return StepResult(
+        rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": np.arange(len(rows)) < count},
+        arrays={"outputs": shown[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **arrays},
+        facts={"train_accuracy": float(right[:count].mean()), "test_accuracy": float(right[count:].mean()), **facts},
     )
 
 
-def _fresh(context: StepContext, table: TableSet, purpose: str) -> torch.nn.Module:
-    shape = tuple(table.features.shape[1:])
-    return context.build("model")(shape, table.classes, context.generator("initialisation", purpose))
+def _released(
+    split: Split, network: torch.nn.Module, member: torch.Tensor, reference: torch.Tensor, part: str
+) -> Outputs:
+    """Return the outputs that the owner of a model releases."""
+    held = DefenderOutputs(split.outputs(network, member), split.outputs(network, reference))
+    defend = split.context.build("defense")
+    return lambda rows: defend(split.outputs(network, rows), held, split.rng("release", part))
 
 
-def _data(table: TableSet, member: torch.Tensor, reference: torch.Tensor) -> TrainingData:
-    return TrainingData(
-        table.features[member], table.labels[member], table.features[reference], table.labels[reference]
-    )
+def _halves(split: Split) -> list[torch.Tensor]:
+    """Return, for every reference model, the places of its members among the target's rows."""
+    n = len(split.rows("target"))
+    total = int(split.context.options["models"])
+    return [torch.randperm(n, generator=split.rng("half", str(number)))[: n // 2] for number in range(total)]
 
 
-def _trainer(context: StepContext) -> MembershipTraining:
-    """Return the training: that of the defense, or early stopping where another defended model stopped."""
-    if "matched" in context.roles:
-        aim = float(context.need("matched").arrays["held_out"][0])
-        return context.component("defense").with_parameters(accuracy=aim)
-    return context.component("training" if isinstance(context.component("defense"), MembershipRelease) else "defense")
+def _odds(split: Split, outputs: Outputs) -> np.ndarray:
+    """Return log odds of the target's rows and of the population, ``(m + p,)``."""
+    rows = torch.cat([split.rows("target"), split.rows("shadow")])
+    return log_odds(outputs(rows), split.table.labels[rows]).cpu().numpy()
 
 
-@torch.no_grad()
-def _outputs(network: torch.nn.Module, table: TableSet, rows: torch.Tensor) -> torch.Tensor:
-    """Return probabilities, in parts of bounded size."""
-    return torch.cat([network(table.features[part]).softmax(dim=1) for part in rows.split(8192)])
+def _reference_arrays(split: Split, halves: list[torch.Tensor], outputs: list[Outputs]) -> dict[str, np.ndarray]:
+    n = len(split.rows("target"))
+    target, population = np.split(np.stack([_odds(split, own) for own in outputs]), [n], axis=1)
+    member = torch.stack([torch.zeros(n, dtype=torch.bool).scatter(0, half, True) for half in halves])
+    return {"log_odds": target, "member": member.numpy(), "population": population}
 
 
-@torch.no_grad()
-def _last_layer_inputs(network: torch.nn.Module, table: TableSet, rows: torch.Tensor) -> torch.Tensor:
+def _last_layer_inputs(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
     """Return what goes into the last linear layer, ``(n, d)``."""
     found: list[torch.Tensor] = []
     last = [module for module in network.modules() if isinstance(module, torch.nn.Linear)][-1]
     hook = last.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0]))
-    _outputs(network, table, rows)
+    split.outputs(network, rows)
     hook.remove()
     return torch.cat(found)
 
 
-def _shown(
-    context: StepContext,
-    network: torch.nn.Module,
-    table: TableSet,
-    rows: torch.Tensor,
-    member: torch.Tensor,
-    reference: torch.Tensor,
-) -> torch.Tensor:
-    """Return what the model's owner releases."""
-    outputs = _outputs(network, table, rows)
-    recipe = context.component("defense")
-    if isinstance(recipe, MembershipRelease):
-        held = DefenderOutputs(_outputs(network, table, member), _outputs(network, table, reference))
-        outputs = context.build("defense")(outputs, held, context.generator("release"))
-    if outputs.shape != (len(rows), table.classes) or not torch.isfinite(outputs).all():
-        raise HarnessError(f"{recipe.label}: expected finite outputs {(len(rows), table.classes)}")
-    return outputs
-
-
 @torch.no_grad()
-def _robustness(context: StepContext, network: torch.nn.Module, table: TableSet, rows: torch.Tensor) -> torch.Tensor:
+def _robustness(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
     """Return per row the share of noisy copies, over all sizes of noise, that are classified right."""
-    features, labels = table.features[rows], table.labels[rows]
+    features, labels, options = split.table.features[rows], split.table.labels[rows], split.context.options
     binary = bool(((features == 0) | (features == 1)).all())
-    rng, copies = context.generator("noise"), int(context.options["copies"])
+    rng, copies = split.rng("noise", str(options["role"])), int(options["copies"])
     right = torch.zeros(len(rows), device=features.device)
     for size in FLIPPED if binary else SPREAD:
         for _ in range(copies):

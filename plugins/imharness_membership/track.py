@@ -2,7 +2,9 @@
 
 For each split of the data set a target and a shadow model are trained on disjoint rows. An evaluator learns on the
 shadow model, whose membership is known, and guesses membership in the target's training set. Adaptive adversaries
-defend their shadow and reference models as the target is defended; the others train them plainly.
+defend their shadow and reference models as the target is defended; the others train them plainly. A network is trained
+once for each split and training: releases show the undefended one, and early stopping at the accuracy of another
+defense is one of its epochs.
 """
 
 from collections.abc import Iterator
@@ -21,8 +23,16 @@ from imharness.membership import (
     Model,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, Step, Track, TrackReport
-from imharness_membership.steps import evaluate, references, sensitivity, train
+from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness_membership.steps import (
+    evaluate,
+    references,
+    release,
+    release_references,
+    sensitivity,
+    stop,
+    train,
+)
 from imharness_membership.tables import report
 
 Defense = MembershipTraining | MembershipRelease
@@ -32,7 +42,7 @@ BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
 
 @dataclass(frozen=True)
 class _Guard:
-    """A defense, and the training defense whose accuracy it is to have."""
+    """A defense; early stopping with the training defense whose accuracy it is to have."""
 
     defense: Component
     matched: Component | None = None
@@ -45,10 +55,10 @@ class _Guard:
 class MembershipTrack(Track):
     """Membership inference: how much a model gives away about its training set."""
 
-    info = Info(id="harness/membership", version="2", paper="song2021")
+    info = Info(id="harness/membership", version="3", paper="song2021")
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
-    steps = (train, references, sensitivity, evaluate)
+    steps = (train, stop, release, references, release_references, sensitivity, evaluate)
 
     splits: int = Field(default=3, ge=1, description="Repetitions with other rows and another initialisation.")
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
@@ -97,9 +107,9 @@ class _Plan:
     ) -> None:
         self.track, self.planner, self.evaluators = track, planner, evaluators
         self.baseline = _Guard(planner.component("defense", BASELINE))
+        self.rows: dict[str, OptionValue] = {"split": split, "part": track.part}
         self.training: dict[str, OptionValue] = {
-            "split": split,
-            "part": track.part,
+            **self.rows,
             "epochs": track.epochs,
             "batch_size": track.batch_size,
             "learning_rate": track.learning_rate,
@@ -109,26 +119,45 @@ class _Plan:
         self.copies = track.copies if "robustness" in reads else 0
         self.gradients = "gradients" in reads
 
-    def _task(self, step: Step, guard: _Guard, options: dict[str, OptionValue], stopped: str) -> Planned:
-        """Plan a training under a defense; early stopping needs the model that it is to match, in a role."""
-        roles = {"defense": guard.defense}
-        if isinstance(guard.defense, MembershipRelease):
-            roles["training"] = self.baseline.defense
-        needs = {"matched": self._trained(_Guard(guard.matched), stopped)} if guard.matched is not None else {}
-        return self.planner.task(step, roles | guard.roles, options={**options, **self.training}, needs=needs)
+    def _model(self, guard: _Guard, role: str) -> Planned:
+        """Plan the network behind a defense: that of a training, or an epoch of undefended training."""
+        options = {"role": role, "copies": self.copies, "gradients": self.gradients, **self.training}
+        if guard.matched is not None:
+            needs = {"plain": self._model(self.baseline, role), "matched": self._model(_Guard(guard.matched), role)}
+            return self.planner.task(stop, {"defense": guard.defense, **guard.roles}, options=options, needs=needs)
+        trained = self.baseline if isinstance(guard.defense, MembershipRelease) else guard
+        return self.planner.task(train, {"defense": trained.defense}, options=options)
 
-    def _trained(self, guard: _Guard, role: str) -> Planned:
-        return self._task(train, guard, {"role": role, "copies": self.copies, "gradients": self.gradients}, role)
+    def _shown(self, guard: _Guard, role: str) -> Planned:
+        """Plan what adversaries see of a defended model."""
+        model = self._model(guard, role)
+        if not isinstance(guard.defense, MembershipRelease):
+            return model
+        options = {"role": role, **self.rows}
+        return self.planner.task(release, {"defense": guard.defense}, options=options, needs={"plain": model})
+
+    def _references(self, guard: _Guard) -> Planned:
+        """Plan reference models; those of early stopping are undefended ones, at the epoch where the shadow stops."""
+        if isinstance(guard.defense, MembershipRelease):
+            options = {"models": self.track.references, **self.rows}
+            needs = {"references": self._references(self.baseline)}
+            return self.planner.task(release_references, {"defense": guard.defense}, options=options, needs=needs)
+        if guard.matched is not None:
+            return self._references(self.baseline)
+        needs = {"shadow": self._model(guard, "shadow")} if guard == self.baseline else {}
+        options = {"models": self.track.references, **self.training}
+        return self.planner.task(references, {"defense": guard.defense}, options=options, needs=needs)
 
     def attacked(self, guard: _Guard) -> None:
         """Plan every evaluator's guess, with undefended shadow models and with defended ones."""
-        target = self._trained(guard, "target")
         for adaptive in (False, True):
             own = guard if adaptive else self.baseline
             for evaluator in self.evaluators:
-                needs = {"target": target, "shadow": self._trained(own, "shadow")}
+                needs = {"target": self._shown(guard, "target"), "shadow": self._shown(own, "shadow")}
                 if "references" in evaluator.reads:
-                    needs["references"] = self._task(references, own, {"models": self.track.references}, "shadow")
+                    needs["references"] = self._references(own)
+                if evaluator.reads & {"robustness", "gradients"}:
+                    needs |= {"target_model": self._model(guard, "target"), "shadow_model": self._model(own, "shadow")}
                 self.planner.task(
                     evaluate,
                     {"defense": guard.defense, **guard.roles, "evaluator": evaluator},
@@ -138,7 +167,9 @@ class _Plan:
 
     def sensitivity(self) -> None:
         """Plan the training of the undefended model without some of its members."""
-        self._task(sensitivity, self.baseline, {"rows": self.track.sensitivity_rows}, "target")
+        options = {"rows": self.track.sensitivity_rows, **self.training}
+        needs = {"plain": self._model(self.baseline, "target")}
+        self.planner.task(sensitivity, {"defense": self.baseline.defense}, options=options, needs=needs)
 
 
 @hookimpl

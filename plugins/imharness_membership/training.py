@@ -46,7 +46,7 @@ def epochs(
 
 
 def to_the_end(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainPrivately:
-    """Return training for every epoch of the plan."""
+    """Return training for every epoch of the plan; whoever is told of the progress finds the network as it then is."""
 
     def train(
         network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
@@ -76,7 +76,10 @@ class StandardTraining(MembershipTraining):
 
 
 def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
-    """Return training of all networks in one pass: their weights are stacked, and every step updates all."""
+    """Return training of all networks in one pass: their weights are stacked, and every step updates all.
+
+    Whoever is told of the progress finds the networks as they are after that epoch.
+    """
 
     def train(
         networks: Sequence[torch.nn.Module],
@@ -85,8 +88,6 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
         rngs: Sequence[torch.Generator],
         progress: Progress,
     ) -> None:
-        for network in networks:
-            network.train()
         stacked, _ = stack_module_state(list(networks))
         weights = {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
         optimiser = _optimiser(weights.values(), plan, weight_decay)
@@ -98,14 +99,16 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
             return torch.nn.functional.cross_entropy(logits, y, label_smoothing=label_smoothing)
 
         for epoch in range(plan.epochs):
+            networks[0].train()
             orders = torch.stack([torch.randperm(count, generator=rng) for rng in rngs]).to(labels.device)
             for rows in orders.split(plan.batch_size, dim=1):
                 optimiser.zero_grad(set_to_none=True)
                 vmap(loss)(weights, features[which, rows], labels[which, rows]).sum().backward()
                 optimiser.step()
+            for number, network in enumerate(networks):
+                network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
             progress(epoch + 1, plan.epochs)
-        for number, network in enumerate(networks):
-            network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
+        for network in networks:
             network.eval()
 
     return train

@@ -66,6 +66,10 @@ class MembershipTraining(Component, Builds[TrainPrivately]):
         rngs=Only("Sequence[torch.Generator]"), progress=PROGRESS, returns=TRAINED_NETWORK, own_gradients=True,
     )  # fmt: skip
 
+    def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float] | None:
+        """Return epsilon and delta of the differential privacy that such a training of `rows` members gives, or None."""
+        return None
+
     def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:
         """Return a training of several such networks at once, or None where one after the other is no slower."""
         return None

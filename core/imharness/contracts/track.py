@@ -114,8 +114,8 @@ class StepContext(Protocol):
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
         """Return one stream per name, the same in every task of the run that gives the same purpose."""
 
-    def generator(self, *purpose: str) -> torch.Generator:
-        """Return a generator that belongs to this task alone."""
+    def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
+        """Return a generator that belongs to this task alone or, `shared`, is the same in every task of the run."""
 
     def target(
         self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,

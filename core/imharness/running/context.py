@@ -133,8 +133,8 @@ class TaskContext:
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
         return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
 
-    def generator(self, *purpose: str) -> torch.Generator:
-        return generator(derive_seed(self._key, *purpose))
+    def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
+        return generator(derive_seed(self._spec.seed if shared else self._key, *purpose))
 
     def target(
         self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,

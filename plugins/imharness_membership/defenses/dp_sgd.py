@@ -1,6 +1,7 @@
 """DP-SGD: clipped gradients per row and Gaussian noise, through the library Opacus.
 
-Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), algorithm 1.
+Abadi et al., "Deep Learning with Differential Privacy" (CCS 2016), algorithm 1. Epsilon comes from Opacus' accountant
+of Renyi divergences: Mironov, Talwar & Zhang, "Renyi Differential Privacy of the Sampled Gaussian Mechanism" (2019).
 """
 
 import importlib.util
@@ -25,17 +26,27 @@ from imharness_membership.training import optimiser_of
 class DpSgd(MembershipTraining):
     """Differentially private training: every row's gradient is clipped, and noise is added to their sum."""
 
-    info = MembershipDefenseInfo(id="harness/dp-sgd", version="1", paper="abadi2016")
+    info = MembershipDefenseInfo(id="harness/dp-sgd", version="2", paper="abadi2016")
     noise: float = Field(default=1.0, gt=0, le=100, description="Standard deviation over the clipping norm.")
     clip: float = Field(default=1.0, gt=0, description="Norm that the gradient of a row is clipped to.")
+    delta: float = Field(default=1e-5, gt=0, lt=1, description="Probability that the promised epsilon does not hold.")
 
     def require(self) -> None:
         """Raise `Unavailable` when Opacus is not installed."""
         if importlib.util.find_spec("opacus") is None:
             raise Unavailable("the library opacus is not installed", "pip install 'image-privacy-harness[dp]'")
 
+    def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float]:
+        """Return epsilon by Opacus' accountant, and delta; a member is one row."""
+        from opacus.accountants import RDPAccountant
+
+        rate, steps = _sampling(plan, rows)
+        accountant = RDPAccountant()
+        accountant.history = [(self.noise, rate, plan.epochs * steps)]
+        return float(accountant.get_epsilon(self.delta)), self.delta
+
     def build(self, device: torch.device) -> TrainPrivately:
-        """Return private training; batches are drawn by Poisson sampling."""
+        """Return private training; batches are drawn by Poisson sampling, and empty ones add noise, too."""
 
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
@@ -44,7 +55,7 @@ class DpSgd(MembershipTraining):
             from opacus.optimizers import DPOptimizer
 
             private = GradSampleModule(network.train())
-            rate = min(1.0, plan.batch_size / len(data.labels))
+            rate, steps = _sampling(plan, len(data.labels))
             optimiser = DPOptimizer(
                 optimiser_of(private, plan),
                 noise_multiplier=self.noise,
@@ -55,10 +66,8 @@ class DpSgd(MembershipTraining):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the library's hooks fire on inputs without gradients
                 for epoch in range(plan.epochs):
-                    for _ in range(max(1, round(1 / rate))):
+                    for _ in range(steps):
                         chosen = (torch.rand(len(data.labels), generator=rng) < rate).nonzero()[:, 0].to(device)
-                        if len(chosen) == 0:
-                            continue
                         optimiser.zero_grad()
                         torch.nn.functional.cross_entropy(
                             private(data.features[chosen]), data.labels[chosen]
@@ -69,6 +78,12 @@ class DpSgd(MembershipTraining):
             return network.eval()
 
         return train
+
+
+def _sampling(plan: TrainingPlan, rows: int) -> tuple[float, int]:
+    """Return the probability that a row is in a batch, and the steps of an epoch."""
+    rate = min(1.0, plan.batch_size / rows)
+    return rate, max(1, round(1 / rate))
 
 
 @hookimpl

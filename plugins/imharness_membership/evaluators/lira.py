@@ -13,46 +13,55 @@ from imharness.membership import Info, MembershipEvaluator, References, hookimpl
 from imharness_membership.likelihood import ReferenceEvaluator
 
 MIN_VARIANCE = 1e-6
+ENOUGH = 64
+"""Reference models from which on the variance of a row is estimated well enough."""
 
 
 class Lira(ReferenceEvaluator):
     """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
 
-    info = Info(id="harness/lira", version="1", paper="carlini2022")
+    info = Info(id="harness/lira", version="2", paper="carlini2022")
     mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
         default="online",
         description="online: references with and without the row; offline: without it, by its tail or its density.",
     )
-    global_variance: bool = Field(default=False, description="One variance for all rows instead of one each.")
+    global_variance: bool | None = Field(
+        default=None,
+        description="One variance for all rows instead of one each; None: where fewer than 64 models were trained.",
+    )
 
-    def statistic(self, observed: torch.Tensor, population: torch.Tensor, references: References) -> torch.Tensor:
+    def statistic(
+        self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int
+    ) -> torch.Tensor:
         """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density."""
-        out = self._gaussian(references.log_odds, ~references.member)
+        pooled = trained < ENOUGH if self.global_variance is None else self.global_variance
+        out = _gaussian(references.log_odds, ~references.member, pooled)
         if self.mode == "offline-cdf":
             return -torch.special.log_ndtr(-(observed - out[0]) / out[1].sqrt())
         if self.mode == "offline-logpdf":
             return -_log_density(observed, *out)
-        return _log_density(observed, *self._gaussian(references.log_odds, references.member)) - _log_density(
-            observed, *out
-        )
+        inside = _gaussian(references.log_odds, references.member, pooled)
+        return _log_density(observed, *inside) - _log_density(observed, *out)
 
-    def _gaussian(self, log_odds: torch.Tensor, chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return mean and variance ``(m,)`` over the chosen references; a row without any gets those of all rows."""
-        count = torch.zeros(log_odds.shape[1], dtype=torch.float64, device=log_odds.device)
-        total, power = torch.zeros_like(count), torch.zeros_like(count)
-        centre = log_odds.double().mean()
-        for values, mask in zip(log_odds, chosen, strict=True):
-            shifted = (values.double() - centre) * mask
-            count += mask
-            total += shifted
-            power += shifted.square()
-        mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
-        spread = (power - count * mean.square()).clamp(min=0)
-        pooled = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)
-        variance = torch.where(count > 1, spread / (count - 1).clamp(min=1), pooled)
-        if self.global_variance:
-            variance = pooled.expand_as(mean)
-        return (mean + centre).float(), variance.clamp(min=MIN_VARIANCE).float()
+
+def _gaussian(log_odds: torch.Tensor, chosen: torch.Tensor, pooled: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and variance ``(m,)`` over the chosen references; a row without any gets those of all rows.
+
+    `pooled`: all rows get one variance, that of the answers around the mean of their row.
+    """
+    count = torch.zeros(log_odds.shape[1], dtype=torch.float64, device=log_odds.device)
+    total, power = torch.zeros_like(count), torch.zeros_like(count)
+    centre = log_odds.double().mean()
+    for values, mask in zip(log_odds, chosen, strict=True):
+        shifted = (values.double() - centre) * mask
+        count += mask
+        total += shifted
+        power += shifted.square()
+    mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
+    spread = (power - count * mean.square()).clamp(min=0)
+    common = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)
+    variance = torch.where((count > 1) & (not pooled), spread / (count - 1).clamp(min=1), common)
+    return (mean + centre).float(), variance.clamp(min=MIN_VARIANCE).float()
 
 
 def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
@@ -62,4 +71,4 @@ def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) ->
 
 @hookimpl
 def components() -> list[MembershipEvaluator]:
-    return [Lira(), Lira(global_variance=True), Lira(mode="offline-cdf"), Lira(mode="offline-logpdf")]
+    return [Lira(), Lira(global_variance=False), Lira(mode="offline-cdf"), Lira(mode="offline-logpdf")]

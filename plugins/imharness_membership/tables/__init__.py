@@ -2,7 +2,7 @@
 
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, scores_of
-from imharness_membership.tables.defenses import accuracies, attack_accuracy, ranked_defenses
+from imharness_membership.tables.defenses import attack_accuracy, facts_of, ranked_defenses
 from imharness_membership.tables.evaluators import evaluators, thresholds
 from imharness_membership.tables.pictures import charts
 from imharness_membership.tables.risk import classes, risk, risk_rows, sensitivity
@@ -14,7 +14,7 @@ def report(query: Query) -> TrackReport:
         return TrackReport()
     scores = scores_of(query)
     figures = figures_of(scores)
-    promised, trained = risk_rows(scores), accuracies(query, scores.entries)
+    promised, trained = risk_rows(scores), facts_of(query, scores.entries)
     tables = [
         attack_accuracy(figures, trained),
         evaluators(figures),
@@ -24,4 +24,4 @@ def report(query: Query) -> TrackReport:
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
     others = TrackReport([table for table in tables if table.rows], [], charts(scores))
-    return ranked_defenses(scores, figures, trained) + others
+    return ranked_defenses(scores, trained) + others

@@ -1,12 +1,13 @@
 """What evaluators achieved, as arrays: scores of rows, and the figures of every cell."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy
 
-from imharness.tracks import Blocks, Query, UsageError
+from imharness.stats import chosen_half, t_interval
+from imharness.tracks import Blocks, Query, UsageError, Value, missing, value_of
 
 FIGURES = {
     "accuracy": ("Attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
@@ -14,6 +15,8 @@ FIGURES = {
     "tpr1": ("TPR at 1% FPR", "Share of members found while at most 1% of non-members are accused", 3),
     "tpr01": ("TPR at 0.1% FPR", "Share of members found while at most 0.1% of non-members are accused", 3),
 }
+RATES = {"tpr1": 0.01, "tpr01": 0.001}
+"""The false-positive rates of figures; fewer non-members than one over the rate do not define such a figure."""
 FACETS = ["dataset", "model", "evaluator", "split", "attacker"]
 CELL = ["dataset", "model", "evaluator", "attacker"]
 ALWAYS = {"attacker": {"adaptive", "fixed"}}
@@ -54,6 +57,16 @@ def evaluators_of(blocks: Blocks) -> list[str]:
     return sorted({own["evaluator"] for own in blocks.conditions})
 
 
+def apart(places: Sequence[Mapping[str, str]], names: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield positions of places with the same facets, each with those of the facets that not all places share."""
+    several = [name for name in names if len({own[name] for own in places}) > 1]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for i, own in enumerate(places):
+        groups.setdefault(tuple(own[name] for name in several), []).append(i)
+    for key, found in sorted(groups.items()):
+        yield list(key), found
+
+
 def rows_of(scores: Blocks, defense: str, conditions: Iterable[int]) -> dict[str, np.ndarray]:
     """Return measures and facts of a defense's rows in those of the conditions that it met, one after the other."""
     i = scores.entries.index(defense)
@@ -67,7 +80,8 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
     """Return the figures of every row of scores ``(k, n)`` by membership ``(n,)``, each ``(k,)``.
 
     They are those of `imharness.stats`: balanced accuracy, AUC, and true-positive rates at two false-positive rates.
-    A row that lacks a number has NaN. Raises `UsageError` without members or without non-members.
+    A row that lacks a number has NaN, and so has a rate that so few non-members do not define. Raises `UsageError`
+    without members or without non-members.
     """
     n_in, n_out = int(member.sum()), int((~member).sum())
     if not n_in or not n_out:
@@ -77,15 +91,16 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
     inside, outside = known[:, member], np.sort(known[:, ~member], axis=1)
     ranks = scipy.stats.rankdata(known, axis=1)[:, member].sum(axis=1)
 
-    def found(share: float) -> np.ndarray:
-        allowed = int(np.floor(share * n_out + 1e-9))
-        return np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1)
+    def found(rate: float) -> np.ndarray:
+        allowed = int(np.floor(rate * n_out + 1e-9))
+        return (
+            np.mean(inside > outside[:, n_out - allowed - 1, None], axis=1) if allowed else np.full(len(known), np.nan)
+        )
 
     numbers = {
         "accuracy": (np.mean(inside >= 0, axis=1) + np.mean(outside < 0, axis=1)) / 2,
         "auc": (ranks - n_in * (n_in + 1) / 2) / (n_in * n_out),
-        "tpr1": found(0.01),
-        "tpr01": found(0.001),
+        **{name: found(rate) for name, rate in RATES.items()},
     }
     made = {name: np.full(len(score), np.nan) for name in numbers}
     for name, own in numbers.items():
@@ -93,19 +108,79 @@ def figures(score: np.ndarray, member: np.ndarray) -> dict[str, np.ndarray]:
     return made
 
 
+def halves(scores: Blocks) -> tuple[Blocks, Blocks]:
+    """Return the scores of the rows on which the strongest evaluator is chosen, and of those that are reported."""
+    names = np.unique(np.concatenate([np.zeros(0, object), *scores.units]).astype(str))
+    first = set(names[chosen_half(names)].tolist())
+    chosen = [np.array([name in first for name in own], dtype=bool) for own in scores.units]
+    return _rows(scores, chosen), _rows(scores, [~own for own in chosen])
+
+
+def _rows(scores: Blocks, kept: Sequence[np.ndarray]) -> Blocks:
+    """Return the scores of some of each condition's rows."""
+    return Blocks(
+        scores.entries,
+        scores.conditions,
+        tuple(units[own] for units, own in zip(scores.units, kept, strict=True)),
+        {
+            name: tuple(block[:, own] for block, own in zip(blocks, kept, strict=True))
+            for name, blocks in scores.values.items()
+        },
+        {name: tuple(fact[own] for fact, own in zip(facts, kept, strict=True)) for name, facts in scores.about.items()},
+    )
+
+
 def figures_of(scores: Blocks) -> Blocks:
-    """Return the figures as measures: a condition for every combination of facets, and all splits as units."""
+    """Return the figures as measures: a condition for every combination of facets, and all splits as units.
+
+    A fact of each split: how many non-members it has. A condition without members or without non-members has NaN.
+    """
     splits = sorted({own["split"] for own in scores.conditions})
     facets = [sorted({own[name] for own in scores.conditions} | ALWAYS.get(name, set())) for name in CELL]
     shape = (len(scores.entries), len(splits))
-    cells = {key: {name: np.full(shape, np.nan) for name in FIGURES} for key in itertools.product(*facets)}
+    keys = list(itertools.product(*facets))
+    cells = {key: {name: np.full(shape, np.nan) for name in FIGURES} for key in keys}
+    others = {key: np.zeros(len(splits)) for key in keys}
     for c, own in enumerate(scores.conditions):
-        cell = cells[tuple(own[name] for name in CELL)]
-        for name, numbers in figures(scores.values["score"][c], scores.about["member"][c]).items():
-            cell[name][:, splits.index(own["split"])] = numbers
+        key, place, member = tuple(own[name] for name in CELL), splits.index(own["split"]), scores.about["member"][c]
+        others[key][place] = np.sum(~member)
+        if member.all() or not member.any():
+            continue
+        for name, numbers in figures(scores.values["score"][c], member).items():
+            cells[key][name][:, place] = numbers
     return Blocks(
         scores.entries,
-        tuple(dict(zip(CELL, key, strict=True)) for key in cells),
-        tuple(np.array(splits, dtype=object) for _ in cells),
-        {name: tuple(cell[name] for cell in cells.values()) for name in FIGURES},
+        tuple(dict(zip(CELL, key, strict=True)) for key in keys),
+        tuple(np.array(splits, dtype=object) for _ in keys),
+        {name: tuple(cells[key][name] for key in keys) for name in FIGURES},
+        {"non_members": tuple(others[key] for key in keys)},
     )
+
+
+def mean_of(numbers: Iterable[np.ndarray]) -> np.ndarray:
+    """Return the mean of arrays ``(splits,)``; NaN counts nowhere, and a split with nothing else stays NaN."""
+    found = np.stack(list(numbers))
+    counts = (~np.isnan(found)).sum(axis=0)
+    return np.divide(np.nansum(found, axis=0), counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+
+def over_splits(shares: np.ndarray, reason: str = "no cell") -> Value:
+    """Return the mean of shares ``(splits,)`` with Student's t interval within [0, 1]; NaN is left out.
+
+    Splits are few, and each has networks of its own: they are the independent repetitions, not their rows.
+    """
+    known = shares[~np.isnan(shares)]
+    if not len(known):
+        return missing(reason)
+    found = value_of(t_interval(known))
+    ends = (found.low, found.high)
+    low, high = (None if end is None else float(np.clip(end, 0, 1)) for end in ends)
+    return Value(value=found.value, n=found.n, low=low, high=high)
+
+
+def why_not(figures: Blocks, key: str) -> str:
+    """Return why a figure is missing everywhere."""
+    most = max((int(own.max()) for own in figures.about["non_members"]), default=0)
+    if key in RATES and most * RATES[key] < 1:
+        return f"not defined: {most:,} non-members in a split, {1 / RATES[key]:,.0f} are needed"
+    return "no cell"

@@ -1,10 +1,11 @@
 """How much each evaluator finds out, and what a threshold per class brings."""
 
 import numpy as np
+from scipy import stats
 
-from imharness.stats import wilcoxon_greater
-from imharness.tracks import Blocks, Column, ColumnSpec, Row, Table, Value, mean_value, missing, ranked
-from imharness_membership.tables.cells import FIGURES, evaluators_of
+from imharness.stats import t_interval
+from imharness.tracks import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness_membership.tables.cells import FIGURES, evaluators_of, mean_of, over_splits, why_not
 
 SINGLE = "[per_class=False]"
 """What the label of an evaluator with one threshold for all classes ends with."""
@@ -13,25 +14,27 @@ SINGLE = "[per_class=False]"
 def evaluators(figures: Blocks) -> Table:
     """Rank evaluators, the strongest first."""
     columns = [
-        Column(key, label, f"{meaning}; adaptive, mean over defenses and splits.", "higher", decimals).spec
+        Column(
+            key, label, f"{meaning}; adaptive, mean over defenses and splits.", "higher", decimals, unit="split"
+        ).spec
         for key, (label, meaning, decimals) in FIGURES.items()
     ]
     rows = [
-        Row(label=name, values={key: mean_value(_adaptive(figures, key, name)) for key in FIGURES})
+        Row(label=name, values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key))
+                                for key in FIGURES})
         for name in evaluators_of(figures)
-    ]
+    ]  # fmt: skip
     return Table(
         id="evaluators", title="Evaluators",
-        caption="How much each evaluator finds out. n counts (defense, split) pairs.",
+        caption="How much each evaluator finds out, mean over defenses. n counts splits; intervals are Student's t "
+        "over splits, because all defenses of a split share its rows.",
         entry="evaluator", columns=tuple(columns), rows=tuple(ranked(rows, columns[0])), ranked_by=columns[0].key,
     )  # fmt: skip
 
 
 def _adaptive(figures: Blocks, key: str, evaluator: str) -> np.ndarray:
-    """Return what an evaluator achieves in every cell, NaN where there is none: in one order for all evaluators."""
-    return np.concatenate(
-        [figures.values[key][c].ravel() for c in figures.where(evaluator=evaluator, attacker="adaptive")]
-    )
+    """Return what an evaluator achieves, ``(cells, splits)``, NaN where nothing is: one order for all evaluators."""
+    return np.concatenate([figures.values[key][c] for c in figures.where(evaluator=evaluator, attacker="adaptive")])
 
 
 def thresholds(figures: Blocks) -> Table:
@@ -40,23 +43,27 @@ def thresholds(figures: Blocks) -> Table:
     for name in names:
         if f"{name}{SINGLE}" in names:
             one, each = (_adaptive(figures, "accuracy", label) for label in (f"{name}{SINGLE}", name))
-            both = ~np.isnan(one + each)
-            if both.any():
-                rows.append(Row(label=name, values=_gain(one[both], each[both])))
+            both = np.isnan(one + each)
+            one, each = (mean_of(np.where(both, np.nan, own)) for own in (one, each))
+            known = ~np.isnan(one)
+            if known.any():
+                rows.append(Row(label=name, values=_gain(one[known], each[known])))
     columns = (
         ColumnSpec(key="one", label="one threshold", better="higher", description="Balanced accuracy, one for all."),
         ColumnSpec(key="each", label="one per class", better="higher", description="Balanced accuracy, one per class."),
         ColumnSpec(key="gain", label="gain", better="higher", description="Of one threshold per class, paired."),
-        ColumnSpec(key="p", label="p", decimals=4, description="One-sided Wilcoxon signed-rank test of the gain."),
+        ColumnSpec(key="p", label="p", decimals=4, description="One-sided paired t-test of the gain over splits."),
     )
     return Table(
         id="thresholds", title="Table 3: one threshold for all classes, or one per class",
-        caption="Attack accuracy over defenses and splits, adaptive adversaries.",
+        caption="Attack accuracy, adaptive adversaries, mean over defenses; n counts splits.",
         entry="evaluator", columns=columns, rows=tuple(rows),
     )  # fmt: skip
 
 
 def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:
-    found = float(wilcoxon_greater((each - one)[None])[0])
-    p = missing("no differing pairs") if np.isnan(found) else Value(value=found, n=len(one))
-    return {"one": mean_value(one), "each": mean_value(each), "gain": mean_value(each - one), "p": p}
+    """Return the means of both ``(splits,)``, their difference, and whether it is more than chance."""
+    gain = each - one
+    p = float(stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if np.ptp(gain) > 0 else np.nan
+    tested = missing("needs splits that differ") if np.isnan(p) else Value(value=p, n=len(gain))
+    return {"one": over_splits(one), "each": over_splits(each), "gain": value_of(t_interval(gain)), "p": tested}

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from imharness.tracks import Blocks, Chart, Series
+from imharness_membership.roc import roc
 from imharness_membership.tables.cells import rows_of
 
 UNDEFENDED = "harness/plain-training"
@@ -19,7 +18,7 @@ def charts(scores: Blocks) -> list[Chart]:
         id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=curves,
         x_label="false-positive rate", y_label="true-positive rate",
         caption="Share of members found against share of non-members accused, both on log axes: what matters to a "
-        "person accused is the left edge. First split, first model.",
+        "person accused is the left edge. First split of the first data set and model.",
     )  # fmt: skip
     front = Chart(
         id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="test", y="accuracy_adaptive",
@@ -32,17 +31,10 @@ def charts(scores: Blocks) -> list[Chart]:
 
 def _curves(scores: Blocks) -> Iterator[Series]:
     """Yield one curve for each evaluator that met the undefended model."""
-    first = scores.where(split="0", attacker="fixed", model=min(own["model"] for own in scores.conditions))
+    dataset, model = min((own["dataset"], own["model"]) for own in scores.conditions)
+    first = scores.where(split="0", attacker="fixed", dataset=dataset, model=model)
     for evaluator in sorted({scores.conditions[c]["evaluator"] for c in first}):
         own = rows_of(scores, UNDEFENDED, set(first) & set(scores.where(evaluator=evaluator)))
         if len(own["score"]):
-            yield _curve(evaluator, own["score"], own["member"])
-
-
-def _curve(label: str, score: np.ndarray, member: np.ndarray) -> Series:
-    """Return an ROC curve thinned to the points where it turns, at most `POINTS`."""
-    order = np.argsort(-score, kind="stable")
-    ends = np.append(np.diff(score[order]) != 0, True)
-    fpr, tpr = (np.cumsum(mask[order])[ends] / max(int(mask.sum()), 1) for mask in (~member, member))
-    kept = np.unique(np.linspace(0, len(fpr) - 1, POINTS).round().astype(int))
-    return Series(label=label, x=tuple(fpr[kept].tolist()), y=tuple(tpr[kept].tolist()))
+            x, y = roc(own["score"], own["member"], POINTS)
+            yield Series(label=evaluator, x=tuple(x.tolist()), y=tuple(y.tolist()))

@@ -7,8 +7,8 @@ import numpy as np
 
 from imharness.stats import NotTestable, correlate
 from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, missing
-from imharness_membership.risk import calibration_rmse, precision_and_recall
-from imharness_membership.tables.cells import rows_of
+from imharness_membership.risk import SLACK, calibration_rmse, precision_and_recall
+from imharness_membership.tables.cells import apart, rows_of
 
 Columns = Mapping[str, np.ndarray]
 RISK = "harness/privacy-risk"
@@ -16,10 +16,18 @@ THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 def risk_rows(scores: Blocks) -> dict[str, Columns]:
-    """Return, for each defense, risk score, membership, class and ``right`` of all rows, adaptive adversaries."""
+    """Return risk score, membership, class and ``right`` of all rows, adaptive adversaries, splits together.
+
+    They are those of one defense, data set, model and prior; the name says as much of this as there is more than one.
+    """
     chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"].startswith(RISK)]
-    found = {defense: rows_of(scores, defense, chosen) for defense in scores.entries}
-    return {defense: {**own, "risk": own["score"] + 0.5} for defense, own in found.items() if len(own["score"])}
+    found = {}
+    for facets, own in apart([scores.conditions[c] for c in chosen], ("dataset", "model", "evaluator")):
+        for defense in scores.entries:
+            rows = rows_of(scores, defense, [chosen[i] for i in own])
+            if len(rows["score"]):
+                found[", ".join([defense, *facets])] = {**rows, "risk": rows["score"].astype(np.float64) + 0.5}
+    return dict(sorted(found.items()))
 
 
 def risk(promised: Mapping[str, Columns]) -> Table:
@@ -47,10 +55,10 @@ def risk(promised: Mapping[str, Columns]) -> Table:
 
 def _kept(own: Columns) -> dict[str, Value]:
     precision, recall = precision_and_recall(own["risk"], own["member"], np.array(THRESHOLDS))
+    accused = [int(np.sum(own["risk"] >= threshold - SLACK)) for threshold in THRESHOLDS]
     values: dict[str, Value] = {}
     for i, _ in enumerate(THRESHOLDS):
-        accused = not np.isnan(precision[i])
-        values[f"p{i}"] = Value(value=float(precision[i])) if accused else missing("nobody is accused")
+        values[f"p{i}"] = Value(value=float(precision[i]), n=accused[i]) if accused[i] else missing("nobody is accused")
         values[f"r{i}"] = Value(value=float(recall[i]), n=int(own["member"].sum()))
     return {**values, "rmse": Value(value=calibration_rmse(own["risk"], own["member"]), n=len(own["risk"]))}
 
@@ -92,12 +100,14 @@ def sensitivity(query: Query) -> Table:
     rows = []
     for name in (RISK, "harness/confidence", "harness/lira"):
         pairs = query(
-            "SELECT score, sensitivity FROM evaluate e JOIN sensitivity s USING (dataset, model, defense, row) "
+            "SELECT e.dataset, e.model, score, sensitivity FROM evaluate e "
+            "JOIN sensitivity s USING (dataset, model, defense, row) "
             f"WHERE evaluator = '{name}' AND e.split = 0 AND adaptive ORDER BY dataset, model, row"
         )
-        if len(pairs["score"]):
-            found = _correlation(pairs["score"], pairs["sensitivity"], "spearman")
-            rows.append(Row(label=name, values={"correlation": found}))
+        places = [{"dataset": d, "model": m} for d, m in zip(pairs["dataset"], pairs["model"], strict=True)]
+        for facets, own in apart(places, ("dataset", "model")):
+            found = _correlation(pairs["score"][own], pairs["sensitivity"][own], "spearman")
+            rows.append(Row(label=", ".join([name, *facets]), values={"correlation": found}))
     column = ColumnSpec(key="correlation", label="Spearman correlation", description="Of score and sensitivity.")
     return Table(
         id="sensitivity", title="Risk and sensitivity",

@@ -11,10 +11,12 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
+from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness_cli import cli
-from imharness_membership.audit import auc_interval, roc
-from imharness_membership.audit_inputs import read_audit
+from imharness_membership.audit import auc_interval, audit
+from imharness_membership.audit_inputs import Outputs, read_audit
+from imharness_membership.roc import roc
 
 CLASSES = 4
 
@@ -168,3 +170,28 @@ def test_a_long_roc_keeps_its_ends_and_stays_on_the_curve() -> None:
     for i in (50, 150, len(fpr) - 2):
         threshold = np.sort(scores[~member])[::-1][round(fpr[i] * (~member).sum()) - 1]
         assert tpr[i] == pytest.approx(np.mean(scores[member] >= threshold), abs=1e-3)
+
+
+def test_the_strongest_of_attacks_that_guess_is_not_chosen_on_what_it_is_judged_by() -> None:
+    shown, largest = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        parts = [
+            Outputs(rng.dirichlet(np.ones(4), 200).astype(np.float32), rng.integers(0, 4, 200), np.arange(200) < 100)
+            for _ in range(2)
+        ]
+        names = ("confidence", "entropy", "modified-entropy", "correctness")
+        evaluators = [c for name in names for c in installed().find("evaluator", name)]
+        found = audit(*parts, evaluators, lambda done, total: None)
+        shown.append(found.worst().accuracy.value)
+        largest.append(max(f.accuracy.value for f in found.findings))
+    assert abs(np.mean(shown) - 0.5) < 3 * np.std(shown) / 40**0.5
+    assert np.mean(largest) - 0.5 > 6 * np.std(largest) / 40**0.5
+
+
+def test_a_rate_needs_as_many_non_members_as_one_over_it(arrays, tmp_path: Path) -> None:
+    result = run(saved(tmp_path, arrays), "--evaluator", "confidence", "--json", tmp_path / "a.json")
+    assert result.exit_code == 0
+    (finding, *_) = json.loads((tmp_path / "a.json").read_text())["findings"]
+    assert finding["tpr_at_01"] is None
+    assert finding["tpr_at_1"]["low"] <= finding["tpr_at_1"]["value"]

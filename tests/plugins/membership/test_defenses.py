@@ -12,6 +12,7 @@ from imharness.membership import (
     TrainingPlan,
 )
 from imharness.randomness import generator
+from imharness_membership.defenses.dp_sgd import DpSgd
 from imharness_membership.defenses.early_stopping import EarlyStopping
 from imharness_membership.defenses.masking import Masking
 from imharness_membership.defenses.memguard import MemGuard, member_classifier, sorted_outputs
@@ -81,6 +82,55 @@ def test_l2_keeps_weights_small(data) -> None:
 def test_early_stopping_is_as_accurate_as_asked_for(data) -> None:
     found = trained(EarlyStopping(accuracy=0.6), data, TrainingPlan(40, 32, 1e-3))
     assert gap(found, data)[0] == pytest.approx(0.6, abs=0.08)
+
+
+def test_an_early_stop_is_an_epoch_of_plain_training(data) -> None:
+    epochs: list[dict[str, torch.Tensor]] = []
+    network = installed().one("model", "mlp[hidden=[64]]").build(CPU)((64,), 10, generator(1))
+
+    def keep(done: int, total: int) -> None:
+        epochs.append({name: value.clone() for name, value in network.state_dict().items()})
+
+    installed().one("defense", "plain-training").build(CPU)(
+        network, data, TrainingPlan(12, 16, 3e-3), generator(2), keep
+    )
+    stopped = trained(EarlyStopping(), data, TrainingPlan(12, 16, 3e-3)).state_dict()
+    same = [all(torch.equal(own[name], stopped[name]) for name in stopped) for own in epochs]
+    assert len(epochs) == 12
+    assert sum(same) == 1
+
+
+@pytest.mark.extra
+def test_epsilon_is_that_of_the_librarys_accountant() -> None:
+    from opacus.accountants import RDPAccountant
+
+    accountant, recipe = RDPAccountant(), DpSgd(noise=1.3)
+    for _ in range(20 * 5):
+        accountant.step(noise_multiplier=1.3, sample_rate=64 / 299)
+    epsilon, delta = recipe.promises(TrainingPlan(20, 64, 1e-3), 299)
+    assert delta == 1e-5
+    assert epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
+    assert DpSgd(noise=2.6).promises(TrainingPlan(20, 64, 1e-3), 299)[0] < epsilon
+    assert DpSgd(noise=1.3).promises(TrainingPlan(40, 64, 1e-3), 299)[0] > epsilon
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("name", ["mlp[hidden=[8]]", "cnn[width=2]"])
+def test_an_empty_batch_adds_noise(name: str) -> None:
+    shape = (1, 8, 8)
+    features, labels = torch.rand(400, *shape, generator=generator(0)), torch.zeros(400, dtype=torch.int64)
+    data = TrainingData(features, labels, features[:1], labels[:1])
+
+    def moved(seed: int) -> float:
+        network = installed().one("model", name).build(CPU)(shape, 2, generator(1))
+        before = [p.detach().clone() for p in network.parameters()]
+        plan, rng = TrainingPlan(1, 1, 1e-3, "sgd"), generator(seed)
+        network = DpSgd(noise=10.0).build(CPU)(network, data, plan, rng, lambda done, total: None)
+        assert all(torch.isfinite(p).all() for p in network.parameters())
+        return float(sum((p.detach() - q).square().sum() for p, q in zip(network.parameters(), before, strict=True)))
+
+    size = sum(p.numel() for p in installed().one("model", name).build(CPU)(shape, 2, generator(1)).parameters())
+    assert moved(3) == pytest.approx(400 * size * 1e-4, rel=0.15)
 
 
 @pytest.fixture(scope="module")

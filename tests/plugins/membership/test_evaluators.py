@@ -1,5 +1,7 @@
 """Evaluators against slow ways of their own, and what none of them may depend on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -15,11 +17,12 @@ from imharness.membership import (
     Robustness,
 )
 from imharness.randomness import generator
+from imharness.stats import auc
 from imharness_membership.evaluators.lira import MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.likelihood import log_odds
-from imharness_membership.risk import BINS, FLOOR, calibration_rmse, precision_and_recall, risk_scores
+from imharness_membership.risk import BINS, FLOOR, calibration, calibration_rmse, precision_and_recall, risk_scores
 
 CPU = torch.device("cpu")
 EVALUATORS = [e.component for e in installed().entries.values() if isinstance(e.component, MembershipEvaluator)]
@@ -148,8 +151,51 @@ def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
         slow["offline-cdf"].append(-np.log(norm.sf(x, m0, v0**0.5)))
         slow["offline-logpdf"].append(-norm.logpdf(x, m0, v0**0.5) - 0.5 * np.log(2 * np.pi))
     for mode, expected in slow.items():
-        fast = Lira(mode=mode, global_variance=global_variance).statistic(observed, observed, references)
+        fast = Lira(mode=mode, global_variance=global_variance).statistic(observed, observed, references, 9)
         np.testing.assert_allclose(fast.numpy(), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_few_references_share_one_variance_and_many_have_one_for_each_row() -> None:
+    rng = np.random.default_rng(0)
+    n, gap = 2000, 0.7
+    hard = rng.normal(size=n)
+    aucs: dict[tuple[bool | None, int], float] = {}
+    for count in (6, 64):
+        inside = rng.random((count, n)).argsort(axis=0) < count // 2
+        odds = torch.from_numpy(hard + gap * inside + rng.normal(size=(count, n))).float()
+        member = rng.random(n) < 0.5
+        observed = torch.from_numpy(hard + gap * member + rng.normal(size=n)).float()
+        references = References(odds, torch.from_numpy(inside), odds[:, :5], odds[0, :5])
+        for variance in (None, False, True):
+            found = Lira(global_variance=variance).statistic(observed, observed, references, count)
+            aucs[variance, count] = auc(found.numpy(), member)
+    assert aucs[None, 6] == aucs[True, 6] > aucs[False, 6] + 0.03
+    assert aucs[None, 64] == aucs[False, 64]
+
+
+def test_the_threshold_is_learnt_with_the_variance_that_the_scores_have() -> None:
+    found, _ = query(60)
+    rng = generator(4)
+    inside = torch.rand(64, 60, generator=rng).argsort(dim=0) < 32
+    many = References(torch.randn(64, 60, generator=rng) + inside, inside, torch.randn(64, 5), torch.randn(5))
+    asked = replace(found, references=many)
+    each = Lira(global_variance=False).build(CPU)(asked)
+    assert torch.equal(Lira().build(CPU)(asked), each)
+
+
+def test_of_equally_good_thresholds_the_order_of_rows_chooses_none() -> None:
+    odds = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).expand(3, 6)
+    inside = torch.tensor([[False, True, False, True, False, True]]).expand(3, 6)
+    outputs = torch.full((6, 2), 0.5)
+
+    def scores(order: list[int]) -> torch.Tensor:
+        references = References(odds[:, order], inside[:, order], torch.zeros(3, 2), torch.zeros(2))
+        labels = torch.zeros(6, dtype=torch.int64)
+        return Lira(mode="offline-cdf").build(CPU)(
+            MembershipQuery(outputs, labels, torch.arange(6) < 3, outputs, labels, references)
+        )
+
+    assert torch.equal(scores([0, 1, 2, 3, 4, 5]), scores([5, 4, 3, 2, 1, 0]).flip(0))
 
 
 def test_rmia_equals_a_loop_over_pairs() -> None:
@@ -164,7 +210,7 @@ def test_rmia_equals_a_loop_over_pairs() -> None:
         ratio = observed[i].sigmoid() / ((1 + a) / 2 * out + (1 - a) / 2)
         others = population.sigmoid() / ((1 + a) / 2 * r.population_log_odds.sigmoid().mean(dim=0) + (1 - a) / 2)
         beaten.append(int((ratio >= others).sum()))
-    fast = Rmia().statistic(observed, population, r) * len(population)
+    fast = Rmia().statistic(observed, population, r, 9) * len(population)
     assert fast.floor().int().tolist() == beaten
 
 
@@ -205,6 +251,14 @@ def test_precision_recall_and_calibration_by_hand() -> None:
     assert precision[1:].tolist() == pytest.approx([0.5, 2 / 3])
     assert recall.tolist() == [0, 0.5, 1]
     assert calibration_rmse(scores, member) == pytest.approx(np.sqrt((2 * 0.4**2 + 0.4**2 + 0.2**2) / 4))
+
+
+def test_a_risk_of_nine_tenths_reaches_nine_tenths_in_every_precision() -> None:
+    exact, member = np.array([0.9, 0.9, 0.6, 0.2]), np.array([True, False, True, False])
+    for scores in (exact, exact.astype(np.float32), (exact - 0.5).astype(np.float32) + np.float32(0.5), exact - 1e-12):
+        precision, recall = precision_and_recall(scores, member, np.array([0.9]))
+        assert (precision[0], recall[0]) == (0.5, 0.5)
+        assert calibration(scores, member)[2].tolist() == [1, 1, 2]
 
 
 def test_modified_entropy_of_a_certain_wrong_answer_is_the_floor() -> None:

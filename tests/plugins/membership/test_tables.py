@@ -1,27 +1,32 @@
 """Every table from a tiny hand-made store, against numbers worked out by hand."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import pearsonr, spearmanr, t, ttest_rel
 
 from imharness.errors import UsageError
 from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
-from imharness.stats import auc, balanced_accuracy, tpr_at_fpr
+from imharness.stats import auc, balanced_accuracy, chosen_half, tpr_at_fpr
 from imharness.tracks import TrackReport
+from imharness_membership.roc import roc
 from imharness_membership.tables import report
 from imharness_membership.tables.cells import figures
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
 STOPPED = f"harness/early-stopping, as accurate as {GUARD}"
-MEMBER = np.array([True, True, False, False])
-LABEL = np.array([0, 1, 0, 1])
+TIMES = 10
+"""How often four rows stand in a data set."""
+MEMBER = np.array([True, True, False, False] * TIMES)
+LABEL = np.array([0, 1, 0, 1] * TIMES)
+ROW = np.arange(4 * TIMES) + 8
+REPORTED = ~chosen_half([f"x/rows {row}" for row in ROW])
 RIGHT, HALF, WRONG = [0.4, 0.2, -0.1, -0.3], [0.4, -0.2, 0.1, -0.3], [-0.4, -0.2, 0.1, 0.3]
 """Scores of which all, two and none say the truth about `MEMBER`."""
 
@@ -52,13 +57,15 @@ class World:
         matched: str = "", right: Sequence[bool] = (True, True, True, True),
     ) -> None:  # fmt: skip
         roles = {"defense": defense, **({"matched": matched} if matched else {}), "evaluator": evaluator}
-        rows = {"row": np.arange(4) + 8, "member": MEMBER, "label": LABEL, "right": np.array(right)}
-        self.put("evaluate", roles, {"adaptive": adaptive, "split": split}, {**rows, "score": np.array(score)})
+        rows = {"row": ROW, "member": MEMBER, "label": LABEL, "right": np.tile(right, TIMES)}
+        self.put("evaluate", roles, {"adaptive": adaptive, "split": split}, {**rows, "score": np.tile(score, TIMES)})
 
-    def trained(self, defense: str, test: float, matched: str = "") -> None:
+    def trained(
+        self, defense: str, test: float, matched: str = "", step: str = "train", split: int = 0, **facts: float
+    ) -> None:
         roles = {"defense": defense, **({"matched": matched} if matched else {})}
-        facts = {"test_accuracy": test, "train_accuracy": 1.0}
-        self.put("train", roles, {"role": "target", "split": 0}, {"row": np.arange(4)}, facts)
+        facts |= {"test_accuracy": test, "train_accuracy": 1.0}
+        self.put(step, roles, {"role": "target", "split": split}, {"row": np.arange(4)}, facts)
 
     def report(self) -> TrackReport:
         return report(ResultQuery(self.store, self.records))
@@ -67,6 +74,11 @@ class World:
         """Return label -> column -> number, in the order of the rows."""
         table = next(table for table in self.report().tables if table.id == id)
         return {row.label: {key: value.value for key, value in row.values.items()} for row in table.rows}
+
+
+def shown(figure: Callable[..., float], score: Sequence[float]) -> float:
+    """Return a figure of the rows on which the strongest evaluator is reported."""
+    return figure(np.tile(score, TIMES)[REPORTED], MEMBER[REPORTED])
 
 
 @pytest.fixture
@@ -84,8 +96,11 @@ def test_figures_of_many_rows_are_those_of_each_one() -> None:
         assert found["accuracy"][row] == pytest.approx(balanced_accuracy(score[row], member), abs=1e-12)
         assert found["auc"][row] == pytest.approx(auc(score[row], member), abs=1e-12)
         assert found["tpr1"][row] == pytest.approx(tpr_at_fpr(score[row], member, 0.01), abs=1e-12)
-        assert found["tpr01"][row] == pytest.approx(tpr_at_fpr(score[row], member, 0.001), abs=1e-12)
+        assert np.isnan(found["tpr01"][row])
     assert all(np.isnan(numbers[3]) for numbers in found.values())
+    many = np.arange(1500) < 300
+    score = rng.normal(size=(1, 1500))
+    assert figures(score, many)["tpr01"][0] == tpr_at_fpr(score[0], many, 0.001)
     with pytest.raises(UsageError, match="need members and non-members, got 0 and 301"):
         figures(score, np.zeros(301, dtype=bool))
 
@@ -99,8 +114,9 @@ def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> N
         world.trained(defense, 0.5)
     found = world.table("defenses")
     assert list(found) == [GUARD, PLAIN, LATE]
-    assert [row["accuracy_adaptive"] for row in found.values()] == [0.5, 1.0, None]
-    assert [row["accuracy_plain"] for row in found.values()] == [0.5, 1.0, 0.0]
+    half = shown(balanced_accuracy, HALF)
+    assert [row["accuracy_adaptive"] for row in found.values()] == [half, 1.0, None]
+    assert [row["accuracy_plain"] for row in found.values()] == [half, 1.0, 0.0]
 
 
 def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) -> None:
@@ -109,9 +125,9 @@ def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) ->
         world.guess(PLAIN, "x/one", score, split=split)
         world.guess(PLAIN, "x/two", HALF, split=split)
     own = world.table("defenses")[PLAIN]
-    assert own["accuracy_adaptive"] == 0.75
-    assert own["auc_adaptive"] == (1.0 + 0.75) / 2
-    assert own["tpr1_adaptive"] == (1.0 + 0.5) / 2
+    assert own["accuracy_adaptive"] == pytest.approx((1 + shown(balanced_accuracy, HALF)) / 2)
+    assert own["auc_adaptive"] == pytest.approx((1 + shown(auc, HALF)) / 2)
+    assert own["tpr1_adaptive"] is None
     assert own["accuracy_plain"] is None
     assert (own["test"], own["train"]) == (0.75, 1.0)
     assert world.table("accuracy")[PLAIN] == {"e0": 0.75, "e1": 0.5, "test": 0.75, "train": 1.0}
@@ -125,7 +141,7 @@ def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
     world.guess("harness/early-stopping", "x/one", WRONG)
     world.trained(GUARD, 0.75)
     world.trained("harness/early-stopping", 0.25)
-    world.trained("harness/early-stopping", 0.5, GUARD)
+    world.trained("harness/early-stopping", 0.5, GUARD, "stop")
     found = world.table("defenses")
     assert list(found) == ["harness/early-stopping", STOPPED, GUARD]
     assert [row["test"] for row in found.values()] == [0.25, 0.5, 0.75]
@@ -148,7 +164,7 @@ def test_risk_scores_by_threshold_and_by_class(world: World) -> None:
     world.guess(PLAIN, "harness/privacy-risk", RIGHT, right=(True, True, True, False))
     world.guess(PLAIN, "harness/privacy-risk", WRONG, adaptive=False)
     own = world.table("risk")[PLAIN]
-    promised = np.array(RIGHT) + 0.5
+    promised = np.tile(RIGHT, TIMES) + 0.5
     assert (own["p0"], own["r0"]) == (None, 0.0)
     assert (own["p1"], own["r1"]) == (1.0, 0.5)
     assert (own["p5"], own["r5"]) == (1.0, 1.0)
@@ -187,12 +203,17 @@ def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: 
     for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
         world.guess(defense, "x/one", score, adaptive=defense == PLAIN)
         world.trained(defense, 0.5)
-    (found,) = world.report().comparisons
-    assert [facets["attacker"] for facets in found.conditions] == ["adaptive", "fixed"]
-    assert found.units[0] == ("x/rows 10", "x/rows 11", "x/rows 8", "x/rows 9")
-    assert found.entries == (PLAIN, GUARD)
-    np.testing.assert_array_equal(found.values[0], [[1, 1, 1, 1], [np.nan] * 4])
-    np.testing.assert_array_equal(found.values[1], [[np.nan] * 4, [0, 1, 1, 0]])
+    fixed, adaptive = world.report().comparisons
+    assert [[facets["attacker"] for facets in found.conditions] for found in (fixed, adaptive)] == [
+        ["fixed"], ["adaptive"],
+    ]  # fmt: skip
+    assert (fixed.column, adaptive.column) == ("accuracy_plain", "accuracy_adaptive")
+    order = np.argsort([f"x/rows {row}" for row in ROW])
+    assert adaptive.units[0] == tuple(f"x/rows {row}" for row in ROW[order])
+    assert adaptive.entries == (PLAIN, GUARD)
+    missing = np.full(len(ROW), np.nan)
+    np.testing.assert_array_equal(adaptive.values[0], [np.ones(len(ROW)), missing])
+    np.testing.assert_array_equal(fixed.values[0], [missing, np.tile([1, 0, 0, 1], TIMES)[order]])
 
 
 def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) -> None:
@@ -203,5 +224,69 @@ def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) ->
         world.trained(defense, 0.5)
     roc, cost = world.report().charts
     (curve,) = roc.series
-    assert (curve.label, curve.x, curve.y) == ("x/one", (0, 0.5, 0.5, 1), (0.5, 0.5, 1, 1))
+    assert (curve.label, curve.x, curve.y) == ("x/one", (0, 0, 0.5, 0.5, 1), (0, 0.5, 0.5, 1, 1))
     assert (cost.x, cost.y) == ("test", "accuracy_adaptive")
+
+
+def test_intervals_are_students_over_splits_whatever_the_number_of_defenses(world: World) -> None:
+    accuracy = [0.5, 0.6, 0.9]
+    for split, (score, test) in enumerate(zip((RIGHT, HALF, WRONG), accuracy, strict=True)):
+        for defense in (PLAIN, GUARD):
+            world.guess(defense, "x/one", score, split=split)
+            world.guess(defense, "x/one[per_class=False]", HALF, split=split)
+            world.trained(defense, test, split=split)
+    found = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
+
+    def expected(numbers: Sequence[float]) -> tuple[int, float, float]:
+        reach = t.ppf(0.975, len(numbers) - 1) * np.std(numbers, ddof=1) / len(numbers) ** 0.5
+        return len(numbers), max(0, np.mean(numbers) - reach), min(1, np.mean(numbers) + reach)
+
+    for value, numbers in (
+        (found["defenses"][PLAIN]["test"], accuracy),
+        (found["accuracy"][PLAIN]["e0"], [1, 0.5, 0]),
+        (found["evaluators"]["x/one"]["accuracy"], [1, 0.5, 0]),
+    ):
+        assert (value.n, value.low, value.high) == pytest.approx(expected(numbers))
+    p = ttest_rel([1, 0.5, 0], [0.5] * 3, alternative="greater").pvalue
+    assert (found["thresholds"]["x/one"]["p"].value, found["thresholds"]["x/one"]["p"].n) == (pytest.approx(p), 3)
+
+
+def test_a_rate_below_one_non_member_is_not_defined(world: World) -> None:
+    world.guess(PLAIN, "x/one", RIGHT)
+    world.trained(PLAIN, 0.5)
+    tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
+    for value in (tables["defenses"][PLAIN]["tpr01_adaptive"], tables["evaluators"]["x/one"]["tpr01"]):
+        assert value.value is None
+        assert "non-members in a split, 1,000 are needed" in value.missing
+
+
+def test_priors_of_the_risk_score_stand_apart(world: World) -> None:
+    world.trained(PLAIN, 0.5)
+    world.guess(PLAIN, "harness/privacy-risk", RIGHT)
+    world.guess(PLAIN, "harness/privacy-risk[prior=0.1]", WRONG)
+    found = world.table("risk")
+    assert list(found) == [f"{PLAIN}, harness/privacy-risk", f"{PLAIN}, harness/privacy-risk[prior=0.1]"]
+    assert [row["r5"] for row in found.values()] == [1.0, 0.0]
+
+
+def test_the_privacy_that_a_training_promises_stands_beside_it(world: World) -> None:
+    for defense in (PLAIN, GUARD):
+        world.guess(defense, "x/one", RIGHT)
+    world.trained(PLAIN, 0.5)
+    world.trained(GUARD, 0.5, epsilon=2.5, delta=1e-5)
+    found = world.table("defenses")
+    assert [(row["epsilon"], row["delta"]) for row in (found[GUARD], found[PLAIN])] == [(2.5, 1e-5), (None, None)]
+
+
+def test_a_curve_is_dense_where_few_are_accused() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(40_000) < 20_000
+    score = rng.normal(size=40_000) + member
+    x, y = roc(score, member, 200)
+    assert len(x) <= 200
+    assert x[(x > 0)].min() == 1 / 20_000
+    assert np.sum((x > 0) & (x < 0.001)) >= 12
+    order = np.sort(score[~member])[::-1]
+    for rate, found in zip(x[1:-1], y[1:-1], strict=True):
+        allowed = round(rate * 20_000)
+        assert found == np.mean(score[member] > order[allowed])

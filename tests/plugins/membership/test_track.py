@@ -1,11 +1,17 @@
 """The track from plan to tables, small."""
 
+import itertools
 import json
+import tomllib
 
 import pytest
 from click.testing import CliRunner
 
+from imharness.components.registry import installed
 from imharness.errors import UsageError
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.randomness import generator
 from imharness_cli import cli
 from imharness_membership.splits import split_rows
 
@@ -45,6 +51,23 @@ def test_early_stopping_stands_beside_the_training_it_matches(tables) -> None:
     assert abs(ours - theirs) < 0.1
 
 
+def test_a_release_that_keeps_the_label_is_judged_on_the_undefended_model(tables) -> None:
+    plain, masked = (tables["defenses"][name] for name in ("harness/plain-training", "harness/masking[top_k=1]"))
+    assert (plain["test"], plain["train"]) == (masked["test"], masked["train"])
+
+
+def test_every_split_trains_each_network_once() -> None:
+    part = tomllib.loads(PROFILE)["tracks"]["harness/membership"]
+    profile = Profile(name="small", description="", tracks={"harness/membership": TrackProfile(**part)})
+    graph = plan_track("harness/membership", profile, installed())
+    trained = [(t.spec.components["defense"].label, t.spec.options["split"], t.spec.options["role"])
+               for t in graph.tasks.values() if t.spec.step == "train"]  # fmt: skip
+    names = ("harness/plain-training", "harness/label-smoothing")
+    assert sorted(trained) == sorted(itertools.product(names, (0, 1), ("target", "shadow")))
+    assert graph.by_step()["references"] == 2 * 2
+    assert graph.by_step()["release_references"] == 2
+
+
 def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
     assert {"defenses", "accuracy", "evaluators", "thresholds", "risk", "classes", "sensitivity"} <= set(tables)
     plain = tables["accuracy"]["harness/plain-training"]
@@ -58,9 +81,9 @@ def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
 
 
 def test_parts_are_disjoint_and_of_one_size() -> None:
-    parts = split_rows(620, 0, 100)
+    parts = split_rows(620, generator(0), 100)
     rows = [int(r) for part in parts.values() for r in part]
     assert len(set(rows)) == 600
     assert {len(part) for part in parts.values()} == {100}
     with pytest.raises(UsageError, match="do not fit"):
-        split_rows(599, 0, 100)
+        split_rows(599, generator(0), 100)

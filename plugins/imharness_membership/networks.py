@@ -1,0 +1,143 @@
+"""The networks of a split: on which rows and from which seeds they are trained, what they answer, what is kept of them.
+
+Seeds depend on the run, the split and the network's part in it, not on the defense: networks that two tasks train alike
+are equal, and those of two trainings start alike and see their rows in one order.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from imharness.data import TableSet
+from imharness.membership import MembershipTraining, TrainingData, TrainingPlan
+from imharness.tracks import StepContext
+from imharness_membership.splits import split_rows
+from imharness_membership.training import accuracy
+
+After = Callable[[int, torch.nn.Module, int], None]
+"""Called after every epoch: number of the network, the network, epochs done."""
+WEIGHTS = "weights."
+"""What the names of arrays with weights begin with."""
+
+
+class Split:
+    """One split of a task's table, and the networks that are trained on it."""
+
+    def __init__(self, context: StepContext) -> None:
+        self.context, self.number = context, str(context.options["split"])
+        self.table: TableSet = context.table()
+        self.parts = split_rows(len(self.table.labels), self.rng("rows"), int(context.options["part"]))
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """How long and how networks are trained."""
+        options = self.context.options
+        return TrainingPlan(
+            int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]),
+            str(options["optimiser"]),
+        )  # fmt: skip
+
+    def rng(self, *purpose: str) -> torch.Generator:
+        """Return a generator that is the same in all tasks of this split."""
+        return self.context.generator("split", self.number, *purpose, shared=True)
+
+    def rows(self, role: str) -> torch.Tensor:
+        """Return members, then non-members."""
+        return torch.cat([self.parts[f"{role}_member"], self.parts[f"{role}_non_member"]])
+
+    def fresh(self, part: str) -> torch.nn.Module:
+        """Return an untrained network."""
+        shape = tuple(self.table.features.shape[1:])
+        network: torch.nn.Module = self.context.build("model")(
+            shape, self.table.classes, self.rng("initialisation", part)
+        )
+        return network
+
+    def loaded(self, arrays: Mapping[str, np.ndarray], place: int) -> torch.nn.Module:
+        """Return the network whose weights stand at a place of stored arrays."""
+        network = self.fresh("loaded")
+        names = [name for name in arrays if name.startswith(WEIGHTS)]
+        network.load_state_dict({name.removeprefix(WEIGHTS): torch.from_numpy(arrays[name][place]) for name in names})
+        return network.eval()
+
+    def trained(
+        self, recipe: MembershipTraining, member: torch.Tensor, reference: torch.Tensor, part: str,
+        after: After = lambda number, network, done: None, number: int = 0,
+    ) -> torch.nn.Module:  # fmt: skip
+        """Return a network trained on its members."""
+        network = self.fresh(part)
+
+        def progress(done: int, total: int) -> None:
+            self.context.progress(done, total)
+            after(number, network, done)
+
+        train = self.context.build(recipe)
+        trained: torch.nn.Module = train(
+            network, self._data(member, reference), self.plan, self.rng("order", part), progress
+        )
+        return trained
+
+    def trained_many(
+        self, recipe: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After
+    ) -> list[torch.nn.Module]:
+        """Return one trained reference model per set of members; all at once where the defense has a way to."""
+        parts = [f"reference {number}" for number in range(len(members))]
+        first = self.fresh(parts[0])
+        train_together = self.context.build(recipe, first, method="build_together")
+        if train_together is None:
+            return [
+                self.trained(recipe, member, reference, part, after, number)
+                for number, (member, part) in enumerate(zip(members, parts, strict=True))
+            ]
+        networks = [first, *(self.fresh(part) for part in parts[1:])]
+
+        def progress(done: int, total: int) -> None:
+            self.context.progress(done, total)
+            for number, network in enumerate(networks):
+                after(number, network, done)
+
+        data = [self._data(member, reference) for member in members]
+        train_together(networks, data, self.plan, [self.rng("order", part) for part in parts], progress)
+        return networks
+
+    def outputs(self, network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+        """Return probabilities ``(n, classes)``, in parts of bounded size."""
+        with torch.no_grad():
+            return torch.cat([network(self.table.features[part]).softmax(dim=1) for part in rows.split(8192)])
+
+    def _data(self, member: torch.Tensor, reference: torch.Tensor) -> TrainingData:
+        features, labels = self.table.features, self.table.labels
+        return TrainingData(features[member], labels[member], features[reference], labels[reference])
+
+
+class Checkpoints:
+    """What plain training leaves for releases and for early stopping: weights of its last epoch and of some before.
+
+    Those are the epochs after which more of the defender's other rows are classified right than ever before. Whoever
+    stops at a given accuracy stops at one of them: a later epoch without a gain knows more about its members only.
+    """
+
+    def __init__(self, split: Split, reference: torch.Tensor) -> None:
+        self._epochs = split.plan.epochs
+        self._held = split.table.features[reference], split.table.labels[reference]
+        self.epochs: list[int] = []
+        self.held_out: list[float] = []
+        self._states: list[dict[str, torch.Tensor]] = []
+
+    def __call__(self, number: int, network: torch.nn.Module, done: int) -> None:
+        """Keep the network's weights, if this epoch is one of them."""
+        share = accuracy(network, *self._held)
+        if done == self._epochs or share > max(self.held_out, default=-1.0):
+            self.epochs.append(done)
+            self.held_out.append(share)
+            self._states.append({name: value.detach().cpu().clone() for name, value in network.state_dict().items()})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return ``epochs`` and ``held_out`` ``(e,)``, and every weight ``(e, ...)``."""
+        return {"epochs": np.array(self.epochs), "held_out": np.array(self.held_out), **stacked(self._states)}
+
+
+def stacked(states: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, np.ndarray]:
+    """Return the weights of several networks of one architecture as arrays by name."""
+    return {f"{WEIGHTS}{name}": torch.stack([own[name].cpu() for own in states]).numpy() for name in states[0]}

@@ -1,0 +1,18 @@
+"""ROC curves of membership scores, thinned for logarithmic axes."""
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def roc(scores: Array, member: Array, points: int = 400) -> tuple[Array, Array]:
+    """Return false-positive and true-positive rates where the curve turns, at most `points`, dense near 0."""
+    order = np.argsort(-scores, kind="stable")
+    last = np.r_[scores[order][1:] != scores[order][:-1], True]
+    tpr = np.r_[0.0, np.cumsum(member[order])[last] / member.sum()]
+    fpr = np.r_[0.0, np.cumsum(~member[order])[last] / (~member).sum()]
+    if len(fpr) <= points:
+        return fpr, tpr
+    wanted = np.r_[0.0, np.geomspace(0.5 / (~member).sum(), 1, points - 3), 1.0]
+    kept = np.unique(np.r_[0, np.searchsorted(fpr, wanted, side="right") - 1])
+    return fpr[kept], tpr[kept]

@@ -1,0 +1,209 @@
+"""Membership studies whose answer is known: noise, a defense that does nothing, a model that gives everything away."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered, installed
+from imharness.membership import (
+    DefenderOutputs,
+    InferMembership,
+    Info,
+    MembershipDefenseInfo,
+    MembershipEvaluator,
+    MembershipQuery,
+    MembershipRelease,
+    MembershipTraining,
+    Progress,
+    ReleaseOutputs,
+    Scores,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+)
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.randomness import derive_seed, generator
+from imharness.results.blocks import Blocks, made_of
+from imharness.results.query import ResultQuery
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, run_task
+from imharness.tracks import Value
+from imharness_membership.tables import report
+
+TRACK, PLAIN = "harness/membership", "harness/plain-training"
+EVALUATORS, SPLITS, ROWS = 14, 3, 120
+OPTIONS = {
+    "splits": 2, "part": 60, "epochs": 3, "learning_rate": 0.01, "references": 4, "copies": 1, "matched": False,
+}  # fmt: skip
+
+
+class Nothing(MembershipRelease):
+    """Releases what it is given."""
+
+    info = MembershipDefenseInfo(id="acme/nothing", version="1")
+
+    def build(self, device: torch.device) -> ReleaseOutputs:
+        def release(outputs: torch.Tensor, held: DefenderOutputs, rng: torch.Generator) -> torch.Tensor:
+            return outputs
+
+        return release
+
+
+class Register(torch.nn.Module):
+    """Classifies the rows that it was shown, and knows nothing about all others."""
+
+    def __init__(self, data: TrainingData) -> None:
+        super().__init__()
+        self.rows, self.labels = data.features.flatten(1), data.labels
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        nearest = torch.cdist(features.flatten(1), self.rows).min(dim=1)
+        known = torch.nn.functional.one_hot(self.labels[nearest.indices], 10).float()
+        return 20 * known * (nearest.values < 1e-3)[:, None]
+
+
+class Leak(MembershipTraining):
+    """Returns a network that knows its members by heart and nothing else."""
+
+    info = MembershipDefenseInfo(id="acme/leak", version="1")
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        def train(
+            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+        ) -> torch.nn.Module:
+            return Register(data).eval()
+
+        return train
+
+
+class Noise(MembershipEvaluator):
+    """Guesses."""
+
+    info = Info(id="acme/noise", version="1")
+    number: int = 0
+
+    def build(self, device: torch.device) -> InferMembership:
+        def infer(query: MembershipQuery) -> Scores:
+            rng = generator(derive_seed(self.number, float(query.target_outputs.double().sum())))
+            return torch.randn(len(query.target_labels), generator=rng)
+
+        return infer
+
+
+def study(folder: Path, defenses: list[str], evaluators: list[str]) -> ResultQuery:
+    """Plan and run the track on digits with a small model; return its results."""
+    own = [Registered(c, "test", Provenance("test", "1")) for c in (Nothing(), Leak(), Noise())]
+    registry = installed().joined(own)
+    select = {"dataset": ["digits"], "model": ["mlp[hidden=(16,)]"], "defense": defenses, "evaluator": evaluators}
+    part = TrackProfile(select=select, options=OPTIONS)
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    return ResultQuery(cache.store, records)
+
+
+def tables(found: Any) -> dict[str, dict[str, Mapping[str, Value]]]:
+    return {table.id: {row.label: row.values for row in table.rows} for table in report(found).tables}
+
+
+def test_a_defense_that_does_nothing_equals_no_defense(tmp_path: Path) -> None:
+    own = tables(study(tmp_path, ["plain-training", "acme/nothing"], ["confidence"]))
+    for table in ("defenses", "accuracy"):
+        assert own[table]["acme/nothing"] == own[table][PLAIN]
+
+
+def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_of_none(tmp_path: Path) -> None:
+    names = ["lira", "rmia", "label-only", "white-box[epochs=2,width=16]"]
+    pairs = study(tmp_path, ["plain-training", "acme/nothing"], names)(
+        "SELECT a.score AS one, b.score AS other FROM evaluate a JOIN evaluate b USING (evaluator, adaptive, split, "
+        f"row) WHERE a.defense = '{PLAIN}' AND b.defense = 'acme/nothing'"
+    )
+    variants = 4 + 1 + 1 + 1
+    assert len(pairs["one"]) == variants * 2 * 2 * 120
+    np.testing.assert_allclose(pairs["one"], pairs["other"], rtol=1e-3, atol=1e-4)
+
+
+def test_a_release_that_keeps_the_label_costs_no_accuracy(tmp_path: Path) -> None:
+    names = ["plain-training", "memguard[epochs=2]", "masking[top_k=1]", "masking[temperature=5.0]"]
+    own = tables(study(tmp_path, names, ["correctness"]))["defenses"]
+    assert len(own) == 4
+    for column in ("test", "train", "accuracy_plain", "accuracy_adaptive"):
+        assert len({values[column].value for values in own.values()}) == 1
+
+
+def test_a_model_that_knows_its_members_by_heart_is_found_out_completely(tmp_path: Path) -> None:
+    found = tables(study(tmp_path, ["acme/leak"], ["confidence[per_class=False]", "acme/noise"]))
+    own = found["defenses"]["acme/leak"]
+    assert [own[key].value for key in ("accuracy_adaptive", "auc_adaptive", "train")] == [1, 1, 1]
+    assert list(found["evaluators"]) == ["harness/confidence[per_class=False]", "acme/noise"]
+    noise = found["accuracy"]["acme/leak"]["e0"]
+    assert noise.low is not None
+    assert noise.high is not None
+    assert noise.low < 0.5 < noise.high
+
+
+class Simulated:
+    """Results of `entries` defenses that 14 evaluators without any knowledge met in three splits."""
+
+    steps = frozenset({"evaluate", "train"})
+
+    def __init__(self, entries: int, seed: int) -> None:
+        shape = (entries, EVALUATORS, SPLITS, ROWS)
+        defense, evaluator, split, row = (place.ravel() for place in np.indices(shape))
+        score = np.random.default_rng(seed).normal(size=len(row)).astype(np.float32)
+        self._db = duckdb.connect()
+        self._db.register("evaluate", pa.table({
+            "defense": [f"x/{i:02}" for i in defense], "evaluator": [f"x/{i:02}" for i in evaluator], "split": split,
+            "dataset": np.full(len(row), "x/rows"), "model": np.full(len(row), "x/model"), "row": row,
+            "adaptive": np.full(len(row), True), "member": row < ROWS // 2, "label": row % 2, "score": score,
+            "right": np.full(len(row), True),
+        }))  # fmt: skip
+        defense, split = (place.ravel() for place in np.indices((entries, SPLITS)))
+        same = dict.fromkeys(("role", "dataset", "model"), ["target"] * len(split))
+        self._db.register("evaluate_tasks", pa.table({"defense": ["x/00"]}))
+        self._db.register("train_tasks", pa.table({
+            "defense": [f"x/{i:02}" for i in defense], "split": split, **same, "task": split,
+            "test_accuracy": np.full(len(split), 0.5), "train_accuracy": np.full(len(split), 1.0),
+        }))  # fmt: skip
+
+    def _table(self, sql: str) -> pa.Table:
+        found = self._db.sql(sql)
+        return None if found is None else found.to_arrow_table()
+
+    def __call__(self, sql: str, /) -> dict[str, np.ndarray]:
+        table = self._table(sql)
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+    def blocks(self, sql: str, **columns: Any) -> Blocks:
+        return made_of(self._table, sql, **columns)
+
+
+@pytest.fixture(scope="module")
+def noise() -> list[dict[str, dict[str, Mapping[str, Value]]]]:
+    """The tables of 200 defenses against which no evaluator knows anything."""
+    return [tables(Simulated(10, seed)) for seed in range(20)]
+
+
+def test_intervals_of_noise_cover_one_half_in_95_percent(noise) -> None:
+    found = [value for own in noise for row in own["accuracy"].values() for k, value in row.items() if k[0] == "e"]
+    covered = np.mean([value.low <= 0.5 <= value.high for value in found])
+    assert len(found) == 200 * EVALUATORS
+    assert covered == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize("key", ["accuracy_adaptive", "auc_adaptive"])
+def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, noise) -> None:
+    found = [row[key] for own in noise for row in own["defenses"].values()]
+    shown = np.array([value.value for value in found])
+    assert len(shown) == 200
+    assert abs(shown.mean() - 0.5) < 3 * shown.std() / np.sqrt(200)
+    assert np.mean([value.low <= 0.5 <= value.high for value in found]) == pytest.approx(0.95, abs=0.05)
