@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from imharness.errors import StoreError
-from imharness.results.freshness import sources_of, version_of
+from imharness.results.identity import version_of
 from imharness.results.records import Board
 from imharness.results.store import Store
 
@@ -54,7 +54,7 @@ def _staleness(store: Store, board: Board) -> str:
         if now != version:
             return f"scored by {name} {version}; {now or 'no version of it'} is installed"
     sweep = store.sweep(board.track, board.run_configuration) if board.run_configuration else None
-    if sweep is not None and sources_of(store, sweep) != board.sources:
+    if sweep is not None and store.sources(sweep) != board.sources:
         return "the store has other results than these tables were made from"
     return ""
 

@@ -67,7 +67,7 @@ class MembershipTraining(Component, Builds[TrainPrivately]):
     )  # fmt: skip
 
     def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float] | None:
-        """Return epsilon and delta of the differential privacy that such a training of `rows` members gives, or None."""
+        """Return epsilon and delta of the differential privacy of a training of `rows` members, or None."""
         return None
 
     def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import by_condition, not_worse
 from imharness.ranking.ranking import TrackReport, winner
-from imharness.results.freshness import sources_of, version_of
+from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
+from imharness.results.records import Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.store import Store
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
         comparisons=tuple(comparison for comparison, _ in stored),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
-        sources=sources_of(store, sweep),
+        sources=store.sources(sweep),
         scored_by=_scorers(track, known),
     )
     return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
@@ -132,9 +132,7 @@ def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]
 
 def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:
     """Return the records of a configuration, and those that were imported."""
-    imported = store.sweep(sweep.track, EXTERNAL)
-    keys = [*sweep.cells.values(), *(imported.cells.values() if imported else ())]
-    return [record for key in keys if (record := store.record(key)) is not None]
+    return [record for key in store.keys_of(sweep) if (record := store.record(key)) is not None]
 
 
 def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -48,3 +49,11 @@ def label_of(id: str, parameters: Mapping[str, Any]) -> str:
 
 def _short(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def version_of(distribution: str) -> str:
+    """Return the installed version of a distribution, or an empty string."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

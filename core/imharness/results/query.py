@@ -44,7 +44,7 @@ class ResultQuery:
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
         table = self._table(sql)
-        return {name: _to_numpy(table[name]) for name in table.column_names}
+        return {name: np.asarray(table[name].to_numpy(zero_copy_only=False)) for name in table.column_names}
 
     def _table(self, sql: str) -> pa.Table:
         found = self._db.sql(sql)
@@ -76,8 +76,3 @@ def _facts(record: TaskRecord) -> dict[str, object]:
     """Return a task as one flat row: roles, options and facts; role ``metric`` becomes column ``metric``."""
     roles = {role.replace(".", "_"): ref.label for role, ref in record.spec.components.items()}
     return {"task": record.key, **roles, **record.spec.options, **record.facts}
-
-
-def _to_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    values = column.to_numpy(zero_copy_only=False) if hasattr(column, "to_numpy") else np.asarray(column)
-    return np.asarray(values)

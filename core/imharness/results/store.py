@@ -32,6 +32,7 @@ import safetensors.numpy
 from pydantic import BaseModel, ValidationError
 
 from imharness.errors import StoreError
+from imharness.results.identity import digest
 from imharness.results.records import EXTERNAL, Board, StoredFile, Sweep, TaskRecord
 
 M = TypeVar("M", bound=BaseModel)
@@ -146,6 +147,15 @@ class Store:
     def latest(self, track: str) -> Sweep | None:
         """Return the configuration of a track that was run last, or None."""
         return max(self.sweeps(track), key=lambda sweep: sweep.finished, default=None)
+
+    def keys_of(self, sweep: Sweep) -> list[str]:
+        """Return the keys of the tasks behind a configuration, and of those that were imported."""
+        imported = self.sweep(sweep.track, EXTERNAL)
+        return [*sweep.cells.values(), *(imported.cells.values() if imported else ())]
+
+    def sources(self, sweep: Sweep) -> str:
+        """Return a digest of the tasks behind a configuration, without opening them."""
+        return digest(sorted({*self.keys_of(sweep)}))
 
     def save_board(self, board: Board, numbers: Mapping[str, npt.NDArray[np.float32]] | None = None) -> Board:
         """Write the tables of a track and, before them, the scores of its comparisons; return the board."""

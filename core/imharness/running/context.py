@@ -92,10 +92,6 @@ def _copied(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[An
     return {name: array.copy() for name, array in columns.items()}
 
 
-UNIT = (0.0, 1.0)
-"""Bounds of a target that compares with a reference: distances declare none."""
-
-
 class TaskContext:
     """The `StepContext` of one task; the protocol says what each method returns."""
 
@@ -150,7 +146,7 @@ class TaskContext:
             copies = samples if guard.info.random else 1
         return MetricTarget(
             self._cache.built(scored),
-            scored.bounds if reference is None else UNIT,
+            scored.bounds if reference is None else (0.0, 1.0),  # distances declare none
             images=len(names), reference=reference, purify=purify, rng=rng, samples=copies,
             differentiable=attacker.info.access == "white_box",
             sign=scored.closeness if reference is None else -scored.closeness,
