@@ -12,10 +12,10 @@ def padded(images: Images, unit: int) -> Images:
     return F.pad(images, (0, -images.shape[3] % unit, 0, -images.shape[2] % unit), mode="replicate")
 
 
-def starting_as_identity(network: nn.Module, last: nn.Conv2d) -> None:
+def starting_as_identity(network: nn.Module, last: nn.Conv2d | nn.Linear) -> None:
     """Initialise a network that predicts a change: its layers as He et al., the last one to zero."""
     for module in network.modules():
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
             nn.init.zeros_(module.bias)
     nn.init.zeros_(last.weight)
@@ -91,20 +91,27 @@ class LocalImplicit(nn.Module):
 
     Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (NeurIPS 2022), the network of LIIF.
     Only the centres of the image's own pixels are asked for. There the blend of the four nearest features has all its
-    weight on the pixel's own, so the offset is 0 and the cell 2 in both directions.
+    weight on the pixel's own, so the offset is 0 and the cell 2 in both directions. With `residual` the perceptron
+    tells the change of the colour, which keeps what a small network cannot redraw; the published one does not.
     """
 
-    def __init__(self, width: int = 64, blocks: int = 16, hidden: int = 256, layers: int = 4) -> None:
+    def __init__(
+        self, width: int = 64, blocks: int = 16, hidden: int = 256, layers: int = 4, residual: bool = False
+    ) -> None:
         super().__init__()
         self.encoder = _Encoder(width, blocks)
         self.imnet = _Perceptron(9 * width + 4, hidden, layers)
+        self.residual = residual
+        if residual:
+            starting_as_identity(self, self.imnet.layers[-1])
 
     def forward(self, images: Images) -> Images:
         features = self.encoder(2 * images - 1)
         around = F.unfold(features, 3, padding=1).transpose(1, 2)
         place = around.new_tensor([0.0, 0.0, 2.0, 2.0]).expand(*around.shape[:2], 4)
         colours = self.imnet(torch.cat([around, place], dim=2))
-        return (colours / 2 + 0.5).transpose(1, 2).reshape_as(images)
+        drawn = colours.transpose(1, 2).reshape_as(images) / 2
+        return images + drawn if self.residual else drawn + 0.5
 
 
 class ColourFilter(nn.Module):

@@ -4,10 +4,11 @@ Ho & Vasconcelos, "DISCO: Adversarial Defense with Local Implicit Functions" (Ne
 """
 
 import torch
+from pydantic import Field
 
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness_iqa.networks import Backbone, loaded
 from imharness_iqa.restorers import LocalImplicit
-from imharness_vision.weights import frozen, state_dict
 
 WEIGHTS = Asset(
     name="disco-pgd",
@@ -16,21 +17,24 @@ WEIGHTS = Asset(
     licence="MIT",
     source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
 )
+EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2, "residual": True}
 
 
 class Disco(Purification):
-    """Local implicit function that predicts every pixel anew."""
+    """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
-    info = DefenseInfo(id="harness/disco", version="1", group="restoration", differentiable=True, paper="ho2022")
+    info = DefenseInfo(id="harness/disco", version="2", group="restoration", differentiable=True, paper="ho2022")
+    backbone: Backbone = Field(
+        default="published", description="Network: the published weights, or the smaller embedded one."
+    )
 
     def assets(self) -> tuple[Asset, ...]:
-        """Return the published weights."""
-        return (WEIGHTS,)
+        """Return the published weights, unless the embedded network is asked for."""
+        return (WEIGHTS,) if self.backbone == "published" else ()
 
     def build(self, device: torch.device) -> Purifier:
-        network = LocalImplicit()
-        network.load_state_dict(state_dict(WEIGHTS, "model", "sd"), strict=True)
-        network = frozen(network, device)
+        sizes = EMBEDDED if self.backbone == "embedded" else {}
+        network = loaded(LocalImplicit(**sizes), self.backbone, "embedded-disco", WEIGHTS, "model", "sd", device=device)
 
         def purify(images: Images, rng: ImageRng) -> Images:
             return network(images).clamp(0, 1)
@@ -40,4 +44,4 @@ class Disco(Purification):
 
 @hookimpl
 def components() -> list[Purification]:
-    return [Disco()]
+    return [Disco(), Disco(backbone="embedded")]

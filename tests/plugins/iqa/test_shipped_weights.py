@@ -41,7 +41,7 @@ def test_a_network_gains_on_its_target_and_its_card_says_how_much(recipe: CropTr
 
 def test_every_restorer_that_ships_has_such_a_recipe() -> None:
     assert {r.label for r in RECIPES} == {
-        f"harness/embedded-{name}" for name in ("colorizer", "ddpm", "denoiser", "upscaler")
+        f"harness/embedded-{name}" for name in ("colorizer", "ddpm", "denoiser", "disco", "upscaler")
     }
 
 

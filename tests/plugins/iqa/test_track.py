@@ -1,9 +1,13 @@
 """The schedule of the random searches, and weights against their card."""
 
+import re
+
 import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import load_profile
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
 from imharness_iqa.quality_training import TEST, TRAIN, bounds
@@ -38,3 +42,12 @@ def test_bounds_and_figures_are_those_of_the_card(network, stem: str) -> None:
         scores = model(ladder.load(list(range(len(ladder)))))
     assert spearmanr(scores, ladder.columns["mos"]).statistic == pytest.approx(facts["test_srocc"], abs=2e-3)
     assert facts["test_srocc"] >= 0.85
+
+
+@pytest.mark.parametrize("name", ["embedded", "paper"])
+def test_a_profile_weighs_each_of_the_fourteen_published_attacks_once(name: str) -> None:
+    graph = plan_track("harness/iqa", load_profile(name), installed())
+    addresses = [*(task.address for task in graph.tasks.values()), *graph.missing]
+    found = {match[1] for a in addresses if (match := re.match(r"(?:attack|fit) .*attack=harness/([a-z-]+)", a))}
+    assert len(found) == 14, sorted(found)
+    assert sum("zhang" in attack for attack in found) == 1
