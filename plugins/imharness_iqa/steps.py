@@ -203,23 +203,12 @@ def gallery(context: StepContext) -> StepResult:
 
 
 def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:
-    """Return the images whose source is none of the tested images'; raises `UsageError` when none is left."""
-    known = {source for other in tested for source in _sources(other)}
-    kept = [p for p, source in enumerate(_sources(images)) if source not in known]
+    """Return the images of photographs that no tested image is made of; raises `UsageError` when none is left."""
+    known = {photograph for other in tested for photograph in _photographs(other)}
+    kept = [p for p, photograph in enumerate(_photographs(images)) if photograph not in known]
     if not kept:
         raise UsageError("every training image of the attack is among those it is tested on; set fit_dataset to others")
-    return ImageSet(
-        tuple(images.names[p] for p in kept),
-        tuple(images.shapes[p] for p in kept),
-        lambda positions: images.load([kept[p] for p in positions]),
-        {name: column[kept] for name, column in images.columns.items()},
-        images.proxy,
-    )
-
-
-def _sources(images: ImageSet) -> Sequence[str]:
-    """Return the undistorted image behind each image, or the image itself."""
-    return [str(source) for source in images.columns.get("reference", images.names)]
+    return images.at(kept)
 
 
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):

@@ -25,6 +25,8 @@ NAMED = 4
 """Photographs that a caption names."""
 FEWEST = 3
 """Images that a correlation needs."""
+BOTH_HALVES = 10
+"""Photographs that a choice on one half and a report on the other need: five on each side can be tested."""
 IDENTICAL = 1e-16
 """Mean squared error at and below which images count as identical: there `harness/psnr` ends, at 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
@@ -151,7 +153,8 @@ class Part:
 
     def mean(self, measure: str) -> Value:
         """Return the mean of a measure: each image counts once, with its mean over conditions and defenses."""
-        return mean_value(*self.by_image(measure)) if self.lines() else missing("no result")
+        found = self.lines() or self.lines(measure)
+        return mean_value(*self.by_image(measure)) if found else missing("no result")
 
     def correlation(self, method: str = "spearman", *, measure: str = "score", resampled: bool = False) -> Value:
         """Return the correlation of scores with opinion scores, mean over conditions; each defense is one of its own.
@@ -214,11 +217,12 @@ class _Judged:
         defined = ~np.isnan(each)
         if not defined.any():
             return None
-        n = int(np.isfinite(self.scores[defined]).any(axis=0).sum())
+        seen = np.isfinite(self.scores[defined]).any(axis=0)
+        own, n = _Judged(self.scores[defined][:, seen], self.labels[seen], self.photographs[seen]), int(seen.sum())
         if not resampled:
             return int(defined.sum()), Value(value=float(each[defined].mean()), n=n)
-        found = interval(lambda p: _mean_of_defined(self._each(p, method)), len(self.labels), self.photographs)
-        return int(defined.sum()), value_of(replace(found, n=n))
+        found = interval(lambda p: _mean_of_defined(own._each(p, method)), n, own.photographs)
+        return int(defined.sum()), value_of(found)
 
     def counts(self) -> np.ndarray:
         """Return the number of images of each line that has a correlation."""
@@ -244,8 +248,11 @@ def _centred(rows: np.ndarray, known: np.ndarray, method: str) -> np.ndarray:
     """Return numbers ``(r, m)``, or their ranks, minus their mean over what is known; 0 elsewhere."""
     if method == "spearman":
         rows = scipy.stats.rankdata(np.where(known, rows, np.inf), axis=1)
+    low = rows.min(axis=1, keepdims=True, where=known, initial=np.inf)
+    high = rows.max(axis=1, keepdims=True, where=known, initial=-np.inf)
     count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    return np.where(known, rows - rows.sum(axis=1, keepdims=True, where=known) / count, 0.0)
+    centred = rows - rows.sum(axis=1, keepdims=True, where=known) / count
+    return np.where(known & (low < high), centred, 0.0)  # of equal numbers only rounding would be left
 
 
 def _mean_of_defined(each: np.ndarray) -> np.ndarray:
@@ -332,6 +339,8 @@ def load(query: Query) -> Study:
 
 _SET = "replace(replace(regexp_replace(dataset, '(per_cluster|draw)=[0-9]+,?', '', 'g'), ',]', ']'), '[]', '')"
 """A data set without the fields that draw a subset: an image of two subsets is one image."""
+_FAMILY = "CASE WHEN dataset LIKE '%/folder%' THEN dataset ELSE regexp_replace(dataset, '\\[.*\\]$', '') END"
+"""Whose photographs they are, whatever was drawn or made of them; two folders are two data sets."""
 UNIT = f"{_SET} || ' · ' || name"
 _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacker")
 _COMPUTED = f"""
@@ -383,7 +392,7 @@ def read_sources(query: Query) -> Sources:
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
     asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
              for table in ["clean"] * ("clean" in query.steps) + _external(query)]  # fmt: skip
-    found = query(f"SELECT DISTINCT {UNIT} AS unit, {_SET} || ' · ' || photograph AS photograph, {_SET} AS set "
+    found = query(f"SELECT DISTINCT {UNIT} AS unit, {_FAMILY} || ' · ' || photograph AS photograph, {_SET} AS set "
                   f"FROM ({' UNION ALL BY NAME '.join(asked)})")  # fmt: skip
     return {unit: (photograph, name) for unit, photograph, name in zip(*found.values(), strict=True)}
 
@@ -432,8 +441,9 @@ def choose(fixed: Part, entries: Mapping[str, str], trained: Collection[str]) ->
 
     `fixed`: images under fixed attacks. `entries`: label -> the defense that it is a variant of; a label that is not
     there stands for itself. Of several variants the one with the lowest D is taken, over the conditions that all of
-    them have, on half of the photographs; what is reported must be measured on the others. Where there are no two
-    photographs, or no such condition, it is the variant with default values, and nothing is chosen.
+    them have, on half of each data set's photographs; what is reported must be measured on the others. Where there are
+    fewer than `BOTH_HALVES` photographs, or no such condition, it is the variant with default values, and nothing is
+    chosen.
     """
     present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
     variants: dict[str, list[str]] = {}
@@ -441,20 +451,29 @@ def choose(fixed: Part, entries: Mapping[str, str], trained: Collection[str]) ->
         variants.setdefault(entries.get(label, label), []).append(label)
     several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
     seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
-    held = set(np.array(seen)[chosen_half(seen)]) if seen else set()
+    held = _chosen_from(seen) if len(seen) >= BOTH_HALVES else set()
     half = fixed.on(held)
-    found = []
+    found, picked = [], False
     for entry, labels in variants.items():
         if len(labels) == 1:
             found += labels
             continue
         shared = set.intersection(*({c for c, _ in half.of(label).lines("d")} for label in labels))
         if shared:
-            own = replace(half, conditions=sorted(shared))
+            own, picked = replace(half, conditions=sorted(shared)), True
             found.append(min(labels, key=lambda label: float(own.of(label).by_image("d")[0].mean())))
         else:
             found.append(entry if entry in labels else labels[0])
-    return sorted(found), held
+    return sorted(found), held if picked else set()
+
+
+def _chosen_from(photographs: Sequence[str]) -> set[str]:
+    """Return half of each data set's photographs."""
+    found: set[str] = set()
+    for family in {photograph.partition(" · ")[0] for photograph in photographs}:
+        own = [photograph for photograph in photographs if photograph.partition(" · ")[0] == family]
+        found |= set(np.array(own)[chosen_half(own)])
+    return found
 
 
 def _half(held: Collection[str]) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, ranked
+from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
 from imharness_iqa.calibration import TARGETS
 
 MISS = 20.0
@@ -10,24 +10,24 @@ MISS = 20.0
 UNITS = {"linf": (255.0, "L-inf, 1/255"), "ssim": (1.0, "SSIM"), "psnr": (1.0, "PSNR, dB")}
 """Measure -> what a number is multiplied by, and how it is called."""
 _ROWS = """
-SELECT dataset, metric, method, strength, distortion, name,
+SELECT a.dataset, metric, method, strength, distortion, name, c.photograph, linf,
        CAST(CASE distortion WHEN 'linf' THEN linf WHEN 'ssim' THEN ssim
             WHEN 'psnr' THEN CASE WHEN linf > 0 THEN psnr END END AS DOUBLE) AS achieved
-FROM attack WHERE NOT adaptive AND distortion IS NOT NULL
+FROM attack a JOIN clean c USING (dataset, metric, name) WHERE NOT adaptive AND distortion IS NOT NULL
 """
 
 
 def tables(query: Query) -> list[Table]:
     """Return the table of all fixed attacks, the largest miss first; nothing for results without a measure."""
-    if "attack" not in query.steps or "distortion" not in query("SELECT * FROM attack LIMIT 0"):
+    if not {"attack", "clean"} <= query.steps or "distortion" not in query("SELECT * FROM attack LIMIT 0"):
         return []
     facets = ["distortion", "strength", "metric", "dataset"]
-    found = query.blocks(_ROWS, entry="method", by=facets, measures=["achieved"])
+    found = query.blocks(_ROWS, entry="method", by=facets, measures=["achieved", "linf"], about=["photograph"])
     rows = [
-        _row(label, own, found.of("achieved", label, [c]))
+        _row(label, own, *found.once_by("photograph", "achieved", label, [c]))
         for c, own in enumerate(found.conditions)
         for label in found.entries
-        if own["strength"] in TARGETS[own["distortion"]] and len(found.of("achieved", label, [c]))
+        if own["strength"] in TARGETS[own["distortion"]] and len(found.of("linf", label, [c]))
     ]
     columns = (
         ColumnSpec(key="target", label="target", description="Mean distortion that the strength stands for."),
@@ -52,12 +52,14 @@ def tables(query: Query) -> list[Table]:
     return [table] if rows else []
 
 
-def _row(label: str, own: dict[str, str], numbers: np.ndarray) -> Row:
+def _row(label: str, own: dict[str, str], numbers: np.ndarray, photographs: np.ndarray) -> Row:
     kind = own["distortion"]
     factor, unit = UNITS[kind]
-    achieved, target = mean_value(factor * numbers), factor * TARGETS[kind][own["strength"]]
+    achieved, target = mean_value(factor * numbers, photographs), factor * TARGETS[kind][own["strength"]]
     values = {"target": Value(value=target), "achieved": achieved}
-    if achieved.value is not None:
+    if achieved.value is None:
+        values |= {"achieved": missing("no image was changed"), "flag": Value(value=1.0)}
+    else:
         miss = 100 * abs(achieved.value - target) / (1 - target if kind == "ssim" else target)
         values |= {"miss": Value(value=miss), "flag": Value(value=float(miss > MISS))}
     shown = {name: own[name] for name in ("strength", "metric", "dataset")}

@@ -26,7 +26,8 @@ JOIN clean c USING (dataset, metric, name)
 JOIN defended d USING (dataset, metric, defense, name)
 JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.name AND a.method = e.method
      AND a.strength = e.strength AND NOT a.adaptive
-WHERE NOT e.adaptive GROUP BY ALL ORDER BY ALL
+WHERE NOT e.adaptive AND isfinite(c.score) AND isfinite(a.score) AND isfinite(d.score) AND isfinite(e.score)
+GROUP BY ALL ORDER BY ALL
 """
 """The scores of each photograph over the range of its metric, 1 the best, mean over all conditions, fixed attacks."""
 _SCORES = ", ".join(
@@ -60,6 +61,8 @@ def _all(query: Query, per_cluster: int, note: str) -> list[Table]:
     counts = Counter(features["dataset"].tolist())
     large = sorted(dataset for dataset, images in counts.items() if images >= 2 * per_cluster * CLUSTERS)
     scores = query(_MEANS.format(scores=_SCORES)) if large else {}
+    scored = Counter(scores["dataset"].tolist()) if large else {}
+    large = [dataset for dataset in large if scored[dataset] >= 2 * per_cluster * CLUSTERS]
     return [
         validity(dataset, *(_of(dataset, rows) for rows in (features, scores)), note, per_cluster) for dataset in large
     ]

@@ -78,7 +78,7 @@ def test_two_data_sets_with_the_same_names_are_correlated_apart(study) -> None:
 
 
 def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown(study) -> None:
-    defenses, images = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/jpeg"], 6
+    defenses, images = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/jpeg"], 12
     found = study(
         rows(
             np.repeat([9.0, 6.0, 8.0, 7.0], images).tolist(),
@@ -297,6 +297,7 @@ def test_a_strength_that_misses_its_distortion_is_flagged_in_its_row(tmp_path) -
         "x/warp": ("ssim", [0.9999, 0.9999], 0.9999, 99.95, 1),
         "x/colour": ("ssim", [0.83, 0.83], 0.83, 15, 0),
         "x/patch": ("psnr", [16.7, 160.0], 16.7, 44.33, 1),
+        "x/idle": ("psnr", [160.0, 160.0], None, None, 1),
     }
     rows = {name: [] for name in ("dataset", "metric", "method", "attack", "strength", "adaptive", "name")}
     rows |= {name: [] for name in ("distortion", "linf", "ssim", "psnr")}
@@ -307,13 +308,19 @@ def test_a_strength_that_misses_its_distortion_is_flagged_in_its_row(tmp_path) -
             for name, value in {**own, "adaptive": False, "name": f"i{place}", "distortion": kind}.items():
                 rows[name].append(value)
     finished.add("attack", rows, ("dataset", "metric", "attack"))
+    clean = {"dataset": ["d"] * 2, "metric": ["m"] * 2, "name": ["i0", "i1"], "photograph": ["p", "p"]}
+    finished.add("clean", clean, ("dataset", "metric"))
     (table,) = distortion.tables(finished.query())
     found = {row.label.partition(" · ")[0]: row.values for row in table.rows}
     for label, (_, _, achieved, miss, flag) in attacks.items():
+        assert found[label]["flag"].value == flag
+        if achieved is None:
+            assert found[label]["achieved"].missing == "no image was changed"
+            continue
         assert found[label]["achieved"].value == pytest.approx(achieved)
         assert found[label]["miss"].value == pytest.approx(miss, abs=0.01)
-        assert found[label]["flag"].value == flag
-    assert list(found) == ["x/warp", "x/half", "x/patch", "x/colour", "x/near"]
+    assert found["x/near"]["achieved"].clusters == 1, "two images of one photograph"
+    assert list(found) == ["x/warp", "x/half", "x/patch", "x/colour", "x/near", "x/idle"]
     assert table.rows[0].facets["measure"] == "SSIM"
 
 

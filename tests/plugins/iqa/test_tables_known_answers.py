@@ -198,14 +198,74 @@ def test_nothing_is_held_back_where_nothing_is_chosen(study) -> None:
 
 
 def test_variants_are_compared_under_the_conditions_that_all_of_them_have(study) -> None:
-    names = [f"i{k}" for k in range(8)]
-    scores = [9.0] * 8 + [6.0] * 8 + [8.0] * 8
+    names = [f"i{k}" for k in range(12)]
+    scores = [9.0] * 12 + [6.0] * 12 + [8.0] * 12
     found = study(
-        rows(scores, [5.0] * 24, name=names * 3, method=["hard"] * 8 + ["mild"] * 8 + ["hard"] * 8,
-             defense=["x/a"] * 16 + ["x/a[q=1]"] * 8),
+        rows(scores, [5.0] * 36, name=names * 3, method=["hard"] * 12 + ["mild"] * 12 + ["hard"] * 12,
+             defense=["x/a"] * 24 + ["x/a[q=1]"] * 12),
         entries={"x/a": "x/a", "x/a[q=1]": "x/a"},
     )  # fmt: skip
     assert found.chosen == ["x/a[q=1]"]
+
+
+ENTRIES = {"x/a": "x/a", "x/a[q=1]": "x/a"}
+
+
+def two_variants(study, names: list[str], datasets: list[str]):
+    """Return a study in which q=1 is the better variant of the one defense."""
+    n = len(names)
+    return study(
+        rows([9.0] * n + [8.0] * n, [5.0] * 2 * n, name=names * 2, dataset=datasets * 2,
+             defense=["x/a"] * n + ["x/a[q=1]"] * n),
+        entries=ENTRIES,
+    )  # fmt: skip
+
+
+def test_too_few_photographs_for_both_halves_choose_nothing_and_report_all(study) -> None:
+    found = two_variants(study, [f"i{k}" for k in range(9)], ["d"] * 9)
+    assert found.chosen == ["x/a"], "the default values"
+    assert found.reported.where(attacker="fixed").mean("d").n == 9
+
+
+def test_a_small_data_set_keeps_photographs_on_both_halves(study) -> None:
+    found = two_variants(study, [f"i{k}" for k in range(14)], ["large"] * 12 + ["small"] * 2)
+    assert found.chosen == ["x/a[q=1]"]
+    reported = found.reported.where(attacker="fixed").of("x/a[q=1]")
+    assert {own["dataset"] for own in reported.blocks.conditions} == {"large", "small"}
+    assert reported.mean("d").n == 7
+
+
+def test_variants_without_a_common_condition_hold_nothing_back(study) -> None:
+    names = [f"i{k}" for k in range(12)]
+    found = study(
+        rows([9.0] * 12 + [8.0] * 12, [5.0] * 24, name=names * 2, method=["hard"] * 12 + ["mild"] * 12,
+             defense=["x/a"] * 12 + ["x/a[q=1]"] * 12),
+        entries=ENTRIES,
+    )  # fmt: skip
+    assert found.reported.where(attacker="fixed").mean("d").n == 12
+
+
+def test_photographs_of_a_data_set_are_the_same_however_it_is_cut(study) -> None:
+    names = [f"i{k}" for k in range(6)]
+    cut = ["k[size=96]"] * 6 + ["k[severities=(2, 4),size=96]"] * 6
+    found = study(rows([6.0] * 12, [5.0] * 12, name=names * 2, dataset=cut))
+    assert found.attacked.mean("d").clusters == 6
+
+
+def test_a_line_without_a_correlation_is_not_resampled_into_one(study) -> None:
+    """Ten images that a metric orders as people do, and a second condition with two images, which defines nothing."""
+    names, score = [f"i{k}" for k in range(10)], [float(k) for k in range(10)]
+    given = rows(
+        [*score, 3.0, 2.0], [5.0] * 12, name=[*names, "i0", "i1"], mos=[*score, 0.0, 1.0], method=["a"] * 10 + ["b"] * 2
+    )
+    found = study(given).attacked.correlation(resampled=True)
+    assert (found.value, found.n) == (1.0, 10)
+    assert found.low == pytest.approx(1.0)
+
+
+def test_a_constant_metric_has_no_linear_correlation(study) -> None:
+    found = study(rows([0.1] * 7, [5.0] * 7)).attacked.correlation("pearson")
+    assert found.value is None
 
 
 def test_images_of_one_photograph_are_resampled_together(study) -> None:
