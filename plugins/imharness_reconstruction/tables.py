@@ -43,7 +43,7 @@ NOTES = {
 }
 ENOUGH = 0.5
 """A model is ranked under an attack that converged for at least this share of the images."""
-APART = "there is no image on which the attack converged for every ranked model"
+NO_COMMON = "there is no image on which the attack converged for every ranked model"
 PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
@@ -212,7 +212,7 @@ def _converged_column(scores: Blocks) -> Column:
     text = (
         "Share of the private images whose reconstruction explains the shared gradient as well as the images do that "
     )
-    text += f"were behind it, but for {SHARE:.0%} of a grey image's distance."
+    text += f"were behind it, but for {SHARE:.0%} of a grey image's distance, and comes nearer to them than to grey."
     return Column("converged", "converged", text, decimals=2, value=lambda entry: mean_value(found[entry]))
 
 
@@ -237,7 +237,7 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
             return missing(reasons[entry])
         numbers, sources = scores.once_by("source", "common", entry, chosen)
         if not len(numbers) and len(scores.once("score", entry, chosen)):
-            return missing(APART)
+            return missing(NO_COMMON)
         return mean_value(numbers, sources)
 
     return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **SOURCE)
