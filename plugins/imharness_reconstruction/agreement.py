@@ -16,6 +16,7 @@ import numpy as np
 
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
 from imharness.tracks import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness_reconstruction.resolution import limit_of
 
 RECOGNISED = "recognised"
 """Stands for a metric: 1 where a reconstruction was recognised, 0 where it was not."""
@@ -140,7 +141,8 @@ def agreement_table(studies: Sequence[Study]) -> Table:
         title="Which metric ranks models as people do",
         caption="Rank correlation between the leakage of protected models by a metric and the share of their "
         f"reconstructions that are recognised ({who}): 1 for the same order, -1 for the reverse. n is the number of "
-        "models, and intervals resample them. All reconstructions count, those of attacks that did not converge too.",
+        "models, and intervals resample them. All reconstructions count, those of attacks that did not converge too."
+        f"{limit_of({m for s in studies for m in s.scores})}",
         entry="metric",
         columns=tuple(columns),
         rows=tuple(ranked(rows, columns[0])),
@@ -174,7 +176,7 @@ def matrix_table(study: Study) -> Table:
         id=f"metric-matrix-{study.slug}",
         title=f"Metric against metric, {study.short}",
         caption=f"Spearman's rho between two rankings of {len(study.models)} protected models; {study.place}. "
-        f"Recognised: {study.who}.",
+        f"Recognised: {study.who}.{limit_of(study.scores)}",
         entry="metric",
         columns=columns,
         rows=tuple(rows),
@@ -203,7 +205,8 @@ def comparison_table(study: Study) -> Table:
         id=f"agreement-tests-{study.slug}",
         title=f"Does one metric agree better than another? {study.short}",
         caption="Williams' test of two dependent rank correlations with the ranking by people, two-sided, over "
-        f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}.",
+        f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}."
+        f"{limit_of(study.scores)}",
         entry="metric",
         columns=columns,
         rows=tuple(rows),

@@ -2,7 +2,8 @@
 
 The attack has only the shared gradient to go by. It is done when its images explain that gradient about as well as the
 images explain it that were in fact behind it. Those fit exactly where nothing was added, and noise limits how well they
-fit. A flat grey image gives the scale.
+fit. A flat grey image gives the scale, and strong noise takes most of what sets it apart: nearer to the images than to
+grey is the least that is asked then.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from imharness_reconstruction.per_image import averaged, image_gradients
 
 SHARE = 0.05
 """An inversion has converged when it leaves no more of a grey image's distance than this."""
+NEARER = 0.5
+"""Nor more than this share of what sets a grey image apart from those that were behind the gradient."""
+SAME = 1e-6
+"""A gradient that sets them no further apart tells nothing of the images; rounding of float32 is below it."""
 GREY = 0.5
 
 
@@ -41,7 +46,8 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
 
     `loss`: one minus the cosine of the gradient of the reconstruction and the shared one, on the coordinates that
     pruning left, averaged over the batches of the image; `attainable`: the same of the images that were behind the
-    gradient; `grey`: of a flat grey image; `converged`: `loss` is above `attainable` by at most `SHARE` of `grey`.
+    gradient; `grey`: of a flat grey image; `converged`: `loss` is above `attainable` by at most `SHARE` of `grey`,
+    and by at most `NEARER` of the difference of `grey` and `attainable` where that is above `SAME`.
     """
     kept = survivors(shared.gradients)
     mask = None if kept is None else flat(kept)
@@ -59,4 +65,6 @@ def matching(network: torch.nn.Module, shared: Shared, rebuilt: torch.Tensor) ->
         weights @ distance(images)
         for images in (rebuilt[shared.origin], shared.shown, torch.full_like(shared.shown, GREY))
     )
-    return {"loss": loss, "attainable": attainable, "grey": grey, "converged": loss - attainable <= SHARE * grey}
+    missed, apart = loss - attainable, grey - attainable
+    converged = (missed <= SHARE * grey) & ((missed <= NEARER * apart) | (apart <= SAME))
+    return {"loss": loss, "attainable": attainable, "grey": grey, "converged": converged}

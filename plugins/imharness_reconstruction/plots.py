@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from imharness_reconstruction.agreement import Study, agreement
+from imharness_reconstruction.resolution import limit_of
 
 
 def scatter(studies: Sequence[Study], out: Path) -> list[Path]:
@@ -31,7 +32,8 @@ def scatter(studies: Sequence[Study], out: Path) -> list[Path]:
             axis.ticklabel_format(axis="x", scilimits=(-3, 4))
         axes[0][0].set_ylabel("share recognised")
         axes[0][0].set_ylim(-0.03, 1.03)
-        figure.suptitle(f"{study.place} ({len(study.models)} models; {study.who})", fontsize=9)
+        title = f"{study.place} ({len(study.models)} models; {study.who})"
+        figure.suptitle(f"{title}\n{limit_of(metrics).strip()}".strip(), fontsize=9)
         file = out / f"{study.slug}.svg"
         figure.savefig(file)
         pyplot.close(figure)

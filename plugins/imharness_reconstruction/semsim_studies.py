@@ -16,9 +16,10 @@ import numpy as np
 import torch
 
 from imharness.data import ImageSet, generator
-from imharness.images import FullReferenceScore, UsageError
+from imharness.images import FullReferenceMetric, FullReferenceScore, UsageError
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_reconstruction.datasets.annotated import FACTS
+from imharness_reconstruction.resolution import PSNR, RESOLVED
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining
 from imharness_reconstruction.trainings.semsim import read_annotations
 
@@ -165,6 +166,14 @@ def _divided(corpus: Corpus, test: str) -> tuple[Corpus, Corpus]:
     if chosen not in names:
         raise UsageError(f"no annotations of {chosen!r}; there are {', '.join(names)}.")
     return corpus.part(corpus.dataset != chosen), corpus.part(corpus.dataset == chosen)
+
+
+def rival(metric: FullReferenceMetric, device: torch.device) -> tuple[FullReferenceScore, int]:
+    """Return a metric's score and its `closeness`, as `outcomes` takes them; PSNR counts as at most `RESOLVED`."""
+    score = metric.build(device)
+    if metric.info.id != PSNR:
+        return score, metric.closeness
+    return lambda images, reference: score(images, reference).clamp(max=RESOLVED), metric.closeness
 
 
 def outcomes(

@@ -28,7 +28,7 @@ def judge(context: StepContext) -> StepResult:
     return _trained(context, "judging", everyday)
 
 
-@step(version="3")
+@step(version="4")
 def reconstruct(context: StepContext) -> StepResult:
     """Share the gradients the attack is after through the defense, and let the attack rebuild the private images.
 

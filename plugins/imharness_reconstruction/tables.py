@@ -1,6 +1,5 @@
 """Tables of the track: protected models by leakage, what defenses cost, and which metric ranks models as people do."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -31,9 +30,9 @@ from imharness_reconstruction.agreement import (
     slug,
 )
 from imharness_reconstruction.convergence import SHARE
+from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 
 BASELINE = "harness/plain-gradient"
-FIRST = "harness/psnr"
 CELL = "dataset, attack, model, defense"
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
 COMMON = "Over held-out images and the models that were trained under every defense."
@@ -44,8 +43,7 @@ NOTES = {
 }
 ENOUGH = 0.5
 """A model is ranked under an attack that converged for at least this share of the images."""
-RESOLVED = 10 * math.log10(12 * 255**2)
-"""Signal to noise, in dB, of rounding to the 8 bits in which images and reconstructions are kept."""
+NO_COMMON = "there is no image on which the attack converged for every ranked model"
 PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
@@ -92,7 +90,7 @@ def leakages(query: Query) -> Blocks:
     return query.blocks(
         f"WITH facts AS ({facts}), states AS (SELECT DISTINCT {CELL}, state FROM facts) "
         "SELECT rows.* EXCLUDE (score), state, CAST(converged AS DOUBLE) AS converged, "
-        f"CASE WHEN metric = '{FIRST}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END AS score, "
+        f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END AS score, "
         "model || ' + ' || defense AS entry, dataset || ' ' || name AS image, "
         "dataset || ' ' || COALESCE(source, name) AS source "
         f"FROM ({' UNION ALL '.join(parts)}) AS rows JOIN states USING ({CELL}) "
@@ -158,7 +156,7 @@ def _as_stored(query: Query, scores: Blocks) -> Blocks:
 
 
 def _ranking(scores: Blocks, first: bool) -> TrackReport:
-    """Return the models of one attack and state by leakage, over the images for which the attack converged."""
+    """Return the models of one attack and state by leakage, over images on which the attack converged for all."""
     attack, state = scores.conditions[0]["attack"], scores.conditions[0]["state"]
     kept, reasons = _converged(scores)
     metrics = sorted(
@@ -172,10 +170,10 @@ def _ranking(scores: Blocks, first: bool) -> TrackReport:
         id="models" if first else f"models-{slug(attack.partition('/')[2] + (state and f'-{state}'))}",
         title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
         caption="A row is a classifier with a defense of the gradient or of the images; the less close a "
-        f"reconstruction by {attack} comes, the better. Only reconstructions count for which the attack converged, and "
-        "a model is not ranked where it did so for less than half of the images: an attack that failed says nothing of "
-        "the defense. Numbers of whole sets are of all reconstructions. n is the number of private images, and "
-        f"intervals resample what they were taken from.{several}",
+        f"reconstruction by {attack} comes, the better. A model is not ranked where the attack converged for less than "
+        "half of the images: an attack that failed says nothing of the defense. All others are compared on the same n "
+        "private images, those on which the attack converged for every one of them. Numbers of whole sets are of all "
+        f"reconstructions. Intervals resample what the images were taken from.{several}",
         entry="protected model",
         note=NOTES.get(state, ""),
     )
@@ -183,21 +181,24 @@ def _ranking(scores: Blocks, first: bool) -> TrackReport:
 
 
 def _place(scores: Blocks, metric: str, condition: int) -> tuple[bool, bool, bool, str]:
-    return metric == RECOGNISED, bool(scores.about["whole"][condition][0]), metric != FIRST, metric
+    return metric == RECOGNISED, bool(scores.about["whole"][condition][0]), metric != PSNR, metric
 
 
 def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
-    """Return the scores without those of attacks that did not converge, and why entries have none."""
+    """Return the scores with a further measure, `common`, and why some entries have no number of it.
+
+    `common`: the scores of entries that are ranked, on the images on which the attack converged for all of them.
+    """
     reasons, count = {}, _inversions(scores)
     for entry, done in zip(scores.entries, count, strict=True):
         if len(done) and done.mean() < ENOUGH:
             reasons[entry] = f"not ranked: the attack converged for {int(done.sum())} of {len(done)} images"
     left_out = np.array([entry in reasons for entry in scores.entries])
-    kept = tuple(
-        np.where((converged == 0) | left_out[:, None], np.nan, block)
+    common = tuple(
+        np.where(((converged == 0) & ~left_out[:, None]).any(axis=0) | left_out[:, None], np.nan, block)
         for block, converged in zip(scores.values["score"], scores.values["converged"], strict=True)
     )
-    return replace(scores, values={"score": kept}), reasons
+    return replace(scores, values={**scores.values, "common": common}), reasons
 
 
 def _inversions(scores: Blocks) -> list[np.ndarray]:
@@ -211,7 +212,7 @@ def _converged_column(scores: Blocks) -> Column:
     text = (
         "Share of the private images whose reconstruction explains the shared gradient as well as the images do that "
     )
-    text += f"were behind it, but for {SHARE:.0%} of a grey image's distance."
+    text += f"were behind it, but for {SHARE:.0%} of a grey image's distance, and comes nearer to them than to grey."
     return Column("converged", "converged", text, decimals=2, value=lambda entry: mean_value(found[entry]))
 
 
@@ -223,23 +224,23 @@ def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, s
         text = f"Share of reconstructions that are recognised; {', '.join(who)}."
     label = metric if recognised else metric.partition("/")[2]
     better: Literal["higher", "lower"] = "lower" if scores.about["closeness"][condition][0] > 0 else "higher"
-    if metric == FIRST:
-        text += f" More than {RESOLVED:.1f} dB, the noise of 8 bits, counts as that: so do identical images."
+    text += limit_of([metric])
     wins = None
     if table and not recognised and not scores.about["whole"][condition][0]:
         title = f"Which protected model leaks less, by {label}"
         about = "reconstructions less close to the private images"
         wins = Wins(f"{table}-{slug(label)}", title, about, unit="private image")
-    column = Column(metric, label, text, better, of="score", where=where, wins=wins, **SOURCE)
-    if not reasons:
-        return column
+    chosen = scores.where(**where)
 
     def cell(entry: str) -> Value:
         if entry in reasons:
             return missing(reasons[entry])
-        return mean_value(*scores.once_by("source", "score", entry, scores.where(**where)))
+        numbers, sources = scores.once_by("source", "common", entry, chosen)
+        if not len(numbers) and len(scores.once("score", entry, chosen)):
+            return missing(NO_COMMON)
+        return mean_value(numbers, sources)
 
-    return replace(column, value=cell)
+    return Column(metric, label, text, better, of="common", where=where, wins=wins, value=cell, **SOURCE)
 
 
 def _cost(query: Query) -> list[Table]:
@@ -292,7 +293,8 @@ def _charts(main: Table) -> list[Chart]:
         Chart(
             id=f"recognition-{metric.label}", title=f"{metric.label} against recognition", kind="scatter",
             table=main.id, x=metric.key, y=RECOGNISED,
-            caption="Each point is a protected model: what the metric says leaks, and what is recognised.",
+            caption=f"Each point is a protected model: what {metric.label} says leaks, and what is recognised."
+            f"{limit_of([metric.key])}",
         )
         for metric in metrics
     ]  # fmt: skip
@@ -306,12 +308,12 @@ def _examples(query: Query, attack: str) -> list[Example]:
         "SELECT dataset, position, name, g.task AS private, r.task AS rebuilt, attack, "
         "model || ' + ' || defense AS entry, score "
         f"FROM gallery g JOIN reconstruct_tasks r USING (dataset) JOIN leakage USING ({CELL}, name) "
-        f"WHERE metric = '{FIRST}' ORDER BY ALL"
+        f"WHERE metric = '{PSNR}' ORDER BY ALL"
     )
     found = []
     for i in np.flatnonzero(rows["attack"] == attack):
         private, rebuilt, position = rows["private"][i], rows["rebuilt"][i], int(rows["position"][i])
-        score = f"{rows['score'][i]:.1f} dB"
+        score = f"{min(rows['score'][i], RESOLVED):.1f} dB"
         shown = (
             Panel(label="private", task=private, array="images", position=position),
             Panel(label="rebuilt", task=rebuilt, array="images", position=position, score=score),

@@ -1,11 +1,14 @@
 """Which metric ranks models as people do, on a study whose answer is known."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from imharness.tracks import Blocks
 from imharness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
+from imharness_reconstruction.plots import scatter
 
 MODELS, IMAGES = 12, 20
 
@@ -55,6 +58,14 @@ def test_tables_order_metrics_and_test_them() -> None:
     tests = comparison_table(s)
     assert tests.rows[0].values["c1"].value < 0.05
     assert tests.rows[0].values["c0"].missing == "the same metric"
+
+
+def test_what_shows_psnr_says_how_much_of_it_counts(tmp_path: Path) -> None:
+    s, said = study(), "PSNR counts as at most 58.9 dB, the noise of 8 bits: so do identical images."
+    assert not any(said in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
+    s.scores["harness/psnr"] = s.scores["near"]
+    assert all(said in table.caption for table in (agreement_table([s]), matrix_table(s), comparison_table(s)))
+    assert said in scatter([s], tmp_path)[0].read_text()
 
 
 def came_back(s: Study, whole: np.ndarray) -> Blocks:

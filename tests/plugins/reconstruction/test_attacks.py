@@ -100,6 +100,24 @@ def test_an_attack_has_converged_where_it_explains_what_was_shared(setting) -> N
     assert converged({name: torch.zeros_like(g) for name, g in plain.items()}) == [True] * 3
 
 
+@pytest.mark.parametrize("sigma", [0.001, 0.01, 0.03])
+def test_a_grey_image_has_not_converged_however_strong_the_noise_is(sigma: float) -> None:
+    data = installed().one("dataset", "thumbnails[size=20]").build(CPU)
+    images = data.load(list(range(12)))
+    targets = torch.nn.functional.one_hot(torch.from_numpy(data.columns["label"])[:12].long(), 9).float()
+    network = installed().one("model", "untrained").build(CPU)((3, 20, 20), 9, generator(3)).requires_grad_(False)
+    guard = installed().one("defense", f"gaussian-gradient[sigma={sigma}]").build(CPU)
+    gradients = guard(image_gradients(network, images, targets), ImageRng(range(12)))
+    shared = Shared(gradients, images, targets, torch.arange(12), torch.eye(12))
+    grey = torch.full_like(images, 0.5)
+    known = matching(network, shared, images)
+    told_apart = known["grey"] - known["attainable"] > 1e-3
+    assert told_apart.any()
+    assert known["converged"].all()
+    for poor in (grey, grey + 0.2 * (images - grey)):
+        assert not matching(network, shared, poor)["converged"][told_apart].any()
+
+
 def test_a_further_start_is_for_images_that_did_not_come_back(setting) -> None:
     network, images, labels = setting
     shared = image_gradients(network, images, labels)

@@ -13,7 +13,7 @@ from imharness.gradients import HarnessError, UsageError
 from imharness.randomness import generator
 from imharness_cli import cli
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
-from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes
+from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes, rival
 from imharness_reconstruction.trainings.semsim import read_annotations, separation
 
 CPU = torch.device("cpu")
@@ -118,6 +118,17 @@ def test_a_study_turns_distances_and_leaves_models_without_a_number_out() -> Non
     assert found["distance"].rho == pytest.approx(-found["closeness"].rho)
     assert found["distance"].rho > 0.98
     assert found["gaps"].rho > 0.97
+
+
+def test_a_study_counts_psnr_up_to_the_noise_of_8_bits() -> None:
+    private = torch.rand(8, 3, 8, 8, generator=generator(0))
+    rebuilt = private + 0.1 * torch.tensor([0.0] + [1.0] * 7)[:, None, None, None]
+    score, closeness = rival(installed().one("metric", "psnr"), CPU)
+    assert closeness == 1
+    assert float(score(rebuilt, private).mean()) == pytest.approx((58.92 + 7 * 20) / 8, abs=0.01)
+    squared, closeness = rival(installed().one("metric", "mse"), CPU)
+    assert closeness == -1
+    assert float(squared(100 * rebuilt, 100 * private).max()) == pytest.approx(100)
 
 
 def test_triplets_are_of_one_original_where_it_has_both_kinds() -> None:

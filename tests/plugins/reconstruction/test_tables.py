@@ -86,14 +86,41 @@ def fit(converged: Sequence[bool], state: str = "as initialised") -> dict[str, S
     return {"name": IMAGES, "source": IMAGES, "state": [state] * 2, "converged": converged}
 
 
-def test_only_reconstructions_count_for_which_the_attack_converged(results: Results) -> None:
-    for defense, score, converged in ((PLAIN, [40, 6], [True, False]), (PRUNED, [5, 6], [False, False])):
-        results.leaks(defense, score)
-        results.add("reconstruct", fit(converged), defense=defense, attack="x/a")
+def judged(results: Results, defense: str, score: Sequence[float], converged: Sequence[bool]) -> None:
+    names = [f"i{n}" for n in range(len(score))]
+    rows = {"name": names, "score": np.float32(score), "closeness": [1] * len(names)}
+    results.add("leakage", rows, defense=defense, attack="x/a", metric=PSNR)
+    rows = {"name": names, "source": names, "state": ["as initialised"] * len(names), "converged": converged}
+    results.add("reconstruct", rows, defense=defense, attack="x/a")
+
+
+def test_a_model_is_not_ranked_where_the_attack_converged_for_few_images(results: Results) -> None:
+    judged(results, PLAIN, [40, 6], [True, False])
+    judged(results, PRUNED, [5, 6], [False, False])
     models = results.tables()["models"]
     assert means(models, PSNR) == {f"x/m + {PLAIN}": 40, f"x/m + {PRUNED}": None}
     assert means(models, "converged") == {f"x/m + {PLAIN}": 0.5, f"x/m + {PRUNED}": 0}
     assert models.rows[1].values[PSNR].missing == "not ranked: the attack converged for 0 of 2 images"
+
+
+def test_ranked_models_are_compared_on_the_images_on_which_the_attack_converged_for_all(results: Results) -> None:
+    score = np.array([15.0, 16, 17, 18, 19, 29, 30, 31, 32, 33])
+    judged(results, PLAIN, score + 1, score < 20)
+    judged(results, PRUNED, score, [True] * 10)
+    judged(results, HIDDEN, score, score > 32)
+    models = results.tables()["models"]
+    assert list(means(models, PSNR).items()) == [
+        (f"x/m + {PRUNED}", 17), (f"x/m + {PLAIN}", 18), (f"x/m + {HIDDEN}", None),
+    ]  # fmt: skip
+    assert [row.values[PSNR].n for row in models.rows[:2]] == [5, 5]
+    assert list(means(models, "converged").values()) == [1, 0.5, 0.1]
+
+
+def test_models_without_a_common_image_say_so(results: Results) -> None:
+    judged(results, PLAIN, [20, 30], [True, False])
+    judged(results, PRUNED, [20, 30], [False, True])
+    for row in results.tables()["models"].rows:
+        assert row.values[PSNR].missing == "there is no image on which the attack converged for every ranked model"
 
 
 def test_trained_models_have_a_table_beside_those_as_initialised(results: Results) -> None:
@@ -109,6 +136,14 @@ def test_trained_models_have_a_table_beside_those_as_initialised(results: Result
 def test_images_that_came_back_exactly_count_as_the_noise_of_8_bits(results: Results) -> None:
     results.leaks(PLAIN, [160, 40])
     assert means(results.tables()["models"], PSNR)[f"x/m + {PLAIN}"] == pytest.approx((58.92 + 40) / 2, abs=0.01)
+
+
+def test_an_example_that_came_back_exactly_shows_the_noise_of_8_bits(results: Results) -> None:
+    results.leaks(PLAIN, [160, 40])
+    results.add("gallery", {"position": [0, 1], "name": IMAGES})
+    results.add("reconstruct", {}, defense=PLAIN, attack="x/a")
+    found = report(ResultQuery(results.store, results.records)).examples
+    assert [example.panels[1].score for example in found] == ["58.9 dB", "40.0 dB"]
 
 
 def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Results) -> None:
