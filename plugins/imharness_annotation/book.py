@@ -28,6 +28,8 @@ CREATE TABLE IF NOT EXISTS votes (
     answer TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (item, annotator));
 """
 WAIT_S = 10
+FIRST = 2
+"""Decoys of each truth that a person answers before anything else."""
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,28 @@ class Book:
             done = int(db.execute("SELECT COUNT(*) FROM votes WHERE annotator = ?", (annotator,)).fetchone()[0])
         return done, done + len(self._ahead(annotator))
 
+    def count(self, *, decoy: bool) -> int:
+        """Return how many decoys there are, or how many other questions."""
+        with self._open() as db:
+            return int(db.execute("SELECT COUNT(*) FROM items WHERE decoy = ?", (int(decoy),)).fetchone()[0])
+
+    @property
+    def demand(self) -> str:
+        """What people must do for their votes to count, in words."""
+        return f"{self.cutoff:.0%} of the decoys right" if self.count(decoy=True) else "nothing, there are no decoys"
+
     def left_out(self) -> frozenset[str]:
-        """Return the people who answered fewer decoys right than the cut-off asks for; their votes do not count."""
+        """Return the people who have not passed the decoys; their votes do not count.
+
+        Who passes has answered decoys of every truth that the book has decoys of, so that nobody passes with one answer
+        to everything, and as many right as the cut-off asks for. Without decoys nobody is left out.
+        """
         with self._open() as db:
             rows = db.execute(
-                "SELECT annotator FROM votes JOIN items ON items.id = votes.item WHERE decoy GROUP BY annotator "
-                "HAVING AVG(answer = truth) < ?",
+                "SELECT annotator FROM votes JOIN items ON items.id = votes.item GROUP BY annotator "
+                "HAVING COUNT(DISTINCT CASE WHEN decoy THEN truth END) "
+                "< (SELECT COUNT(DISTINCT truth) FROM items WHERE decoy) "
+                "OR AVG(CASE WHEN decoy THEN answer = truth END) < ?",
                 (self.cutoff,),
             ).fetchall()
         return frozenset(str(row[0]) for row in rows)
@@ -157,25 +175,31 @@ class Book:
     def _ahead(self, annotator: str) -> list[int]:
         """Return the questions that this annotator will be asked, in their order.
 
-        Open are decoys, and questions that lack votes that count. Of the reconstructions of one original, a person sees
-        one, because the first helps to recognise the next.
+        Open are decoys, and questions that lack votes that count. Two decoys of each truth come first, and the others
+        among the questions. Of the reconstructions of one original, a person judges one, because the first helps to
+        recognise the next; decoys use up no original.
         """
         once, needed, out = self.about("kind") != "better", self.planned, self.left_out()
         with self._open() as db:
-            items = db.execute("SELECT id, facts, decoy FROM items").fetchall()
+            items = db.execute("SELECT id, facts, decoy, truth FROM items").fetchall()
             votes = db.execute("SELECT item, annotator FROM votes").fetchall()
         mine = {item for item, who in votes if who == annotator}
         counted = Counter(item for item, who in votes if who not in out)
-        shown = {item: _originals(json.loads(facts)) if once else frozenset[str]() for item, facts, _ in items}
-        seen = {original for item in mine for original in shown[item]}
-        decoys = {item for item, _, decoy in items if decoy}
-        left = [item for item in shown if item not in mine and (item in decoys or counted[item] < needed)]
-        ahead = []
-        for item in sorted(left, key=lambda item: hashlib.sha256(f"{annotator}\x1f{item}".encode()).digest()):
-            if not shown[item] & seen:
+        shown = {item: _originals(json.loads(facts)) if once else frozenset[str]() for item, facts, _, _ in items}
+        decoys = {item: truth for item, _, decoy, truth in items if decoy}
+        order = sorted(shown, key=lambda item: hashlib.sha256(f"{annotator}\x1f{item}".encode()).digest())
+        first = {i for truth in set(decoys.values()) for i in [i for i in order if decoys.get(i) == truth][:FIRST]}
+        seen = {original for item in mine - decoys.keys() for original in shown[item]}
+        ahead = [item for item in order if item in first and item not in mine]
+        for item in order:
+            if item in mine or item in first or shown[item] & seen:
+                continue
+            if item in decoys:
+                ahead.append(item)
+            elif counted[item] < needed:
                 ahead.append(item)
                 seen |= shown[item]
-        return ahead if set(ahead) - decoys else []
+        return ahead if set(ahead) - decoys.keys() else []
 
     def vote(self, item: int, annotator: str, answer: str) -> None:
         """Write an answer; a second one of the same annotator on the same question changes nothing."""

@@ -83,7 +83,7 @@ def annotate(
     if kind is not None:
         asked = questions_for(kind, store, attacks, defenses, metric, limit)
         count = book.fill(kind, votes or VOTES[kind], asked, cutoff)
-        console.say(f"{count} questions in {file}, {book.planned} votes each; decoys to answer right: {cutoff:.0%}")
+        console.say(f"{count} questions in {file}, {book.planned} votes each; for votes to count: {book.demand}")
     import uvicorn
 
     if host != LOOPBACK:
@@ -120,7 +120,7 @@ def report(file: Path, as_json: bool) -> None:
     decoys, out = decoy_accuracy(every), book.left_out()
     facts: dict[str, object] = {
         "kind": book.about("kind"), "votes": len(every), "votes_counted": len(votes), "votes_planned": planned,
-        "decoy_cutoff": book.cutoff, "people": len(decoys), "people_left_out": len(out),
+        "needed_to_count": book.demand, "people": len(decoys), "people_left_out": len(out),
         "people_without_decoys": sum(not shown for _, shown in decoys.values()),
     }  # fmt: skip
     better = facts["kind"] == "better"
@@ -143,7 +143,7 @@ def report(file: Path, as_json: bool) -> None:
             facts["ranking"] = str(error)
     else:
         verdicts = majorities(votes, planned)
-        waiting = len({v.key for v in every if v.truth and not v.decoy}) - len(verdicts)
+        waiting = book.count(decoy=False) - len(verdicts)
         facts |= {"judged": len(verdicts), "waiting": waiting, "recognised": sum(v.recognised for v in verdicts)}
     if as_json:
         click.echo(json.dumps(facts, indent=1))
@@ -174,13 +174,13 @@ def import_votes(file: Path, store: Path, site: Path) -> None:
     verdicts, out = majorities(book.counted(), book.planned), len(book.left_out())
     if not verdicts:
         raise UsageError(
-            f"{file} has no reconstruction with {book.planned} votes that count; {out} people failed the decoys."
+            f"{file} has no reconstruction with {book.planned} votes that count; the decoys leave {out} people out."
         )
     rows = {name: [v.facts[name] for v in verdicts] for name in ("dataset", "attack", "model", "defense", "name")}
     add_external(store, RECONSTRUCTION, {**rows, "recognised": [float(v.recognised) for v in verdicts]}, file.stem)
     build_site(store, site)
     console.say(f"{len(verdicts)} majorities stand in the tables: {site / 'reconstruction.html'}")
-    console.say(f"{out} people failed the decoys; their votes are left out.")
+    console.say(f"for votes to count: {book.demand}; {out} people are left out.")
 
 
 def _require_server() -> None:

@@ -19,6 +19,8 @@ LEFT, RIGHT = "left", "right"
 CHOICES = 20
 DECOYS = 10
 """One decoy for so many questions."""
+FEWEST = 2
+"""Decoys of each truth that there are at least."""
 
 Rebuilt = tuple[Mapping[str, str], np.ndarray, ImageSet]
 """Labels of data set, attack, model and defense; reconstructions uint8 ``(N, 3, H, W)``; the data set, whose first N
@@ -50,26 +52,37 @@ def class_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Questi
 def pair_questions(groups: Sequence[Rebuilt], seed: int = 0) -> Iterator[Question]:
     """Yield one question per reconstruction: does it show what the original shows? (SemSim, figure 8 B).
 
-    One in ten is a decoy. Half of them show the reconstruction of another class, where "same" is wrong, and half show
-    the original itself, where "different" is wrong, so that nobody passes them all with one answer.
+    One in ten is a decoy, four at least. Half of them show the reconstruction of another class, where "same" is wrong,
+    and half show the original itself, where "different" is wrong, so that nobody passes them all with one answer. Data
+    of one class have no decoys.
     """
+    drawn = {truth: _drawn(groups, truth, seed) for truth in (SAME, DIFFERENT)}
     for facts, images, private in groups:
         originals = private.load(list(range(len(images)))).mul(255).round().byte().numpy()
         classes = class_names(private)[: len(images)]
         for i, name in enumerate(private.names[: len(images)]):
             asked = {**facts, "name": name}
             yield Question(_key(facts, name), asked, (SAME, DIFFERENT), SAME, False, png(originals[i]), png(images[i]))
-            rng = np.random.default_rng(derive_seed(seed, "decoy", _key(facts, name)))
-            strangers = [j for j, c in enumerate(classes) if c != classes[i]]
-            if not strangers or rng.random() >= 1 / DECOYS:
-                continue
-            key = _key(facts, f"{name} decoy")
-            other = strangers[int(rng.integers(len(strangers)))]
-            if rng.random() < 0.5:
-                asked, truth, right = {**asked, "shown": private.names[other]}, DIFFERENT, images[other]
-            else:
-                truth, right = SAME, originals[i]
-            yield Question(key, asked, (SAME, DIFFERENT), truth, True, png(originals[i]), png(right))
+            same, different = (_key(facts, f"{name} decoy {truth}") for truth in (SAME, DIFFERENT))
+            if same in drawn[SAME]:
+                yield Question(same, asked, (SAME, DIFFERENT), SAME, True, png(originals[i]), png(originals[i]))
+            if different in drawn[DIFFERENT]:
+                strangers = [j for j, c in enumerate(classes) if c != classes[i]]
+                other = strangers[derive_seed(seed, "stranger", different) % len(strangers)]
+                asked = {**asked, "shown": private.names[other]}
+                yield Question(
+                    different, asked, (SAME, DIFFERENT), DIFFERENT, True, png(originals[i]), png(images[other])
+                )
+
+
+def _drawn(groups: Sequence[Rebuilt], truth: str, seed: int) -> frozenset[str]:
+    """Return the keys of the decoys of one truth, drawn from all reconstructions whose data have other classes."""
+    keys = []
+    for facts, images, private in groups:
+        if len(set(class_names(private)[: len(images)])) > 1:
+            keys += [_key(facts, f"{name} decoy {truth}") for name in private.names[: len(images)]]
+    keys.sort(key=lambda key: derive_seed(seed, "decoy", key))
+    return frozenset(keys[: max(FEWEST, round(len(keys) / DECOYS / 2))])
 
 
 def better_questions(
@@ -81,10 +94,11 @@ def better_questions(
 ) -> Iterator[Question]:
     """Yield one question per image and pair of defenses: which defended image is better?
 
-    Verification questions set a clean image against the same image in a few grey levels.
+    Verification questions set a clean image against the same image in a few grey levels, left and right in turn.
     """
     pixels = {label: images.mul(255).round().byte().cpu().numpy() for label, images in defended.items()}
     untouched = clean.mul(255).round().byte().cpu().numpy()
+    turn = derive_seed(seed, "verification") % 2
     for i, name in enumerate(names):
         for one, other in itertools.combinations(sorted(pixels), 2):
             rng = np.random.default_rng(derive_seed(seed, "side", name, one, other))
@@ -93,7 +107,7 @@ def better_questions(
             key = _key(facts, f"{name} {one} {other}")
             yield Question(key, asked, (LEFT, RIGHT), "", False, png(pixels[left][i]), png(pixels[right][i]))
         spoilt = (untouched[i] // 64) * 64
-        first = np.random.default_rng(derive_seed(seed, "verification", name)).random() < 0.5
+        first = i % 2 == turn
         sides = (untouched[i], spoilt) if first else (spoilt, untouched[i])
         asked = {**facts, "name": name, "left": "verification", "right": "verification"}
         key, truth = _key(facts, f"{name} verification"), LEFT if first else RIGHT

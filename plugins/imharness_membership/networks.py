@@ -138,6 +138,18 @@ class Checkpoints:
         return {"epochs": np.array(self.epochs), "held_out": np.array(self.held_out), **stacked(self._states)}
 
 
+def closest(held_out: np.ndarray, wanted: float) -> int:
+    """Return the place of the checkpoint to stop at for a wanted accuracy, the first of equally close ones.
+
+    Args:
+        held_out: accuracies on the defender's other rows, ``(e,)``, as `Checkpoints` keeps them. The last epoch, which
+            releases need, is no candidate where an earlier one is as accurate.
+    """
+    if len(held_out) > 1 and held_out[-1] <= held_out[:-1].max():
+        held_out = held_out[:-1]
+    return int(np.abs(held_out - wanted).argmin())
+
+
 def stacked(states: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, np.ndarray]:
     """Return the weights of several networks of one architecture as arrays by name."""
     return {f"{WEIGHTS}{name}": torch.stack([own[name].cpu() for own in states]).numpy() for name in states[0]}

@@ -18,7 +18,7 @@ from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
-from imharness_membership.networks import Checkpoints, Split, stacked
+from imharness_membership.networks import Checkpoints, Split, closest, stacked
 from imharness_membership.risk import FLOOR
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -48,14 +48,14 @@ def train(context: StepContext) -> StepResult:
     return _answers(split, network, {"held_out": right.float().mean()[None].cpu().numpy()}, facts)
 
 
-@step(version="1")
+@step(version="2")
 def stop(context: StepContext) -> StepResult:
     """Take the epoch of undefended training that is as accurate on the defender's other rows as a defended model.
 
     Song & Mittal (USENIX Security 2021), section 3.3.1. Of equally close epochs it is the first.
     """
     split, plain = Split(context), context.need("plain").arrays
-    place = int(np.abs(plain["held_out"] - context.need("matched").arrays["held_out"][-1]).argmin())
+    place = closest(plain["held_out"], context.need("matched").arrays["held_out"][-1])
     return _answers(split, split.loaded(plain, place), {"stopped": np.array([place])}, {})
 
 

@@ -41,7 +41,7 @@ def report(query: Query) -> TrackReport:
     asked = any(map(len, choices.units))
     found = _agreement(images, choices) if asked else TrackReport()
     tables = [*_noticeable(images), *_tests_together(images, choices), *_opinions(images)]
-    if "attack" in query.steps:
+    if "attack" in query.steps and "before" in query("SELECT * FROM attack LIMIT 0"):
         tables.append(_attacked(query))
     return found + TrackReport(tables, [], _both_chart(images, choices) if asked else [])
 

@@ -195,8 +195,10 @@ def noise() -> list[dict[str, dict[str, Mapping[str, Value]]]]:
 
 def test_intervals_of_noise_cover_one_half_in_95_percent(noise) -> None:
     found = [value for own in noise for row in own["accuracy"].values() for k, value in row.items() if k[0] == "e"]
-    covered = np.mean([value.low <= 0.5 <= value.high for value in found])
     assert len(found) == 200 * EVALUATORS
+    known = [value for value in found if value.low is not None]
+    assert len(known) > 0.98 * len(found)
+    covered = np.mean([value.low <= 0.5 <= value.high for value in known])
     assert covered == pytest.approx(0.95, abs=0.015)
 
 

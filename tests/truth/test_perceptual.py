@@ -221,6 +221,15 @@ def test_the_unit_of_a_distance_does_not_move_its_place_under_attack() -> None:
     assert shown["harness/nan"].n == 7
 
 
+def test_an_attack_that_met_no_image_gives_no_table() -> None:
+    known = choices({"harness/mse": preferring(np.zeros(3))}, np.zeros(3))
+    empty = {
+        name: value for name, value in attacked({"harness/mse": float})[0].items() if name not in ("before", "after")
+    }
+    found = report(Simulated(distance=known, attack=[empty]))
+    assert "attacked" not in {own.id for own in found.tables}
+
+
 def test_a_whole_study_gives_what_its_people_know(tmp_path: Path) -> None:
     """Grey patches: by MSE, family "asked" copies one of the judges and "another" a person who was not asked."""
     rng, n, known = np.random.default_rng(3), 120, 0.8

@@ -22,9 +22,12 @@ from imharness_membership.training import accuracy, epochs
 
 
 class EarlyStopping(MembershipTraining):
-    """Keeps the epoch with the lowest loss on reference rows, or the one closest to a given accuracy there."""
+    """Keeps the epoch with the lowest loss on reference rows, or the one closest to a given accuracy there.
 
-    info = MembershipDefenseInfo(id="harness/early-stopping", version="1", paper="song2021")
+    Of the latter, only epochs count that are more accurate than all before: another one knows its members better only.
+    """
+
+    info = MembershipDefenseInfo(id="harness/early-stopping", version="2", paper="song2021")
     patience: int = Field(default=3, ge=1, le=1000, description="Epochs without a lower loss before stopping.")
     accuracy: float | None = Field(
         default=None, ge=0, le=1, description="Keep the epoch whose accuracy on reference rows is closest to this."
@@ -37,9 +40,15 @@ class EarlyStopping(MembershipTraining):
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
             best, kept, waited = float("inf"), copy.deepcopy(network.state_dict()), 0
+            reached = -1.0
             for done in epochs(network, data, plan, rng):
                 progress(done, plan.epochs)
-                cost = self._cost(network, data)
+                if self.accuracy is None:
+                    cost = _loss(network, data)
+                else:
+                    share = accuracy(network, data.reference_features, data.reference_labels)
+                    cost = abs(share - self.accuracy) if share > reached else float("inf")
+                    reached = max(reached, share)
                 waited += 1
                 if cost < best:
                     best, kept, waited = cost, copy.deepcopy(network.state_dict()), 0
@@ -50,13 +59,12 @@ class EarlyStopping(MembershipTraining):
 
         return train
 
-    def _cost(self, network: torch.nn.Module, data: TrainingData) -> float:
-        """Return what the kept epoch minimises: the distance to the wanted accuracy, or the loss."""
-        if self.accuracy is not None:
-            return abs(accuracy(network, data.reference_features, data.reference_labels) - self.accuracy)
-        with torch.no_grad():
-            logits = network.eval()(data.reference_features)
-            return float(torch.nn.functional.cross_entropy(logits, data.reference_labels))
+
+def _loss(network: torch.nn.Module, data: TrainingData) -> float:
+    """Return the cross-entropy on reference rows."""
+    with torch.no_grad():
+        logits = network.eval()(data.reference_features)
+        return float(torch.nn.functional.cross_entropy(logits, data.reference_labels))
 
 
 @hookimpl

@@ -17,6 +17,11 @@ FIGURES = {
 }
 RATES = {"tpr1": 0.01, "tpr01": 0.001}
 """The false-positive rates of figures; fewer non-members than one over the rate do not define such a figure."""
+ROUNDING = 1e-12
+SPLITS = (
+    "Intervals are Student's t over splits, because all cells of a split share its rows; where all splits give one "
+    "number there is none. Two splits share up to a third of their rows: they are not quite independent."
+)
 FACETS = ["dataset", "model", "evaluator", "split", "attacker"]
 CELL = ["dataset", "model", "evaluator", "attacker"]
 ALWAYS = {"attacker": {"adaptive", "fixed"}}
@@ -164,15 +169,28 @@ def mean_of(numbers: Iterable[np.ndarray]) -> np.ndarray:
     return np.divide(np.nansum(found, axis=0), counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
 
-def over_splits(shares: np.ndarray, reason: str = "no cell") -> Value:
-    """Return the mean of shares ``(splits,)`` with Student's t interval within [0, 1]; NaN is left out.
+def differ(numbers: np.ndarray) -> bool:
+    """Return whether numbers are not all the same, but for rounding."""
+    return bool(np.ptp(numbers) > ROUNDING)
 
-    Splits are few, and each has networks of its own: they are the independent repetitions, not their rows.
+
+def mean_over_splits(numbers: np.ndarray) -> Value:
+    """Return the mean of numbers ``(splits,)`` with Student's t interval; equal numbers have none.
+
+    Splits are few, and each has networks of its own: they are the repetitions, not their rows. Two splits draw a third
+    of one data set each as the target's rows, or less, so that they share rows and are not quite independent. Where all
+    splits give one number, often a rate of zero, an interval of no width would claim to know it for certain.
     """
+    found = value_of(t_interval(numbers))
+    return found if differ(numbers) else Value(value=found.value, n=found.n)
+
+
+def over_splits(shares: np.ndarray, reason: str = "no cell") -> Value:
+    """Return the mean of shares ``(splits,)`` with its interval over splits within [0, 1]; NaN is left out."""
     known = shares[~np.isnan(shares)]
     if not len(known):
         return missing(reason)
-    found = value_of(t_interval(known))
+    found = mean_over_splits(known)
     ends = (found.low, found.high)
     low, high = (None if end is None else float(np.clip(end, 0, 1)) for end in ends)
     return Value(value=found.value, n=found.n, low=low, high=high)

@@ -8,6 +8,7 @@ import numpy as np
 from imharness.tracks import Blocks, Column, Query, Row, Table, TrackReport, Value, Wins, missing, ranking
 from imharness_membership.tables.cells import (
     FIGURES,
+    SPLITS,
     evaluators_of,
     figures_of,
     halves,
@@ -89,9 +90,9 @@ def ranked_defenses(scores: Blocks, trained: Facts) -> TrackReport:
         *(_fact(trained, column) for column in (*ACCURACY, *PRIVACY)),
         id="defenses",
         title="Defenses against membership inference",
-        caption="Privacy of models with each defense. n is the number of splits; intervals are Student's t over "
-        "splits. The strongest evaluator is chosen on one half of the rows, drawn by a hash of their names, and "
-        "reported on the other. Early stopping at the accuracy of a defense says whether the defense is worth it.",
+        caption="Privacy of models with each defense. n is the number of splits. The strongest evaluator is chosen on "
+        "one half of the rows, drawn by a hash of their names, and reported on the other. Early stopping at the "
+        f"accuracy of a defense says whether the defense is worth it. {SPLITS}",
         entry="defense",
         by=["accuracy_adaptive"],
     )
@@ -152,7 +153,6 @@ def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
     ]
     return Table(
         id="accuracy", title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
-        caption="Adaptive adversaries: their shadow models are defended as the target is. Student's t intervals over "
-        "splits.",
+        caption=f"Adaptive adversaries: their shadow models are defended as the target is. {SPLITS}",
         entry="defense", columns=(*columns, *(column.spec for column in ACCURACY)), rows=tuple(rows),
     )  # fmt: skip

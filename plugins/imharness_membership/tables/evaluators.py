@@ -3,9 +3,17 @@
 import numpy as np
 from scipy import stats
 
-from imharness.stats import t_interval
-from imharness.tracks import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked, value_of
-from imharness_membership.tables.cells import FIGURES, evaluators_of, mean_of, over_splits, why_not
+from imharness.tracks import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
+from imharness_membership.tables.cells import (
+    FIGURES,
+    SPLITS,
+    differ,
+    evaluators_of,
+    mean_of,
+    mean_over_splits,
+    over_splits,
+    why_not,
+)
 
 SINGLE = "[per_class=False]"
 """What the label of an evaluator with one threshold for all classes ends with."""
@@ -26,8 +34,7 @@ def evaluators(figures: Blocks) -> Table:
     ]  # fmt: skip
     return Table(
         id="evaluators", title="Evaluators",
-        caption="How much each evaluator finds out, mean over defenses. n counts splits; intervals are Student's t "
-        "over splits, because all defenses of a split share its rows.",
+        caption=f"How much each evaluator finds out, mean over defenses. n counts splits. {SPLITS}",
         entry="evaluator", columns=tuple(columns), rows=tuple(ranked(rows, columns[0])), ranked_by=columns[0].key,
     )  # fmt: skip
 
@@ -56,7 +63,7 @@ def thresholds(figures: Blocks) -> Table:
     )
     return Table(
         id="thresholds", title="Table 3: one threshold for all classes, or one per class",
-        caption="Attack accuracy, adaptive adversaries, mean over defenses; n counts splits.",
+        caption=f"Attack accuracy, adaptive adversaries, mean over defenses; n counts splits. {SPLITS}",
         entry="evaluator", columns=columns, rows=tuple(rows),
     )  # fmt: skip
 
@@ -64,6 +71,6 @@ def thresholds(figures: Blocks) -> Table:
 def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:
     """Return the means of both ``(splits,)``, their difference, and whether it is more than chance."""
     gain = each - one
-    p = float(stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if np.ptp(gain) > 0 else np.nan
+    p = float(stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if differ(gain) else np.nan
     tested = missing("needs splits that differ") if np.isnan(p) else Value(value=p, n=len(gain))
-    return {"one": over_splits(one), "each": over_splits(each), "gain": value_of(t_interval(gain)), "p": tested}
+    return {"one": over_splits(one), "each": over_splits(each), "gain": mean_over_splits(gain), "p": tested}

@@ -68,8 +68,11 @@ def classes(promised: Mapping[str, Columns]) -> Table:
     rows = []
     for defense, own in promised.items():
         mean, error = _per_class(own)
-        values = {"low": Value(value=float(mean.min())), "high": Value(value=float(mean.max()))}
-        rows.append(Row(label=defense, values={**values, "correlation": _correlation(mean, error, "pearson")}))
+        values = dict.fromkeys(("low", "high", "correlation"), missing("no class has members and non-members"))
+        if len(mean):
+            values = {"low": Value(value=float(mean.min())), "high": Value(value=float(mean.max()))}
+            values["correlation"] = _correlation(mean, error, "pearson")
+        rows.append(Row(label=defense, values=values))
     columns = (
         ColumnSpec(key="low", label="lowest risk", description="Mean risk score of the members of the safest class."),
         ColumnSpec(key="high", label="highest risk", description="The same of the most exposed class."),

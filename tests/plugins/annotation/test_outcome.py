@@ -56,6 +56,32 @@ def test_pairs_hold_decoys_of_other_classes() -> None:
         assert (decoy.facts.get("shown") is None) == (decoy.truth == "same")
 
 
+@pytest.mark.parametrize("count", [2, 6])
+def test_few_pairs_have_two_decoys_of_each_truth(count: int) -> None:
+    private = image_set(count, 2)
+    images = private.load(list(range(count))).mul(255).byte().numpy()
+    groups = [({**FACTS, "defense": defense}, images, private) for defense in "gh"]
+    truths = [q.truth for q in pair_questions(groups) if q.decoy]
+    assert sorted(truths) == ["different", "different", "same", "same"]
+
+
+def test_verification_questions_have_both_sides_in_turn() -> None:
+    clean = torch.rand(6, 3, 8, 8)
+    questions = better_questions({"dataset": "d"}, {"a": clean, "b": clean}, clean, list("uvwxyz"))
+    truths = [q.truth for q in questions if q.decoy]
+    assert all(one != other for one, other in itertools.pairwise(truths))
+
+
+def test_questions_without_decoys_are_said_to_have_none(tmp_path: Path) -> None:
+    file = tmp_path / "b.sqlite"
+    Book(file).fill("class", 2, [Question("q", FACTS, ("x", "y"), "x", False, None, b"png")])
+    Book(file).vote(1, "Ann", "x")
+    found = CliRunner().invoke(cli, ["annotate", "report", "--json", "--file", str(file)])
+    facts = json.loads(found.output)
+    assert facts["needed_to_count"] == "nothing, there are no decoys"
+    assert (facts["people_left_out"], facts["votes_counted"], facts["waiting"]) == (0, 1, 1)
+
+
 def test_better_asks_every_pair_and_verifies() -> None:
     clean = torch.rand(3, 3, 8, 8)
     defended = {label: clean * share for label, share in (("a", 1.0), ("b", 0.9), ("c", 0.5))}

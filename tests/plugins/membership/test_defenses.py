@@ -1,5 +1,6 @@
 """Defenses against membership inference: what each promises, on a small model that overfits."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,10 +13,13 @@ from imharness.membership import (
     TrainingPlan,
 )
 from imharness.randomness import generator
+from imharness_membership.defenses import early_stopping
 from imharness_membership.defenses.dp_sgd import DpSgd
 from imharness_membership.defenses.early_stopping import EarlyStopping
 from imharness_membership.defenses.masking import Masking
 from imharness_membership.defenses.memguard import MemGuard, member_classifier, sorted_outputs
+from imharness_membership.defenses.plain_training import PlainTraining
+from imharness_membership.networks import closest
 from imharness_membership.training import accuracy
 
 CPU = torch.device("cpu")
@@ -98,6 +102,26 @@ def test_an_early_stop_is_an_epoch_of_plain_training(data) -> None:
     same = [all(torch.equal(own[name], stopped[name]) for name in stopped) for own in epochs]
     assert len(epochs) == 12
     assert sum(same) == 1
+
+
+OVERFITTED = [0.30, 0.45, 0.58, 0.60, 0.55]
+"""Accuracies after each epoch of a training whose last one makes the network worse on rows that it has not seen."""
+
+
+@pytest.mark.parametrize(
+    ("held_out", "wanted", "place"),
+    [(OVERFITTED, 0.55, 2), (OVERFITTED, 0.9, 3), ([0.3, 0.6, 0.6], 0.6, 1), ([0.3, 0.5], 0.55, 1), ([0.3], 0.9, 0)],
+)
+def test_nobody_stops_at_a_last_epoch_that_is_no_record(held_out: list[float], wanted: float, place: int) -> None:
+    assert closest(np.array(held_out), wanted) == place
+
+
+def test_early_stopping_at_an_accuracy_takes_an_epoch_that_is_a_record(data, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter(OVERFITTED)
+    monkeypatch.setattr(early_stopping, "accuracy", lambda network, features, labels: next(shares))
+    found = trained(EarlyStopping(accuracy=0.55), data, TrainingPlan(5, 16, 3e-3)).state_dict()
+    third = trained(PlainTraining(), data, TrainingPlan(3, 16, 3e-3)).state_dict()
+    assert all(torch.equal(found[name], third[name]) for name in found)
 
 
 @pytest.mark.extra

@@ -186,6 +186,34 @@ def test_risk_follows_the_generalisation_error_of_classes(world: World) -> None:
     assert world.table("classes")[PLAIN]["correlation"] == pytest.approx(pearsonr([0.9, 0.6, 0.7], [1, 0, 0])[0])
 
 
+def test_no_class_with_both_kinds_of_row_is_said(world: World) -> None:
+    rows = {
+        "row": np.arange(4), "member": np.repeat([True, False], 2), "label": np.arange(4), "right": np.ones(4, bool),
+        "score": np.array([0.4, 0.1, -0.2, 0]),
+    }  # fmt: skip
+    roles = {"defense": PLAIN, "evaluator": "harness/privacy-risk"}
+    world.put("evaluate", roles, {"adaptive": True, "split": 0}, rows)
+    world.trained(PLAIN, 0.5)
+    table = next(table for table in world.report().tables if table.id == "classes")
+    (row,) = table.rows
+    for value in row.values.values():
+        assert (value.value, value.missing) == (None, "no class has members and non-members")
+
+
+def test_splits_that_all_give_one_number_have_no_interval(world: World) -> None:
+    for split in range(3):
+        world.guess(PLAIN, "x/one", HALF, split=split)
+        world.guess(PLAIN, "x/one[per_class=False]", HALF, split=split)
+        world.trained(PLAIN, 0.1, split=split)
+    found = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
+    for value, mean in (
+        (found["defenses"][PLAIN]["test"], 0.1),
+        (found["evaluators"]["x/one"]["accuracy"], 0.5),
+        (found["thresholds"]["x/one"]["gain"], 0),
+    ):
+        assert (value.value, value.n, value.low, value.high) == (pytest.approx(mean), 3, None, None)
+
+
 def test_risk_is_set_against_what_removal_does(world: World) -> None:
     world.trained(PLAIN, 0.5)
     scores = [0.4, 0.2, -0.1, -0.3]
