@@ -20,9 +20,9 @@ NO_SPREAD = ("guessed right", "agreement", "closeness")
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
-    """Yield the pictures of a comparison; none where it has fewer than two entries."""
+    """Yield the pictures of a comparison; none where fewer than two entries were measured on a common unit."""
     comparison = scores.comparison
-    if len(comparison.entries) < 2:
+    if len(comparison.entries) < 2 or len(_comparable(comparison, scores.vectors)) < 2 or not _shared(scores).size:
         return
     source = digest([VERSION, scores.source])
     base = picture_base(board, comparison.id)
@@ -53,10 +53,8 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
 def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
     comparison = scores.comparison
     entries = _comparable(comparison, scores.vectors)
-    means = scores.means[entries]
-    means = means[:, ~np.isnan(means).any(axis=0)]
     sign = 1 if comparison.better == "higher" else -1
-    ranks = _mean_ranks(-sign * means)
+    ranks = _mean_ranks(-sign * _shared(scores))
     beats = scores.tested.beats(comparison.alpha)[np.ix_(entries, entries)]
     order = np.argsort(ranks, kind="stable")
     height = np.empty(len(order))
@@ -70,6 +68,12 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
         x = max(ranks[first], ranks[last]) + 0.25 + 0.16 * (number % 4)
         axes.plot([x, x], [height[first] + 0.2, height[last] - 0.2], color=style.colours[1], linewidth=2.4)
     axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
+
+
+def _shared(scores: Scores) -> npt.NDArray[np.float64]:
+    """Return the means of comparable entries over conditions ``(entries, units)``, for the units that all have."""
+    means = scores.means[_comparable(scores.comparison, scores.vectors)]
+    return means[:, ~np.isnan(means).any(axis=0)]
 
 
 def _comparable(comparison: Comparison, vectors: npt.NDArray[np.float32]) -> list[int]:

@@ -30,7 +30,7 @@ class GradientMatching(ReconstructionAttack):
     history: int = Field(default=100, ge=1, le=200, description="L-BFGS pairs kept.")
     starts: int = Field(default=3, ge=1, le=100, description="Random starts, at most; an image keeps its best end.")
     tolerance: float = Field(
-        default=1e-6, ge=0, lt=1, description="Squared distance that ends the search, as a share of the gradient's own."
+        default=1e-9, ge=0, lt=1, description="Squared distance that ends the search, as a share of the gradient's own."
     )
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
