@@ -262,10 +262,16 @@ def _peak() -> float:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise `Late` when the block takes longer; only the main thread can be interrupted."""
+    """Raise `Late` when the block takes longer, also where it turns that into an error of its own, as torch does while
+    it loads weights; only the main thread can be interrupted.
+    """
+    interruption = Late(f"took longer than {seconds:g} s")
 
     def late(signum: int, frame: FrameType | None) -> None:
-        raise Late(f"took longer than {seconds:g} s")
+        raised.append(interruption)
+        raise interruption
+
+    raised: list[Late] = []
 
     try:
         before = signal.signal(signal.SIGALRM, late)
@@ -275,6 +281,10 @@ def _limited(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except Exception:
+        if raised:
+            raise interruption from None
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

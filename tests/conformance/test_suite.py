@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 from pydantic import Field
 
+from imharness.components.registry import installed
 from imharness.images import (
     Attack,
     AttackInfo,
@@ -24,6 +26,7 @@ from imharness.images import (
 )
 from imharness.membership import MembershipEvaluator
 from imharness_conformance import check_component
+from imharness_conformance.conformance import Trial
 from imharness_conformance.importing import check_import
 from imharness_conformance.report import junit_xml
 
@@ -218,3 +221,19 @@ def test_work_at_import_is_found(tmp_path, code: str, said: str) -> None:
     outcome = check_import("a_plugin", [tmp_path])
     assert outcome.status == ("failed" if said else "passed"), outcome.message
     assert said in outcome.message
+
+
+def test_an_interruption_that_is_turned_into_another_error_is_no_failure() -> None:
+    """Torch does that while it loads weights."""
+
+    def wrapping() -> str:
+        try:
+            time.sleep(5)
+        except Exception as error:
+            raise RuntimeError("loading failed") from error
+        return "done"
+
+    found = Trial(installed().one("defense", "flip"), "a check", wrapping, limit=0.05, at_bound=True).run()
+    assert (found.status, found.message) == ("passed", "took longer than 0.05 s without an error")
+    broken = Trial(installed().one("defense", "flip"), "a check", lambda: [][0], limit=5).run()
+    assert (broken.status, broken.message) == ("failed", "raised IndexError: list index out of range")
