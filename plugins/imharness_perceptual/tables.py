@@ -17,15 +17,15 @@ from imharness.tracks import (
     TrackReport,
     Value,
     Wins,
-    mean_value,
     missing,
     ranked,
     ranking,
     value_of,
 )
-from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder, steps
+from imharness_perceptual.attacked import attacked
+from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder
 from imharness_perceptual.families import Part, mean_of_families, repeated
-from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority
+from imharness_perceptual.verdicts import another_person, average_precision, ceiling, majority
 
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -42,7 +42,7 @@ def report(query: Query) -> TrackReport:
     found = _agreement(images, choices) if asked else TrackReport()
     tables = [*_noticeable(images), *_tests_together(images, choices), *_opinions(images)]
     if "attack" in query.steps and "before" in query("SELECT * FROM attack LIMIT 0"):
-        tables.append(_attacked(query))
+        tables.append(attacked(query))
     return found + TrackReport(tables, [], _both_chart(images, choices) if asked else [])
 
 
@@ -323,80 +323,3 @@ def _opinions(images: Blocks) -> list[Table]:
 def _with_opinions(images: Blocks, metric: str, masks: Sequence[np.ndarray]) -> Value:
     distance, mos, photographs = _beside(images, metric, masks, "mos")
     return _rho(distance, -mos, photographs)
-
-
-def _attacked(query: Query) -> Table:
-    """How far a distance is moved, in units of itself, and how many forced choices a moved alternative 0 still wins."""
-    sql = "SELECT * FROM attack"
-    by, about = ["radius", "dataset", "attack"], ["reference", "photograph", "family", "severity"]
-    images = query.blocks(sql, entry="metric", by=by, measures=["before", "after"], about=about)
-    choice = {"unit": "forced choice", "cluster_unit": "photograph"}
-    columns = [
-        ColumnSpec(
-            key="right-0",
-            label="right, no attack",
-            better="higher",
-            description="Share of forced choices on the ladder that are right without an attack.",
-            **choice,
-        )
-    ]
-    once = list({own["dataset"]: c for c, own in enumerate(images.conditions)}.values())
-    values = {metric: {"right-0": _right(images, metric, once, "before")} for metric in images.entries}
-    for radius in sorted({own["radius"] for own in images.conditions}, key=int):
-        moved = ColumnSpec(
-            key=f"moved-{radius}",
-            label=f"moved at {radius}/255",
-            better="lower",
-            description=f"Mean of (d' - d) over mean d, attack within {radius}/255.",
-            unit="image",
-            cluster_unit="photograph",
-        )
-        right = ColumnSpec(
-            key=f"right-{radius}",
-            label=f"right at {radius}/255",
-            better="higher",
-            description=f"Share of choices that are right when the nearer image is attacked within {radius}/255.",
-            **choice,
-        )
-        columns += [moved, right]
-        here = images.where(radius=radius)
-        for metric, own in values.items():
-            own[moved.key] = _moved(images, metric, here)
-            own[right.key] = _right(images, metric, here, "after")
-    return Table(
-        id="attacked",
-        title="Distances under attack",
-        caption="An attack pushes a distorted image away from its reference inside a small ball: how far does the "
-        "distance move, as a multiple of the mean distance, and does the milder of two distortions still look nearer? "
-        "The first depends on the unit of a distance, and PSNR, which counts downwards from infinity, has none; the "
-        "second does not, so it ranks.",
-        entry="metric",
-        columns=tuple(columns),
-        rows=tuple(ranked((Row(label=metric, values=own) for metric, own in values.items()), *columns[:-3:-1])),
-        ranked_by=columns[-1].key,
-    )
-
-
-def _moved(images: Blocks, metric: str, conditions: Sequence[int]) -> Value:
-    row = images.entries.index(metric)
-    before, after = (
-        np.concatenate([images.values[measure][c][row] for c in conditions]) for measure in ("before", "after")
-    )
-    photographs = np.concatenate([images.about["photograph"][c] for c in conditions])
-    known = np.isfinite(before) & np.isfinite(after)
-    if not known.any():
-        return missing("no finite value")
-    before, after = before[known], after[known]
-    return mean_value((after - before) / max(float(np.abs(before).mean()), 1e-12), repeated(photographs[known]))
-
-
-def _right(images: Blocks, metric: str, conditions: Sequence[int], measure: str) -> Value:
-    """Return how many milder alternatives are nearer than untouched stronger ones; the milder one as `measure` says."""
-    row, found, photographs = images.entries.index(metric), [np.zeros(0)], [np.zeros(0, object)]
-    for c in conditions:
-        first, second, _ = steps(*(images.about[name][c] for name in ("reference", "family", "severity")))
-        milder, stronger = images.values[measure][c][row, first], images.values["before"][c][row, second]
-        found.append(credit(milder, stronger, np.zeros(len(first))))
-        photographs.append(images.about["photograph"][c][first])
-    right, own = np.concatenate(found), np.concatenate(photographs)
-    return mean_value(right[~np.isnan(right)], repeated(own[~np.isnan(right)]))

@@ -10,23 +10,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy
 
-from imharness.stats import chosen_half, interval
-from imharness.tracks import Blocks, ColumnSpec, Query, UsageError, Value, mean_value, missing, value_of
+from imharness.tracks import Blocks, ColumnSpec, Query, UsageError, Value, mean_value, missing
+from imharness_iqa.tables.choice import choose, said_of
+from imharness_iqa.tables.correlation import FEWEST, Judged, joined
 
 Columns = Mapping[str, np.ndarray]
+Sources = Mapping[str, tuple[str, str]]
+"""Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
 BASELINE = "harness/none"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")
 COMMON = "common"
 """Beside the kinds of attack: the fixed ones of a defense under the conditions in which it was attacked adaptively."""
-NAMED = 4
-"""Photographs that a caption names."""
-FEWEST = 3
-"""Images that a correlation needs."""
-BOTH_HALVES = 10
-"""Photographs that a choice on one half and a report on the other need: five on each side can be tested."""
 IDENTICAL = 1e-16
 """Mean squared error at and below which images count as identical: there `harness/psnr` ends, at 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
@@ -83,7 +79,7 @@ class Part:
     sets: np.ndarray
 
     @classmethod
-    def whole(cls, blocks: Blocks, sources: "Sources") -> "Part":
+    def whole(cls, blocks: Blocks, sources: Sources) -> "Part":
         """Return all there is."""
         names = sorted({name for units in blocks.units for name in units})
         place = {name: i for i, name in enumerate(names)}
@@ -165,7 +161,7 @@ class Part:
         """
         parts = [found for judged in self._judged(measure) if (found := judged.correlation(method, resampled))]
         if parts:
-            return _joined(parts)
+            return joined(parts)
         if not self.lines(measure):
             return missing("no result")
         judged = any(np.isfinite(self.blocks.about["mos"][c]).any() for c, _ in self.lines(measure))
@@ -182,7 +178,7 @@ class Part:
             return missing("no result"), missing("no result")
         return Value(value=float(len(counts))), Value(value=float(counts.mean()))
 
-    def _judged(self, measure: str) -> "list[_Judged]":
+    def _judged(self, measure: str) -> "list[Judged]":
         """Return the scores of judged images, data set by data set."""
         mos, sign, values = self.blocks.about["mos"], self.blocks.about["sign"], self.blocks.values[measure]
         datasets: dict[str, list[tuple[int, int, np.ndarray]]] = {}
@@ -198,89 +194,8 @@ class Part:
             for own, (c, row, kept), place in zip(scores, lines, places, strict=True):
                 at = np.searchsorted(units, place)
                 own[at], labels[at] = sign[c][kept] * values[c][row][kept], mos[c][kept]
-            found.append(_Judged(scores, labels, self.photographs[units]))
+            found.append(Judged(scores, labels, self.photographs[units]))
         return found
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Scores of one data set ``(lines, units)``, higher is better, NaN where there is none; and facts of the units."""
-
-    scores: np.ndarray
-    labels: np.ndarray
-    photographs: np.ndarray
-
-    def correlation(self, method: str, resampled: bool) -> tuple[int, Value] | None:
-        """Return the number of lines that have a correlation, and the mean of these; None without any."""
-        every = np.arange(len(self.labels))[None]
-        each = self._each(every, method)[:, 0]
-        defined = ~np.isnan(each)
-        if not defined.any():
-            return None
-        seen = np.isfinite(self.scores[defined]).any(axis=0)
-        own, n = _Judged(self.scores[defined][:, seen], self.labels[seen], self.photographs[seen]), int(seen.sum())
-        if not resampled:
-            return int(defined.sum()), Value(value=float(each[defined].mean()), n=n)
-        found = interval(lambda p: _mean_of_defined(own._each(p, method)), n, own.photographs)
-        return int(defined.sum()), value_of(found)
-
-    def counts(self) -> np.ndarray:
-        """Return the number of images of each line that has a correlation."""
-        defined = ~np.isnan(self._each(np.arange(len(self.labels))[None], "spearman")[:, 0])
-        return np.isfinite(self.scores[defined]).sum(axis=1)
-
-    def _each(self, positions: np.ndarray, method: str) -> np.ndarray:
-        """Return the correlation of each line with the labels ``(lines, r)``, over units at positions ``(r, m)``."""
-        known, found = np.isfinite(self.scores), np.full((len(self.scores), len(positions)), np.nan)
-        masks, group = np.unique(known, axis=0, return_inverse=True)
-        for i, mask in enumerate(masks):
-            here = mask[positions]
-            labels = _centred(self.labels[positions], here, method)
-            for line in np.flatnonzero(group.ravel() == i):
-                scores = _centred(self.scores[line][positions], here, method)
-                norm = np.sqrt((scores**2).sum(axis=1) * (labels**2).sum(axis=1))
-                defined = (norm > 0) & (here.sum(axis=1) >= FEWEST)
-                np.divide((scores * labels).sum(axis=1), norm, out=found[line], where=defined)
-        return found
-
-
-def _centred(rows: np.ndarray, known: np.ndarray, method: str) -> np.ndarray:
-    """Return numbers ``(r, m)``, or their ranks, minus their mean over what is known; 0 elsewhere."""
-    if method == "spearman":
-        rows = scipy.stats.rankdata(np.where(known, rows, np.inf), axis=1)
-    low = rows.min(axis=1, keepdims=True, where=known, initial=np.inf)
-    high = rows.max(axis=1, keepdims=True, where=known, initial=-np.inf)
-    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    centred = rows - rows.sum(axis=1, keepdims=True, where=known) / count
-    return np.where(known & (low < high), centred, 0.0)  # of equal numbers only rounding would be left
-
-
-def _mean_of_defined(each: np.ndarray) -> np.ndarray:
-    """Return the mean over lines ``(r,)`` of ``(lines, r)``, NaN left out."""
-    defined = ~np.isnan(each)
-    with np.errstate(invalid="ignore"):
-        return np.where(defined, each, 0).sum(axis=0) / defined.sum(axis=0)
-
-
-def _joined(parts: Sequence[tuple[int, Value]]) -> Value:
-    """Return the mean of the data sets' correlations, each with the number of its conditions as weight."""
-    weights = np.array([count for count, _ in parts]) / sum(count for count, _ in parts)
-    values = [v for _, v in parts]
-    found = Value(value=float(np.dot(weights, [v.value for v in values])), n=sum(v.n or 0 for v in values))
-    if values[0].clusters is None:
-        return found
-    ends = {}
-    if all(v.low is not None for v in values):
-        below, above = (
-            float(np.linalg.norm(weights * [abs(v.value - getattr(v, side)) for v in values]))
-            for side in ("low", "high")
-        )
-        ends = {"low": found.value - below, "high": found.value + above}
-    return found.model_copy(update={"clusters": sum(v.clusters or 0 for v in values), **ends})
-
-
-Sources = Mapping[str, tuple[str, str]]
-"""Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +247,7 @@ def load(query: Query) -> Study:
     rest = set(attacked.photographs) | set(clean.photographs)
     reported, reported_clean = (part.on(rest - held) if held else part for part in (attacked, clean))
     return Study(
-        attacked, clean, sources, chosen, reported, reported_clean, _half(held), groups, times, trained,
+        attacked, clean, sources, chosen, reported, reported_clean, said_of(held), groups, times, trained,
         _note(query) if own else "",
     )  # fmt: skip
 
@@ -434,58 +349,6 @@ def moved(
     change = np.abs(reference - score) / span
     room = np.maximum(upper - reference, reference - lower) / span
     return 100 * change, np.log10(np.maximum(room, EPS) / (change + EPS))
-
-
-def choose(fixed: Part, entries: Mapping[str, str], trained: Collection[str]) -> tuple[list[str], set[str]]:
-    """Return one variant of each purification, sorted by label, and the photographs by which variants were chosen.
-
-    `fixed`: images under fixed attacks. `entries`: label -> the defense that it is a variant of; a label that is not
-    there stands for itself. Of several variants the one with the lowest D is taken, over the conditions that all of
-    them have, on half of each data set's photographs; what is reported must be measured on the others. Where there are
-    fewer than `BOTH_HALVES` photographs, or no such condition, it is the variant with default values, and nothing is
-    chosen.
-    """
-    present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
-    variants: dict[str, list[str]] = {}
-    for label in sorted(present):
-        variants.setdefault(entries.get(label, label), []).append(label)
-    several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
-    seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
-    held = _chosen_from(seen) if len(seen) >= BOTH_HALVES else set()
-    half = fixed.on(held)
-    found, picked = [], False
-    for entry, labels in variants.items():
-        if len(labels) == 1:
-            found += labels
-            continue
-        shared = set.intersection(*({c for c, _ in half.of(label).lines("d")} for label in labels))
-        if shared:
-            own, picked = replace(half, conditions=sorted(shared)), True
-            found.append(min(labels, key=lambda label: float(own.of(label).by_image("d")[0].mean())))
-        else:
-            found.append(entry if entry in labels else labels[0])
-    return sorted(found), held if picked else set()
-
-
-def _chosen_from(photographs: Sequence[str]) -> set[str]:
-    """Return half of each data set's photographs."""
-    found: set[str] = set()
-    for family in {photograph.partition(" · ")[0] for photograph in photographs}:
-        own = [photograph for photograph in photographs if photograph.partition(" · ")[0] == family]
-        found |= set(np.array(own)[chosen_half(own)])
-    return found
-
-
-def _half(held: Collection[str]) -> str:
-    """Say by which photographs variants were chosen."""
-    if not held:
-        return ""
-    names = sorted(photograph.partition(" · ")[2] for photograph in held)
-    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return (
-        f" Of a defense with several parameter values, the one with the lowest D against fixed attacks on {len(names)} "
-        f"photographs ({listed}); the figures are of the other photographs."
-    )
 
 
 def _note(query: Query) -> str:

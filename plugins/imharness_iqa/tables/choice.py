@@ -1,0 +1,69 @@
+"""Which variant of a defense with several parameter values the tables show, and by which photographs it was chosen."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from imharness.stats import chosen_half
+
+if TYPE_CHECKING:
+    from imharness_iqa.tables.data import Part
+
+NAMED = 4
+"""Photographs that a caption names."""
+BOTH_HALVES = 10
+"""Photographs that a choice on one half and a report on the other need: five on each side can be tested."""
+
+
+def choose(fixed: "Part", entries: Mapping[str, str], trained: Collection[str]) -> tuple[list[str], set[str]]:
+    """Return one variant of each purification, sorted by label, and the photographs by which variants were chosen.
+
+    `fixed`: images under fixed attacks. `entries`: label -> the defense that it is a variant of; a label that is not
+    there stands for itself. Of several variants the one with the lowest D is taken, over the conditions that all of
+    them have, on half of each data set's photographs; what is reported must be measured on the others. Where there are
+    fewer than `BOTH_HALVES` photographs, or no such condition, it is the variant with default values, and nothing is
+    chosen.
+    """
+    present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
+    variants: dict[str, list[str]] = {}
+    for label in sorted(present):
+        variants.setdefault(entries.get(label, label), []).append(label)
+    several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
+    seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
+    held = _chosen_from(seen) if len(seen) >= BOTH_HALVES else set()
+    half = fixed.on(held)
+    found, picked = [], False
+    for entry, labels in variants.items():
+        if len(labels) == 1:
+            found += labels
+            continue
+        shared = set.intersection(*({c for c, _ in half.of(label).lines("d")} for label in labels))
+        if shared:
+            own, picked = replace(half, conditions=sorted(shared)), True
+            found.append(min(labels, key=lambda label: float(own.of(label).by_image("d")[0].mean())))
+        else:
+            found.append(entry if entry in labels else labels[0])
+    return sorted(found), held if picked else set()
+
+
+def _chosen_from(photographs: Sequence[str]) -> set[str]:
+    """Return half of each data set's photographs."""
+    found: set[str] = set()
+    for family in {photograph.partition(" · ")[0] for photograph in photographs}:
+        own = [photograph for photograph in photographs if photograph.partition(" · ")[0] == family]
+        found |= set(np.array(own)[chosen_half(own)])
+    return found
+
+
+def said_of(held: Collection[str]) -> str:
+    """Say by which photographs variants were chosen."""
+    if not held:
+        return ""
+    names = sorted(photograph.partition(" · ")[2] for photograph in held)
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return (
+        f" Of a defense with several parameter values, the one with the lowest D against fixed attacks on {len(names)} "
+        f"photographs ({listed}); the figures are of the other photographs."
+    )
