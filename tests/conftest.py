@@ -131,3 +131,11 @@ def browser() -> Iterator[Browser]:
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Places for assets where nothing is kept yet."""
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path / "shelf"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path

@@ -1,32 +1,16 @@
 """An asset is fetched in several goes if need be, and kept only when it is the right file."""
 
-import hashlib
 import io
 import urllib.request
-from pathlib import Path
 
 import pytest
+from tests.small_asset import CONTENT, asset
 
-from imharness.components.assets import Asset, cache_folder
+from imharness.components.assets import cache_folder
 from imharness.errors import HarnessError, Unavailable
 from imharness_cli.download import CHUNK, download
 
-CONTENT = bytes(range(256)) * 20_000
-
-
-def asset(**changes) -> Asset:
-    facts = {
-        "name": "weights", "file": "a/weights.bin", "sha256": hashlib.sha256(CONTENT).hexdigest(), "size": len(CONTENT),
-        "licence": "MIT", "source": "https://example.org", "address": "https://example.org/weights.bin",
-    }  # fmt: skip
-    return Asset(**(facts | changes))
-
-
-@pytest.fixture(autouse=True)
-def empty_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path / "shelf"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("empty_places")
 
 
 class Answer(io.BytesIO):

@@ -1,11 +1,9 @@
 """Scores and tables against closed forms and numbers worked out by hand, on stores that are written by hand."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.stats import kruskal, pearsonr, spearmanr
-from tests.iqa_rows import Finished, rows, written
+from tests.iqa_rows import Finished, rows
 
 from imharness.errors import UsageError
 from imharness.tracks import ColumnSpec, Value
@@ -13,16 +11,6 @@ from imharness_iqa.sampling import clusters_of, disjoint
 from imharness_iqa.tables import certified, distortion, grouped, overall, parameters, report, trained, transfer
 from imharness_iqa.tables.data import EPS, moved
 from imharness_iqa.tables.sampling import studies, validity
-
-
-@pytest.fixture
-def finished(tmp_path) -> Finished:
-    return Finished(tmp_path)
-
-
-@pytest.fixture
-def study(finished):
-    return partial(written, finished)
 
 
 def test_d_and_r_are_those_of_the_paper(study) -> None:

@@ -1,12 +1,10 @@
 """What tables must say of rows whose answer is known beforehand: by a closed form, a simulation, or scipy."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
 from scipy.stats import pearsonr, spearmanr
-from tests.iqa_rows import Finished, rows, written
+from tests.iqa_rows import Finished, rows
 
 from imharness.components.registry import installed
 from imharness.errors import UsageError
@@ -18,16 +16,6 @@ from imharness_iqa.sampling import disjoint, spread_over
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained
 from imharness_iqa.tables.data import EPS
 from imharness_iqa.tables.sampling import over_draws, studies
-
-
-@pytest.fixture
-def finished(tmp_path) -> Finished:
-    return Finished(tmp_path)
-
-
-@pytest.fixture
-def study(finished):
-    return partial(written, finished)
 
 
 def by_label(table) -> dict[str, dict]:

@@ -1,0 +1,15 @@
+"""A small file that stands for weights."""
+
+import hashlib
+
+from imharness.components.assets import Asset
+
+CONTENT = bytes(range(256)) * 20_000
+
+
+def asset(**changes) -> Asset:
+    facts = {
+        "name": "weights", "file": "a/weights.bin", "sha256": hashlib.sha256(CONTENT).hexdigest(), "size": len(CONTENT),
+        "licence": "MIT", "source": "https://example.org", "address": "https://example.org/weights.bin",
+    }  # fmt: skip
+    return Asset(**(facts | changes))
