@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from imharness.results.records import Board, ColumnSpec, Entry, Row, Table
 from imharness_leaderboard.addresses import entry_page
+from imharness_leaderboard.conditions import CONDITIONS
 from imharness_leaderboard.gallery import GalleryExample
 
-CONDITIONS = "conditions-"
-"""Tables whose id starts like this hold one row for each condition of an entry."""
 Rival = tuple[str, float | None, float | None]
 """Another entry's label, and the shares of conditions won and lost against it, %."""
 

@@ -23,6 +23,7 @@ from imharness_leaderboard import addresses, tables, wording
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
 from imharness_leaderboard.comparison_pictures import comparison_pictures
+from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
 from imharness_leaderboard.entries import EntryView, entry_views, standing_word
 from imharness_leaderboard.feed import atom_feed
@@ -65,8 +66,9 @@ class _Build:
     """One build of the site: what all its pages share, and how each is written."""
 
     def __init__(self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str) -> None:
-        self.site, self.boards, self.problems, self.release = site, boards, problems, release
+        self.site, self.problems, self.release = site, problems, release
         self.scores = {board.track: scores_of(board, self._numbers(store, board)) for board in boards}
+        self.boards = boards = [with_conditions(board, self.scores[board.track]) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
         self.views = entry_views(boards, self.gallery)
         self._by_label: dict[str, EntryView] = {}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import PairedScores, by_condition
+from imharness.ranking.comparisons import PairedScores
 from imharness.results.identity import digest
 from imharness.results.records import (
     Board,
@@ -107,7 +107,7 @@ def board(store: Store | None = None, **changes) -> Board:
     facts = {
         "track": "acme/evil", "title": "Evil track", "measures": EVIL, "profile": "p", "seed": 0, "limit": 3,
         "command": EVIL, "finished": "2026-01-02", "cells_done": 1, "cells_failed": 1, "cells_missing": 1,
-        "tables": (main, scores.wins(), *by_condition([scores])),
+        "tables": (main, scores.wins()),
         "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),), "failed": {EVIL: EVIL}, "versions": {"torch": EVIL},
         "entries": (entry,), "comparisons": (comparison,), "sources": "0" * 64,
         "charts": (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from imharness.components.component import Component
 from imharness.errors import UsageError
@@ -216,6 +217,7 @@ class Track(Component):
     """What the track measures, in one sentence."""
     steps: ClassVar[tuple[Step, ...]]
     """The kinds of task, made by `step`."""
+    utility_loss: float = Field(default=0.05, ge=0, le=1, description="Share of utility that a winner may cost.")
 
     def step(self, name: str) -> Step:
         """Return a step by name; raises `UsageError` for a name that the track does not have."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import HarnessError, StoreError
-from imharness.ranking.comparisons import by_condition, not_worse
+from imharness.ranking.comparisons import not_worse
 from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
@@ -68,7 +68,7 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
         raise HarnessError(f"tables of {track.info.id} failed: {type(error).__name__}: {error}") from error
     stored = [paired.stored() for paired in report.comparisons]
     wins = [paired.wins() for paired in report.comparisons]
-    tables = [*report.tables, *wins, *by_condition(report.comparisons)]
+    tables = [*report.tables, *wins]
     gaps = (*sweep.missing, *outdated, *withdrawn)
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
@@ -81,6 +81,7 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
         versions=_versions(records),
         entries=known.of(records),
         comparisons=tuple(comparison for comparison, _ in stored),
+        rankings=tuple(report.rankings),
         charts=tuple(report.charts),
         examples=tuple(report.examples),
         sources=store.sources(sweep),

@@ -1,4 +1,4 @@
-"""Long rows of per-unit scores -> what is compared pairwise: win rates, marks of a ranking, rows by condition."""
+"""Long rows of per-unit scores -> what is compared pairwise: win rates and marks of a ranking."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from imharness.ranking.tables import value_of, win_table
-from imharness.results.records import ColumnSpec, Comparison, Condition, Row, Table, Value
-from imharness_statistics.bootstrap import mean_intervals
+from imharness.ranking.tables import win_table
+from imharness.results.records import Comparison, Condition, Table
 from imharness_statistics.clusters import clusters_greater
 from imharness_statistics.head_to_head import HeadToHead, head_to_head
 from imharness_statistics.wilcoxon import adjust
@@ -115,54 +114,6 @@ def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, 
     tested, i = pairwise(comparison, numbers), comparison.entries.index(best)
     kept = tested.shared[i] & ~tested.beats(comparison.alpha)[i]
     return tuple(label for j, label in enumerate(comparison.entries) if kept[j] and j != i)
-
-
-def by_condition(scores: Sequence[PairedScores]) -> list[Table]:
-    """Return one table per kind of entry with a row per (entry, condition) and a column per measure."""
-    groups: dict[tuple[str, tuple[str, ...]], list[PairedScores]] = {}
-    for paired in scores:
-        if paired.conditions:
-            groups.setdefault((paired.entry, tuple(paired.conditions[0])), []).append(paired)
-    return [_conditions_table(entry, facets, group) for (entry, facets), group in groups.items()]
-
-
-def _conditions_table(entry: str, facets: tuple[str, ...], group: Sequence[PairedScores]) -> Table:
-    columns: dict[str, ColumnSpec] = {}
-    rows: dict[tuple[str, ...], dict[str, Value]] = {}
-    families: dict[str, str] = {}
-    for paired in group:
-        columns[paired.measure] = ColumnSpec(
-            key=paired.measure, label=paired.measure, description=paired.description, better=paired.better,
-            decimals=paired.decimals, unit=paired.unit, cluster_unit=paired.cluster_unit,
-        )  # fmt: skip
-        families |= paired.families
-        clusters = paired.clusters or [None] * len(paired.conditions)
-        for condition, block, own in zip(paired.conditions, paired.values, clusters, strict=True):
-            for label, found in zip(paired.entries, mean_intervals(block.astype(np.float64), own), strict=True):
-                if found is not None:
-                    rows.setdefault((label, *condition.values()), {})[paired.measure] = value_of(found)
-    shown = [facet for i, facet in enumerate(facets) if len({key[i + 1] for key in rows}) > 1]
-    made = [
-        Row(
-            label=key[0],
-            values=values,
-            facets={
-                entry: key[0],
-                **({"family": families[key[0]]} if key[0] in families else {}),
-                **{facet: key[facets.index(facet) + 1] for facet in shown},
-            },
-        )
-        for key, values in sorted(rows.items())
-    ]
-    return Table(
-        id=f"conditions-{'-'.join(entry.split())}",
-        title=f"Every condition, by {entry}",
-        caption="One row for each entry in each condition: the mean over units, with the interval of a bootstrap over "
-        "them, or over what they come from.",
-        entry=entry,
-        columns=tuple(columns.values()),
-        rows=tuple(made),
-    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks
-from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
+from imharness.results.records import Chart, ColumnSpec, Example, Ranking, Row, Table, Value
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,14 @@ class TrackReport:
     """What a track shows of its results.
 
     `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
-    core makes win rates, marks, and the rows by condition. `charts` and `examples` may be empty.
+    core makes win rates and marks. `rankings`: who wins, the one of the main table first. The others may be empty.
     """
 
     tables: Sequence[Table] = ()
     comparisons: Sequence[PairedScores] = ()
     charts: Sequence[Chart] = ()
     examples: Sequence[Example] = ()
+    rankings: Sequence[Ranking] = ()
 
     def __add__(self, other: TrackReport) -> TrackReport:
         """Return both, this one first."""
@@ -35,6 +36,7 @@ class TrackReport:
             (*self.comparisons, *other.comparisons),
             (*self.charts, *other.charts),
             (*self.examples, *other.examples),
+            (*self.rankings, *other.rankings),
         )
 
 

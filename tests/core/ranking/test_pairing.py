@@ -7,13 +7,11 @@ from tests.long_rows import paired_scores
 
 from imharness.ranking.comparisons import (
     PairedScores,
-    by_condition,
     compare,
     not_worse,
     pairwise,
     unit_means,
 )
-from imharness.results.records import Value
 from imharness_statistics.bootstrap import mean_interval, mean_intervals
 
 
@@ -71,18 +69,6 @@ def test_all_pairs_agree_with_one_pair() -> None:
     assert not_worse(comparison, numbers, "a") == ()
 
 
-def test_rows_by_condition_hold_means_intervals_and_facets() -> None:
-    paired = made({"a": {"p": [1, 2, 3], "q": [4, 5, 6]}, "b": {"p": [7, 8, 9]}}, families={"a": "blur"})
-    (table,) = by_condition([paired])
-    assert [(row.label, dict(row.facets)) for row in table.rows] == [
-        ("a", {"defense": "a", "family": "blur", "metric": "p"}),
-        ("a", {"defense": "a", "family": "blur", "metric": "q"}),
-        ("b", {"defense": "b", "metric": "p"}),
-    ]
-    value, expected = table.rows[0].values["m"], mean_interval([1, 2, 3])
-    assert (value.value, value.low, value.high, value.n) == pytest.approx((2, expected.low, expected.high, 3))
-
-
 def test_intervals_of_many_rows_are_those_of_each() -> None:
     rows = np.random.default_rng(0).normal(size=(3, 15))
     rows[1, 4] = np.nan
@@ -104,11 +90,6 @@ def test_an_infinite_score_is_no_number_and_stops_nothing() -> None:
     assert compare(comparison, numbers, "b", "a").difference.n == 12
 
 
-def test_one_unit_has_a_number_without_an_interval() -> None:
-    (table,) = by_condition([made({"a": {"p": [2.5]}, "b": {"p": [1.5]}})])
-    assert [row.values["m"] for row in table.rows] == [Value(value=v, n=1) for v in (2.5, 1.5)]
-
-
 def test_nothing_to_compare_is_an_empty_table() -> None:
     empty = np.array([], dtype=str)
     texts = {"id": "x", "title": "t", "about": "a", "entry": "e", "measure": "m", "description": "d"}
@@ -116,5 +97,4 @@ def test_nothing_to_compare_is_an_empty_table() -> None:
     comparison, numbers = paired.stored()
     assert numbers.shape == (0, 0)
     assert paired.wins().rows == ()
-    assert by_condition([paired]) == []
     assert comparison.tests == 0

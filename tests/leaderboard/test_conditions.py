@@ -1,0 +1,44 @@
+"""The table of every condition: means, intervals and facets, checked by hand."""
+
+import numpy as np
+import pytest
+from tests.leaderboard.conftest import board
+from tests.long_rows import paired_scores
+
+from imharness.ranking.comparisons import PairedScores
+from imharness.results.records import Table, Value
+from imharness_leaderboard.conditions import with_conditions
+from imharness_leaderboard.scores import Scores
+from imharness_statistics.bootstrap import mean_interval
+
+
+def paired(scores: dict[str, dict[str, list[float]]], **facts) -> PairedScores:
+    """entry -> condition -> scores of units u0, u1, ..."""
+    rows = [(e, c, f"u{i}", v) for e, own in scores.items() for c, vs in own.items() for i, v in enumerate(vs)]
+    entries, conditions, units, values = (np.array(column) for column in zip(*rows, strict=True))
+    texts = {"id": "x", "title": "Who", "about": "more", "entry": "defense", "measure": "m", "description": "M."}
+    return paired_scores(entries, {"metric": conditions}, units, values, better="higher", **texts, **facts)
+
+
+def table_of(paired: PairedScores) -> Table:
+    comparison, numbers = paired.stored()
+    own = board(tables=(), comparisons=(comparison,), examples=())
+    (table,) = with_conditions(own, [Scores(own, comparison, numbers)]).tables
+    return table
+
+
+def test_rows_by_condition_hold_means_intervals_and_facets() -> None:
+    own = paired({"a": {"p": [1, 2, 3], "q": [4, 5, 6]}, "b": {"p": [7, 8, 9]}}, families={"a": "blur"})
+    table = table_of(own)
+    assert [(row.label, dict(row.facets)) for row in table.rows] == [
+        ("a", {"defense": "a", "family": "blur", "metric": "p"}),
+        ("a", {"defense": "a", "family": "blur", "metric": "q"}),
+        ("b", {"defense": "b", "metric": "p"}),
+    ]
+    value, expected = table.rows[0].values["m"], mean_interval([1, 2, 3])
+    assert (value.value, value.low, value.high, value.n) == pytest.approx((2, expected.low, expected.high, 3))
+
+
+def test_one_unit_has_a_number_without_an_interval() -> None:
+    table = table_of(paired({"a": {"p": [2.5]}, "b": {"p": [1.5]}}))
+    assert [row.values["m"] for row in table.rows] == [Value(value=v, n=1) for v in (2.5, 1.5)]

@@ -1,0 +1,180 @@
+"""Who wins: worst case, controls, gates and intervals of ranks, on scores whose truth is known beforehand."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from imharness.stats import front, rank_of
+from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
+from imharness_policy import Contest, contest
+
+ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
+PROTECTION = Column(
+    "d", "D", "Change of the score, %.", "lower", 2, wins=Wins("wins", "Who", "lower D"), cluster="photograph"
+)
+CLAIM = "{winner} holds D at {protection} where none has {without}; SROCC {utility} of {plain}."
+UTILITY = {"none": 0.9, "good": 0.88, "late": 0.88, "costly": 0.5}
+
+
+def blocks(scores: Mapping[str, np.ndarray], clusters: int, settings=ATTACKS) -> Blocks:
+    """`scores`: entry -> ``(settings, units)``."""
+    entries = tuple(sorted(scores))
+    n = next(iter(scores.values())).shape[1]
+    names = np.array([f"i{k:03d}" for k in range(n)], dtype=object)
+    photographs = np.array([f"p{k % clusters}" for k in range(n)], dtype=object)
+    return Blocks(
+        entries,
+        tuple({"attack": a, "attacker": k, "metric": "m"} for a, k in settings),
+        (names,) * len(settings),
+        {"d": tuple(np.stack([scores[e][c] for e in entries]) for c in range(len(settings)))},
+        {"photograph": (photographs,) * len(settings)},
+    )
+
+
+def ranked(scores: Mapping[str, np.ndarray], clusters: int = 10, utility=UTILITY, **more) -> TrackReport:
+    facts = {"controls": {"none": "undefended"}, **more}
+    value = lambda label: Value(value=utility[label]) if label in utility else Value(missing="no model")  # noqa: E731
+    column = Column("srocc", "SROCC clean", "Clean.", "higher", value=value)
+    rules = Contest(blocks(scores, clusters), PROTECTION, column, "none", CLAIM, **facts)
+    return contest(rules, id="ranking", title="Ranking", caption="", entry="defense")
+
+
+def levels(seed: int, *means: float, n: int = 30) -> np.ndarray:
+    return np.abs(np.random.default_rng(seed).normal(0, 0.3, (len(means), n)) + np.array(means)[:, None])
+
+
+def test_a_defense_that_one_adaptive_attack_breaks_does_not_win() -> None:
+    """In the mean over attacks "late" is better (1, 1, 9 against 5, 5, 5): the attack that knows it breaks it."""
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 9)}
+    found = ranked(scores)
+    (ranking,), rows = found.rankings, {row.label: row.values for row in found.tables[0].rows}
+    assert ranking.winner == "good"
+    worst = np.max(scores["late"], axis=0).mean()
+    assert rows["late"]["worst"].value == pytest.approx(worst)
+    assert rows["late"]["aware"].value == pytest.approx(scores["late"][2].mean())
+    assert rows["late"]["unaware"].value == pytest.approx(scores["late"][:2].mean())
+    assert [row.label for row in found.tables[0].rows] == ["good", "late", "none"]
+    assert list(ranking.places["late"].broken_by) == ["pgd"]
+    assert rows["good"]["rank"] == Value(value=1, low=1, high=1)
+    assert rows["late"]["behind"].low < worst - np.max(scores["good"], axis=0).mean() < rows["late"]["behind"].high
+    good = np.max(scores["good"], axis=0).mean()
+    undefended = np.max(scores["none"], axis=0).mean()
+    assert ranking.claim == f"good holds D at {good:.2f} where none has {undefended:.2f}; SROCC 0.880 of 0.900."
+
+
+def test_what_costs_too_much_or_is_a_control_does_not_win() -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "costly": levels(2, 1, 1, 1)}
+    found = ranked({**scores, "constant": levels(3, 0, 0, 0)}, controls={"none": "undefended", "constant": "constant"})
+    places = found.rankings[0].places
+    assert found.rankings[0].winner == "good"
+    assert found.rankings[0].gate == pytest.approx(0.9 * 0.95)
+    assert (places["good"].passes, places["costly"].passes, places["constant"].passes) == (True, False, None)
+    assert {label for label, own in places.items() if own.front} == {"good", "costly", "none"}
+    assert ranked({"none": scores["none"], "costly": scores["costly"]}).rankings[0].claim.startswith("No entry that")
+
+
+def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_winner() -> None:
+    same = {"none": levels(0, 20, 20, 20), "good": levels(1, 20, 20, 20) - 0.02}
+    assert not ranked(same).rankings[0].winner
+    assert "cannot tell good from none (undefended): 10 photographs do not show a difference" in (
+        ranked(same).rankings[0].claim
+    )
+    few = ranked({"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5)}, clusters=4, proxies=("labels",))
+    assert few.rankings[0].claim == (
+        "This data cannot tell good from none (undefended): it has 4 photographs, and a test needs 5. Proxies: labels."
+    )
+    assert few.tables[0].rows[0].values["rank"] == Value(value=1)
+
+
+def test_an_entry_that_met_less_is_ranked_on_what_it_met_and_never_wins() -> None:
+    """Its one number, 3, is the best of the table, but on that attack alone two others have 1 and 2."""
+    lone = np.full((3, 30), np.nan)
+    lone[0] = levels(5, 3)[0]
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 1, 5, 5), "late": levels(2, 2, 9, 9), "costly": lone}
+    found = ranked(scores, utility={**UTILITY, "costly": 0.9})
+    rows = {row.label: row.values for row in found.tables[0].rows}
+    assert rows["costly"]["rank"].value == 3
+    assert rows["costly"]["coverage"].value == pytest.approx(100 / 3)
+    assert not found.rankings[0].places["costly"].complete
+    assert found.rankings[0].winner == "good"
+    assert rows["good"]["rank"].value == 1
+    assert rows["late"]["rank"].value == 2
+
+
+def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None:
+    """The cheat returns NaN for the images on which it would look bad."""
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 1)}
+    scores["late"][2, ::2] = np.nan
+    found = ranked(scores)
+    assert found.rankings[0].winner == "good"
+    assert {row.label: row.values["rank"].value for row in found.tables[0].rows}["good"] == 1
+
+
+def test_flagged_entries_do_not_win() -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 1)}
+    assert ranked(scores).rankings[0].winner == "late"
+    flagged = ranked(scores, flags={"late": ("more steps lowered the attack's success",)})
+    assert flagged.rankings[0].winner == "good"
+
+
+def test_a_setting_that_few_entries_have_does_not_count() -> None:
+    scores = {name: levels(i, 5, 5, 5) for i, name in enumerate(("none", "good", "late", "costly", "sixth"))}
+    alone = np.full_like(scores["good"], np.nan)
+    six = {name: np.concatenate([own, alone[:1]]) for name, own in scores.items()}
+    six["late"][3] = 99.0
+    own = blocks(six, 10, (*ATTACKS, ("own", "adaptive")))
+    rules = Contest(own, PROTECTION, Column("u", "U", "U.", "higher", value=lambda _: Value(value=1)), "none", CLAIM)
+    found = contest(rules, id="r", title="", caption="", entry="defense")
+    assert {row.values["coverage"].value for row in found.tables[0].rows} == {100}
+    assert max(row.values["worst"].value for row in found.tables[0].rows) < 10
+
+
+@pytest.mark.parametrize("clusters", [None, 8])
+def test_under_the_null_the_interval_of_a_rank_fails_as_often_as_it_says(clusters: int | None) -> None:
+    """Six equal entries: each may hold any place, and the interval must say so in 95% of the studies."""
+    generator, failed, studies = np.random.default_rng(7), 0, 300
+    names = None if clusters is None else np.repeat(np.arange(clusters), 5)
+    for _ in range(studies):
+        if names is None:
+            gains = generator.normal(size=(6, 40))
+        else:
+            gains = generator.normal(size=(6, clusters))[:, names] + 0.3 * generator.normal(size=(6, len(names)))
+        found = rank_of(gains[0], gains[1:], names)
+        failed += (found.best, found.worst) != (1, 6)
+    assert failed / studies < 0.05 + 3 * np.sqrt(0.05 * 0.95 / studies)
+
+
+def test_entries_that_differ_by_a_known_amount_get_their_place_and_the_number_of_units_it_takes() -> None:
+    """Sd 1 of each, so sqrt(2) of a difference: 0.5 takes (2 crit)^2 * 2 / 4 units, whatever their number here."""
+    generator, right, covered, needed = np.random.default_rng(3), 0, 0, []
+    for _ in range(100):
+        gains = generator.normal(size=(4, 200)) + np.array([0.0, 0.5, 1.0, -0.5])[:, None]
+        found = rank_of(gains[0], gains[1:])
+        right += found.place == 3
+        covered += found.best <= 3 <= found.worst
+        needed.append(found.needed[0])
+    assert right >= 98
+    assert covered >= 95
+    assert 25 < np.median(needed) < 80
+
+
+def test_ties_share_a_place_and_few_units_tell_nothing() -> None:
+    gains = np.ones((3, 12))
+    assert (rank_of(gains[0], gains[1:]).place, rank_of(gains[0], gains[1:]).worst) == (1, 3)
+    few = rank_of(np.zeros(4), np.ones((2, 4)))
+    assert (few.place, few.best, few.worst) == (3, 1, 3)
+    assert np.isnan(few.low).all()
+    certain = rank_of(np.zeros(6), np.ones((2, 6)))
+    assert (certain.place, certain.best, certain.worst) == (3, 3, 3)
+    assert rank_of(np.zeros(6), np.zeros((0, 6))).worst == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
+def test_nobody_on_the_front_is_beaten_and_everybody_else_is(points) -> None:
+    first, second = np.array(points, dtype=float).T
+    for i, kept in enumerate(front(first, second)):
+        beaten = ((first >= first[i]) & (second >= second[i]) & ((first > first[i]) | (second > second[i]))).any()
+        assert kept == (not beaten)
