@@ -159,7 +159,7 @@ class IqaTrack(Track):
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
-        return report(query)
+        return report(query, self.utility_loss)
 
 
 class _Attack:

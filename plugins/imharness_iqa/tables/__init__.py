@@ -1,8 +1,9 @@
-"""Tables of the track, after those of Guardians of Image Quality."""
+"""Tables of the track: who wins by the worst attack, then those of Guardians of Image Quality."""
 
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import (
     certified,
+    cost,
     distortion,
     grouped,
     overall,
@@ -11,20 +12,23 @@ from imharness_iqa.tables import (
     sampling,
     trained,
     transfer,
+    worst,
 )
 from imharness_iqa.tables.data import BASELINE, COMPUTED, load
 
 __all__ = ["BASELINE", "report"]
 
 
-def report(query: Query) -> TrackReport:
-    """Return what the finished cells allow."""
+def report(query: Query, share: float) -> TrackReport:
+    """Return what the finished cells allow. `share`: of the undefended SROCC, what a winner may lose at most."""
     if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport()
     study = load(query)
     if not study.attacked.conditions:
         return TrackReport()
+    rules = worst.rules(study, share, worst.proxies(query))
     tables = [
+        *cost.tables(query, worst.Worst(study, rules)),
         *overall.tables(study),
         *trained.tables(study),
         *certified.tables(query, study.note),
@@ -34,9 +38,10 @@ def report(query: Query) -> TrackReport:
         *sampling.tables(query, study),
         *distortion.tables(query),
     ]
-    return TrackReport(
+    ranking = worst.ranking(study, rules)
+    return ranking + TrackReport(
         tables=tables,
         comparisons=overall.comparisons(study),
-        charts=pictures.charts(tables),
+        charts=pictures.charts([*ranking.tables, *tables]),
         examples=pictures.examples(query),
     )

@@ -62,6 +62,35 @@ class Darkness(NoReferenceMetric):
         return score
 
 
+class Lopsided(NoReferenceMetric):
+    """The label again, of evenly grey images; its columns weigh 2, 2, -2, 2, by quarters.
+
+    The sign of its gradient, turned over, does not move it at all: who attacks without knowing of a mirror misses.
+    """
+
+    info = MetricInfo(id="acme/lopsided", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        weights = torch.tensor([2.0, 2.0, -2.0, 2.0]).repeat_interleave(SIDE // 4)
+
+        def score(images: Images) -> Scores:
+            return (images * weights).flatten(1).mean(dim=1)
+
+        return score
+
+
+class Damper(Purification):
+    """Halves every change, and the contrast between images with it."""
+
+    info = DefenseInfo(id="acme/damper", version="1", group="filter", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return 0.25 + 0.5 * images
+
+        return purify
+
+
 class Idle(Purification):
     """Does nothing."""
 
@@ -91,4 +120,4 @@ class Trapdoor(Purification):
 
 @hookimpl
 def components() -> list:
-    return [Greys(), Brightness(), Darkness(), Idle(), Trapdoor()]
+    return [Greys(), Brightness(), Darkness(), Lopsided(), Damper(), Idle(), Trapdoor()]
