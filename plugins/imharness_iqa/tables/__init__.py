@@ -2,10 +2,12 @@
 
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import (
+    breaks,
     certified,
     cost,
     distortion,
     grouped,
+    measured,
     overall,
     parameters,
     pictures,
@@ -27,8 +29,13 @@ def report(query: Query, share: float) -> TrackReport:
     if not study.attacked.conditions:
         return TrackReport()
     rules = worst.rules(study, share, worst.proxies(query))
+    ranking = worst.ranking(study, rules)
+    order = [row.label for row in ranking.tables[0].rows]
+    distorted = measured.report(query, study, rules)
     tables = [
         *cost.tables(query, worst.Worst(study, rules)),
+        *breaks.tables(study, rules, order),
+        *distorted.tables,
         *overall.tables(study),
         *trained.tables(study),
         *certified.tables(query, study.note),
@@ -38,10 +45,9 @@ def report(query: Query, share: float) -> TrackReport:
         *sampling.tables(query, study),
         *distortion.tables(query),
     ]
-    ranking = worst.ranking(study, rules)
     return ranking + TrackReport(
         tables=tables,
         comparisons=overall.comparisons(study),
-        charts=pictures.charts([*ranking.tables, *tables]),
+        charts=[*pictures.charts([*ranking.tables, *tables]), *distorted.charts],
         examples=pictures.examples(query),
     )

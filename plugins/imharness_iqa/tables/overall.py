@@ -31,10 +31,11 @@ def _main(study: Study) -> Table:
     return Table(
         id="defenses",
         title=f"Table 2 of {PAPER}: means over attacks, ranked by fixed ones",
-        caption="Ranked as in the paper, by D of fixed attacks, which do not know the defense. "
-        "Adaptive: the attack goes for metric and defense together; beside it stand the fixed attacks under the same conditions (metric, attack, strength). Each image counts once, with "
-        "its mean over conditions; intervals resample the photographs that images are made of. Range by the bounds of "
-        f"each metric, eps {EPS:g}. Coverage: share of the conditions that have a result.{study.half}",
+        caption="Ranked as in the paper, by D of fixed attacks, which do not know the defense. Adaptive: the attack "
+        "goes for metric and defense together; beside it stand the fixed attacks under the same conditions (metric, "
+        "attack, strength). Each image counts once, with its mean over conditions; intervals resample the photographs "
+        f"that images are made of. Range by the bounds of each metric, eps {EPS:g}. Coverage: share of the conditions "
+        f"that have a result.{study.half}",
         entry="defense",
         columns=columns,
         rows=tuple(ranked(rows, columns[0])),

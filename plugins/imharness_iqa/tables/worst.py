@@ -108,6 +108,18 @@ def proxies(query: Query) -> list[str]:
             *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics)]  # fmt: skip
 
 
+def over(scores: Blocks, *facets: str) -> Blocks:
+    """Return the largest D^D of each image over some facets, as the measure ``score`` under the other facets."""
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for c, own in enumerate(scores.conditions):
+        groups.setdefault(tuple((name, value) for name, value in own.items() if name not in facets), []).append(c)
+    units = [np.unique(np.concatenate([scores.units[c].astype(str) for c in own])) for own in groups.values()]
+    found = [np.fmax.reduce(stacked(scores, scores.values["dd"], own, seen))
+             for own, seen in zip(groups.values(), units, strict=True)]  # fmt: skip
+    return Blocks(scores.entries, tuple(map(dict, groups)), tuple(own.astype(object) for own in units),
+                  {"score": tuple(found)})  # fmt: skip
+
+
 def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return for each image the share ``(n,)`` of its pairs whose order can be turned; NaN where it has no pair.
 
@@ -147,21 +159,21 @@ def _worst(scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequen
     `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the entries' places there.
     """
     units = np.unique(np.concatenate([scores.units[c].astype(str) for c in settings]))
-    d, dd, score = (_stacked(scores, scores.values[name], settings, units) for name in ("d", "dd", "score"))
-    plain = np.fmax.reduce(_stacked(clean, clean.values["score"], lines, units)[:, rows])
+    d, dd, score = (stacked(scores, scores.values[name], settings, units) for name in ("d", "dd", "score"))
+    plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units)[:, rows])
     first = np.where(np.isnan(dd), -np.inf, dd).argmax(axis=0)[None]
     low, high = (of.reduce(np.concatenate([plain[None], score])) for of in (np.fmin, np.fmax))
     values = {
         "score": np.take_along_axis(score, first, axis=0)[0], "dd": np.fmax.reduce(dd), "d": np.fmax.reduce(d),
         "turned": np.array([100 * turned(*own) for own in zip(plain, low, high, strict=True)]),
     }  # fmt: skip
-    about = {name: np.fmax.reduce(_stacked(clean, [own[None] for own in clean.about[name]], lines, units))[0]
+    about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units))[0]
              for name in ("mos", "sign")}  # fmt: skip
     return Blocks(scores.entries, ({},), (units.astype(object),), {name: (own,) for name, own in values.items()},
                   {name: (own,) for name, own in about.items()})  # fmt: skip
 
 
-def _stacked(blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray) -> np.ndarray:
+def stacked(blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray) -> np.ndarray:
     """Return numbers under some conditions ``(conditions, rows, units)``, NaN where there is none."""
     found = np.full((len(conditions), len(values[conditions[0]]), len(units)), np.nan)
     for own, c in zip(found, conditions, strict=True):

@@ -259,7 +259,7 @@ def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_
     study(rows([6.0, 7.0] * 2, [5.0, 4.0] * 2, defense=["harness/none"] * 2 + ["x/one"] * 2, name=["i", "j"] * 2,
                mos=[1.0, 2.0] * 2))  # fmt: skip
     found = report(finished.query(), 0.05)
-    shown = ["ranking", "cost", "defenses", "correlations", "by-group", "parameters"]
+    shown = ["ranking", "cost", "breaks", "attacks", "measured", "defenses", "correlations", "by-group", "parameters"]
     assert [table.id for table in found.tables] == shown
     assert [paired.id for paired in found.comparisons] == ["wins-dd", "wins-d-fixed", "wins-ssim-fixed"]
 

@@ -41,7 +41,7 @@ def test_of_each_image_the_worst_attack_strength_and_attacker_counts(finished: F
     other = {**given, "metric": ["other"] * len(given["name"]), "score": [s + 1 for s in given["defended"]]}
     written(finished, {name: given[name] + other[name] for name in given})
     found = report(finished.query(), 0.05)
-    assert [table.id for table in found.tables][:3] == ["ranking", "cost", "defenses"]
+    assert [table.id for table in found.tables][:2] == ["ranking", "cost"]
     values, beside = by_label(found.tables[0]), by_label(found.tables[1])
     assert values[NONE]["worst"].value == pytest.approx((np.mean([20, 20]) + 10) / 2)
     assert values["x/one"]["worst"].value == pytest.approx((np.mean([10, 10]) + 10) / 2)
@@ -154,3 +154,22 @@ def test_proxies_are_named_in_the_headline(finished: Finished) -> None:
     written(finished, given)
     claim = report(finished.query(), 0.05).rankings[0].claim
     assert claim.endswith("Proxies: quality labels are severities; 1 metric: a small network.")
+
+
+def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finished: Finished) -> None:
+    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/two": [1.0, 2.0]}
+    rises = {NONE: (4.0, 2.0), "x/one": (3.0, 1.0), "x/two": (0.0, 2.0)}
+    scores = {(label, attack, strength, False): [1 + rise * factor, 2 + rise * factor]
+              for label, own in rises.items() for attack, rise in zip(("b", "a"), own, strict=True)
+              for strength, factor in (("weak", 0.5), ("strong", 1.0))}  # fmt: skip
+    written(finished, attacked(scores, clean))
+    tables = {table.id: table for table in report(finished.query(), 0.05).tables}
+    found, metrics = tables["breaks"], tables["attacks"]
+    assert (
+        [row.label for row in found.rows] == [row.label for row in tables["ranking"].rows] == ["x/two", "x/one", NONE]
+    )
+    assert [column.label for column in found.columns] == ["b", "a"], "the strongest attack first, by its mean"
+    assert [[v.value for v in row.values.values()] for row in found.rows] == [[0, 20], [30, 10], [40, 20]]
+    assert found.shading == 40
+    assert [row.label for row in metrics.rows] == ["b", "a"]
+    assert [row.values["c0"].value for row in metrics.rows] == [40, 20]
