@@ -7,7 +7,7 @@ reached (an attacker may always do less). The worst attack at each distortion is
 common range, divided by the width of that range, is the mean D^D that an attacker reaches there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,11 +85,16 @@ class Tried:
             return np.asarray(total / count[..., None])
 
     def reach(self, measure: str) -> np.ndarray:
-        """Return the largest distortion of each entry's attacks, median over images ``(entries,)``."""
+        """Return the largest distortion of attacks that know the defense, median over images ``(entries,)``, or NaN.
+
+        Who attacks an undefended metric knows everything.
+        """
         found = np.full((len(self.blocks.entries), len(self.units)), np.nan)
-        for settings in (s for tried in self.attacks.values() for s in tried.values()):
-            np.fmax(found, np.fmax.reduce(stacked(self.blocks, self.blocks.values[measure], settings, self.units)),
-                    out=found)  # fmt: skip
+        plain = np.array([label == BASELINE for label in self.blocks.entries])
+        for (_, knows), settings in (item for tried in self.attacks.values() for item in tried.items()):
+            own = np.fmax.reduce(stacked(self.blocks, self.blocks.values[measure], settings, self.units))
+            aware = plain | (knows == "adaptive")
+            found[aware] = np.fmax(found[aware], own[aware])
         return np.array([np.median(own[~np.isnan(own)]) if np.isfinite(own).any() else np.nan for own in found])
 
 
@@ -153,30 +158,30 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     worst = own.curves("loss", grids["loss"])
     areas = {"area": worst, "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
              "linf": own.curves("linf", grids["linf"])}  # fmt: skip
-    points = own.curves("loss", np.array([1 - ssim for ssim in POINTS]))
+    shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
+    points = own.curves("loss", np.array([1 - ssim for ssim in shown]))
     rows = []
     for i, label in enumerate(entries):
         values = {key: _mean(_area(curves[i]), own) for key, curves in areas.items()}
-        values |= {f"at{100 * ssim:.0f}": _mean(points[i, :, k], own) if 1 - ssim <= ends["loss"] else
-                   missing("some attacks do not reach so far") for k, ssim in enumerate(POINTS)}  # fmt: skip
+        values |= {f"at{100 * ssim:.0f}": _mean(points[i, :, k], own) for k, ssim in enumerate(shown)}
         rows.append(Row(label=label, values={**values, "coverage": Value(value=100 * coverage[label])}))
-    rows = sorted(ranked(rows, _columns(ends)[0]), key=lambda row: coverage[row.label] < 1)
+    rows = sorted(ranked(rows, _columns(ends, shown)[0]), key=lambda row: coverage[row.label] < 1)
     table = Table(
         id="measured",
         title="Defenses at equal measured distortion",
         caption="How far the worst attack moves the defended score with at most so much distortion, as measured on the "
         "attacked image, not as its strength is called. Between the strengths of an attack a line is drawn, beyond "
-        "the largest one what was reached counts. Area: mean over the range that the attacks on every complete entry "
-        f"reach (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). Incomplete entries stand last."
-        f"{study.half}",
+        "the largest one what was reached counts. Area: mean over the range that attacks which know the defense reach "
+        f"on every complete entry (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). Incomplete "
+        f"entries stand last.{study.half}",
         entry="defense",
-        columns=_columns(ends),
+        columns=_columns(ends, shown),
         rows=tuple(rows),
         ranked_by="area",
         note=study.note,
     )
-    shown = dict.fromkeys([BASELINE, *(row.label for row in rows)])
-    lines = {label: worst[entries.index(label)] for label in [*shown][:LINES] if label in entries}
+    best = dict.fromkeys([BASELINE, *(row.label for row in rows)])
+    lines = {label: worst[entries.index(label)] for label in [*best][:LINES] if label in entries}
     names = sorted({attack for group in own.attacks.values() for attack, _ in group})
     plain = entries.index(BASELINE) if BASELINE in entries else None
     by_attack = {} if plain is None else {
@@ -191,7 +196,7 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
 
 
 def _end(reach: np.ndarray, widest: float) -> float:
-    """Return the largest distortion that attacks on all entries reach, at most `widest`."""
+    """Return the largest distortion that all entries were attacked with, at most `widest`."""
     known = reach[np.isfinite(reach)]
     return min([widest, *(known[known > 0].tolist())])
 
@@ -206,7 +211,7 @@ def _mean(numbers: np.ndarray, own: Tried) -> Value:
     return mean_value(numbers[known], own.photographs[known]) if known.any() else missing("no such attack on it")
 
 
-def _columns(ends: Mapping[str, float]) -> tuple[ColumnSpec, ...]:
+def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[ColumnSpec, ...]:
     said = MEASURES["dd"].description
 
     def of(key: str, label: str, text: str) -> ColumnSpec:
@@ -217,7 +222,7 @@ def _columns(ends: Mapping[str, float]) -> tuple[ColumnSpec, ...]:
         of("area", "area, worst attack", f"{scope}, the worst attack at each."),
         of("unaware", "area, unaware", f"{scope}, the worst attack that does not know the defense."),
         *(of(f"at{100 * ssim:.0f}", f"D^D at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
-          for ssim in POINTS),
+          for ssim in points),
         of("linf", "area, L-inf", f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those "
            "that are bounded so."),
         ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher", description="As in the ranking, %."),
