@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet
-from imharness.images import Certification, FittedAttack, Purification, UsageError
+from imharness.images import Certificate, Certification, FittedAttack, Purification, UsageError
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
-from imharness_iqa.smoothing import ClassSmoothing
+from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 
 TUNED = "tuned"
 """Role of the metric with the weights of a training defense."""
@@ -168,20 +168,48 @@ def smooth(context: StepContext) -> StepResult:
     return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
 
 
-@step(version="3")
+@step(version="4")
 def certify(context: StepContext) -> StepResult:
-    """Read what holds off the scores of noisy copies."""
+    """Read what holds off the scores of noisy copies: `low` to `high` holds the score within distance `reach`."""
     images, _ = _certified(context)
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
     recipe: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
-    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained}
+    ends = recipe.ends(scores) if isinstance(recipe, MedianSmoothing) else (found.value, found.value)
+    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained,
+            "low": ends[0], "high": ends[1], "reach": reach(recipe, found)}  # fmt: skip
     kind = {
         "entry": [recipe.without_grid().label] * len(images),
         "classes": [recipe.classes if isinstance(recipe, ClassSmoothing) else 0] * len(images),
     }
     numbers = {name: column.numpy() for name, column in rows.items()}
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
+
+
+@step(version="1")
+def inside(context: StepContext) -> StepResult:
+    """Certify attacked images that were pulled back into the radius of each image's own certificate.
+
+    `distance`: Euclidean, from the image; NaN where the certificate has no radius.
+    """
+    every, metric = context.images(), context.build("metric")
+    images, places = _certified(context)
+    noisy, attacked = context.build("defense", method="smooth"), _stored(every, context.need("attacked"))
+    radius = torch.from_numpy(np.nan_to_num(context.need("certified").rows["reach"]))
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        change = attacked([places[p] for p in positions]).to(batch.device) - batch
+        length = change.flatten(1).norm(dim=1)
+        distance = length.minimum(radius[positions].to(length))
+        shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
+        scores = noisy(metric, shown, context.rng(_names(images, positions), "inside"))
+        return {"scores": scores, "distance": distance}
+
+    made = context.map(images, measure)
+    found = context.build("defense")(torch.from_numpy(np.asarray(made["scores"])), context.component("metric").bounds)
+    distance = np.where(radius.numpy() > 0, made["distance"], np.nan)
+    rows = {"score": found.value.numpy(), "abstained": found.abstained.numpy(), "distance": distance}
+    return StepResult(rows={"name": list(images.names), **rows})
 
 
 @step(version="1")
@@ -200,6 +228,16 @@ def gallery(context: StepContext) -> StepResult:
             rows[column].append(float(score(batch)))
         arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
     return StepResult(rows=rows, arrays=arrays)
+
+
+def reach(recipe: Certification, certificate: Certificate) -> torch.Tensor:
+    """Return the Euclidean distance within which a promise holds ``(N,)``: 0 where there is none.
+
+    That of median smoothing is its parameter.
+    """
+    if isinstance(recipe, MedianSmoothing):
+        return torch.full_like(certificate.value, recipe.epsilon)
+    return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
 
 
 def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:

@@ -27,6 +27,7 @@ from imharness_iqa.steps import (
     evaluate,
     fit,
     gallery,
+    inside,
     purify,
     smooth,
     transfer,
@@ -53,7 +54,7 @@ class IqaTrack(Track):
     )
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
-    steps = (clean, purify, defended, fit, attack, evaluate, transfer, smooth, certify, gallery)
+    steps = (clean, purify, defended, fit, attack, evaluate, transfer, smooth, certify, inside, gallery)
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
@@ -112,7 +113,7 @@ class IqaTrack(Track):
                 cells.task(clean)
                 present = [d for d in defenses if cells.task(defended, {"defense": d}).available]
                 trainings = self._trained(cells, metric, selection.of(TrainingDefense))
-                self._certified(cells, certifications)
+                promised = self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
                         attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested)
@@ -122,6 +123,7 @@ class IqaTrack(Track):
                         attacked.plan_trained(trainings, shared)
                         if _named(attacker, self.certified):
                             self._certified(attacked.cells, certifications, shared, attacked.names)
+                            self._inside(attacked.cells, promised, shared, attacked.names)
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -149,13 +151,30 @@ class IqaTrack(Track):
         certifications: Sequence[Certification],
         attacked: Planned | None = None,
         names: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> list[tuple[Certification, Planned]]:
         """Plan certificates of clean images, or of attacked ones; those that agree on the noise share a noisy pass."""
         options = {"attacked": attacked is not None, "images": self.certified_images, **(names or {})}
         needs = {"attacked": attacked} if attacked is not None else {}
+        found = []
         for certification in certifications:
             noisy = cells.task(smooth, {"defense": certification.noisy()}, options=options, needs=needs)
-            cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+            planned = cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+            found.append((certification, planned))
+        return found
+
+    def _inside(
+        self,
+        cells: Planner,
+        promised: Sequence[tuple[Certification, Planned]],
+        attacked: Planned,
+        names: Mapping[str, str],
+    ) -> None:
+        """Plan what attacked images do inside the certified radius of each image, for one variant of each defense."""
+        options = {"images": self.certified_images, **names}
+        for certification, planned in promised:
+            if certification.label == certification.without_grid().label:
+                needs = {"attacked": attacked, "certified": planned}
+                cells.task(inside, {"defense": certification}, options=options, needs=needs)
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and what is drawn of them."""

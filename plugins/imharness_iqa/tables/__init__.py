@@ -4,6 +4,7 @@ from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import (
     breaks,
     certified,
+    certified_order,
     cost,
     distortion,
     grouped,
@@ -39,6 +40,7 @@ def report(query: Query, share: float) -> TrackReport:
         *overall.tables(study),
         *trained.tables(study),
         *certified.tables(query, study.note),
+        *certified_order.tables(query, study.note),
         *grouped.tables(study),
         *parameters.tables(study),
         *transfer.tables(query, study),

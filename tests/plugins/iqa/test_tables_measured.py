@@ -28,7 +28,8 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
             if label == NONE and adaptive:
                 continue
             for strength, loss in zip(("weak", "medium", "strong"), losses, strict=True):
-                more = rows([5 + moved(loss) / 10 * (adaptive or label != unmoved)] * IMAGES, [5.0] * IMAGES, defense=[label] * IMAGES,
+                rise = moved(loss) / 10 if adaptive or label != unmoved else 0.0
+                more = rows([5 + rise] * IMAGES, [5.0] * IMAGES, defense=[label] * IMAGES,
                             strength=[strength] * IMAGES, adaptive=[adaptive] * IMAGES,
                             changed_ssim=[1 - loss] * IMAGES)  # fmt: skip
                 given = {name: [*given.get(name, []), *values] for name, values in more.items()}
