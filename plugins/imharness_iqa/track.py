@@ -19,6 +19,7 @@ from imharness.images import (
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
 from imharness_iqa.steps import (
+    STAND_IN,
     TUNED,
     attack,
     certify,
@@ -57,11 +58,10 @@ class IqaTrack(Track):
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
-        default=("*",), description="Attacks that also go through each differentiable defense; * all, !id not this one."
+        default=("*",), description="Attacks that also go through each defense; * all, !id not this one."
     )
     adaptive_defenses: tuple[str, ...] = Field(
-        default=("*",),
-        description="Defenses that adaptive attacks go through; * all differentiable ones, !id not this.",
+        default=("*",), description="Defenses that adaptive attacks go through; * all, !id not this one."
     )
     trained: tuple[str, ...] = Field(
         default=("*",), description="Metrics that training defenses are tried on; * all trainable ones, !id not this."
@@ -96,7 +96,7 @@ class IqaTrack(Track):
     fit_images: int = Field(default=400, ge=1, description="How many of its images they train on.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Attack each metric once for all defenses, and once more through each differentiable one."""
+        """Attack each metric once for all defenses, and once more through each of them."""
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
         fitting = planner.component("dataset", self.fit_dataset)
         alike = [dataset for dataset in selection.of(ImageDataset) if dataset.info.id == fitting.info.id]
@@ -181,7 +181,7 @@ class _Attack:
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
-        """Plan the images attacked once for all defenses, which are returned, and through each differentiable one.
+        """Plan the images attacked once for all defenses, which are returned, and through each of them.
 
         `present`: the defenses that are on this machine.
         """
@@ -190,7 +190,7 @@ class _Attack:
             self._score(shared, adaptive=False, defense=defense)
             if self._goes_through(defense):
                 samples = self.track.samples if defense.info.random else 1
-                through[defense.label] = self._images(samples, defense=defense)
+                through[defense.label] = self._images(samples, defense=defense, **self._stand_in(defense))
                 self._score(through[defense.label], adaptive=True, defense=defense)
         if _named(self.recipe, self.track.transfer):
             shown = {str(i): defense for i, defense in enumerate(present)}
@@ -216,7 +216,10 @@ class _Attack:
 
     def _goes_through(self, defense: Purification) -> bool:
         wanted = _named(self.recipe, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
-        return wanted and defense.info.differentiable and defense.info.id != BASELINE
+        return wanted and defense.info.id != BASELINE
+
+    def _stand_in(self, defense: Purification) -> dict[str, Component]:
+        return stand_in(self.cells, defense) if self.recipe.info.access == "white_box" else {}
 
     def _images(self, samples: int = 1, **through: Component) -> Planned:
         """Plan the attack on the metric, or through the defense that is given."""
@@ -234,6 +237,18 @@ class _Attack:
     def _score(self, attacked: Planned, *, adaptive: bool, **defense: Component) -> None:
         options, needs = {"adaptive": adaptive, **self.names}, {"attacked": attacked}
         self.cells.task(evaluate, defense, options=options, measures=self.measures, needs=needs)
+
+
+def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:
+    """Return the purification whose gradient white-box attacks read instead of the defense's, by role, if any.
+
+    A field that both have gets the defense's value.
+    """
+    if defense.info.differentiable or not defense.info.stand_in:
+        return {}
+    found = planner.component("defense", defense.info.stand_in)
+    shared = {name: value for name, value in defense.model_dump().items() if name in type(found).model_fields}
+    return {STAND_IN: found.with_parameters(**shared)}
 
 
 def _named(component: Component, names: Sequence[str]) -> bool:
