@@ -17,6 +17,7 @@ from imharness.images import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness_iqa.audit import IDENTITY, SEARCH, audit
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
 from imharness_iqa.steps import (
     STAND_IN,
@@ -42,6 +43,8 @@ DISTANCES = {
     "mae": "harness/mae",
     "linf": "harness/linf",
 }
+AUDITING = {"attack": "harness/apgd[radius=0.0314,steps=10]", SEARCH: "harness/square[eps=0.0314,queries=100]"}
+"""The attacks that audit gradients, by role; both within 8/255."""
 
 
 class IqaTrack(Track):
@@ -54,7 +57,7 @@ class IqaTrack(Track):
     )
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
-    steps = (clean, purify, defended, fit, attack, evaluate, transfer, smooth, certify, gallery)
+    steps = (clean, purify, defended, fit, attack, evaluate, transfer, audit, smooth, certify, gallery)
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
@@ -85,6 +88,9 @@ class IqaTrack(Track):
         default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
     )
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
+    audited: int = Field(
+        default=0, ge=0, description="Images on which the gradients of each defense are audited; 0: no audit."
+    )
     shown: tuple[str, ...] = Field(
         default=("harness/ifgsm",), description="Attacks whose images the gallery shows, of the first metric; * all."
     )
@@ -104,6 +110,8 @@ class IqaTrack(Track):
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
+        if self.audited:
+            self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
             for defense in defenses:
                 planner.task(purify, {"dataset": dataset, "defense": defense}, measures={"distance": distances})
@@ -122,6 +130,21 @@ class IqaTrack(Track):
                         attacked.plan_trained(trainings, shared)
                         if _named(attacker, self.certified):
                             self._certified(attacked.cells, certifications, shared, attacked.names)
+
+    def _audit(self, planner: Planner, selection: Selection) -> None:
+        """Plan the audit of each defense's gradients, on the first metric: that of training defenses on its weights."""
+        attacks = {name: planner.component("attack", label) for name, label in AUDITING.items()}
+        options = {"adaptive": True, "images": self.audited}
+        for dataset in selection.of(ImageDataset):
+            for metric in selection.of(NoReferenceMetric)[:1]:
+                cells = planner.within(options, dataset=dataset, metric=metric, **attacks)
+                for defense in selection.of(Purification):
+                    samples = {"samples": self.samples if defense.info.random else 1}
+                    roles = {"defense": defense, IDENTITY: planner.component("defense", BASELINE)}
+                    cells.task(audit, {**roles, **stand_in(cells, defense)}, options=samples)
+                scores = planner.within(dataset=dataset, metric=metric)
+                for roles in self._trained(scores, metric, selection.of(TrainingDefense)):
+                    cells.task(audit, roles, options={"samples": 1})
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
