@@ -29,13 +29,13 @@ def report(query: Query, share: float) -> TrackReport:
     study = load(query)
     if not study.attacked.conditions:
         return TrackReport()
-    rules = worst.rules(study, share, worst.proxies(query))
-    ranking = worst.ranking(study, rules)
+    rules = worst.rules(query, study, share)
+    ranking = worst.ranking(query, study, rules)
     order = [row.label for row in ranking.tables[0].rows]
     distorted = measured.report(query, study, rules)
     tables = [
         *cost.tables(query, worst.Worst(study, rules)),
-        *breaks.tables(study, rules, order),
+        *breaks.tables(query, study, rules, order),
         *distorted.tables,
         *overall.tables(study),
         *trained.tables(study),

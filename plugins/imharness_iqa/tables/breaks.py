@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from imharness.tracks import Row, Table, Value, missing
+from imharness.tracks import Query, Row, Table, Value, missing
 from imharness_iqa.tables.data import BASELINE, MEASURES, Part, Study
-from imharness_iqa.tables.worst import over
+from imharness_iqa.tables.worst import gradients, over
 from imharness_policy import Contest
 
 CAPTION = (
@@ -13,7 +13,7 @@ CAPTION = (
 )
 
 
-def tables(study: Study, rules: Contest, order: Sequence[str]) -> list[Table]:
+def tables(query: Query, study: Study, rules: Contest, order: Sequence[str]) -> list[Table]:
     """Return attacks by defense and by metric. `order`: the defenses, the best first."""
     part = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
     reach = {attack: _mean(part.where(attack=attack)) for attack in part.values("attack")}
@@ -28,12 +28,14 @@ def tables(study: Study, rules: Contest, order: Sequence[str]) -> list[Table]:
             CAPTION.format(mean="metrics and data sets") + "Defenses stand in the order of the ranking, attacks in "
             f"that of their mean D^D, the strongest first.{half}",
             {defense: {attack: part.of(defense).where(attack=attack) for attack in attacks} for defense in order},
+            gradients(query),
         ),
         _heatmap(
             "attacks", "Which attack moves which metric", "attack", attacks, metrics, study.note,
             CAPTION.format(mean="data sets") + "Without a defense; attacks stand in the order of their mean D^D over "
             f"all defenses, metrics in that of their mean D^D, the largest first.{half}",
             {attack: {metric: plain.where(attack=attack, metric=metric) for metric in metrics} for attack in attacks},
+            {},
         ),
     ]  # fmt: skip
     return [table for table in found if table.columns]
@@ -46,7 +48,7 @@ def _mean(part: Part) -> float:
 
 def _heatmap(
     id: str, title: str, entry: str, rows: Sequence[str], columns: Sequence[str], note: str, caption: str,
-    parts: Mapping[str, Mapping[str, Part]],
+    parts: Mapping[str, Mapping[str, Part]], had: Mapping[str, str],
 ) -> Table:  # fmt: skip
     cells = {row: {f"c{i}": _cell(parts[row][name]) for i, name in enumerate(columns)} for row in rows}
     known = [value.value for own in cells.values() for value in own.values() if value.value is not None]
@@ -54,7 +56,8 @@ def _heatmap(
              for i, name in enumerate(columns))  # fmt: skip
     return Table(
         id=id, title=title, caption=caption, entry=entry, columns=tuple(specs), note=note, shading=max([1.0, *known]),
-        rows=tuple(Row(label=row, values=values) for row, values in cells.items()),
+        rows=tuple(Row(label=row, values=values, facets={"gradient": had[row]} if row in had else {})
+                   for row, values in cells.items()),
     )  # fmt: skip
 
 

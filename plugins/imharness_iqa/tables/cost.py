@@ -23,8 +23,8 @@ def _left(key: str, name: str, label: str, text: str) -> ColumnSpec:
 SHOWN = {
     "psnr": _left("psnr", "psnr", "PSNR of D(x)", " Images that a defense leaves as they are have none."),
     "ssim": _left("ssim", "ssim", "SSIM of D(x)", ""),
-    "undone_psnr": _left("undone_psnr", "psnr", "PSNR, geometry undone", _UNDONE),
-    "undone_ssim": _left("undone_ssim", "ssim", "SSIM, geometry undone", _UNDONE),
+    "psnr_undone": _left("psnr_undone", "psnr", "PSNR, geometry undone", _UNDONE),
+    "ssim_undone": _left("ssim_undone", "ssim", "SSIM, geometry undone", _UNDONE),
 }
 """What is left of images."""
 COLUMNS = (

@@ -7,11 +7,14 @@ from functools import cached_property
 import numpy as np
 
 from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
+from imharness_iqa.audit import flags
 from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Part, Study
 from imharness_policy import Contest, contest
 
 OVER = ("attack", "attacker", "strength", "type")
 """Of these an attacker takes the worst, image by image."""
+GRADIENTS = {"own": "its own", "identity": "that of the identity in its place (BPDA)", "none": "queries alone"}
+"""How an attack had the gradient of a defense, as rows name it -> in words."""
 CLAIM = (
     "Attackers who may know the defense move the score behind {winner} by {protection}% of its range at worst, and by "
     "{without}% without a defense; where nobody attacks, its SROCC with the quality labels is {utility} of {plain}."
@@ -51,7 +54,7 @@ class Worst:
         return Part.whole(joined, self.study.sources)
 
 
-def rules(study: Study, share: float, proxies: Sequence[str] = ()) -> Contest:
+def rules(query: Query, study: Study, share: float) -> Contest:
     """Return what the track ranks by. `share`: of the undefended SROCC, what a winner may lose at most."""
     spec = MEASURES["dd"]
     wins = Wins(
@@ -76,14 +79,18 @@ def rules(study: Study, share: float, proxies: Sequence[str] = ()) -> Contest:
         claim=CLAIM,
         over=OVER,
         share=share,
-        controls={BASELINE: "undefended"},
-        proxies=tuple(proxies),
+        controls=_controls(query),
+        flags={
+            label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
+        },
+        proxies=_proxies(query),
     )
 
 
-def ranking(study: Study, own: Contest) -> TrackReport:
+def ranking(query: Query, study: Study, own: Contest) -> TrackReport:
     """Return the main table with its ranking and the comparison behind it."""
-    return contest(
+    had, groups = gradients(query), {**study.groups, **dict.fromkeys(study.trained, "training")}
+    found = contest(
         own,
         id="ranking",
         title="Defenses by the worst attack on each image",
@@ -94,18 +101,47 @@ def ranking(study: Study, own: Contest) -> TrackReport:
         entry="defense",
         note=study.note,
     )
+    facets = {"family": groups, "gradient": had}
+    rows = tuple(
+        row.model_copy(update={"facets": {name: by[row.label] for name, by in facets.items() if row.label in by}})
+        for row in found.tables[0].rows
+    )
+    return replace(found, tables=[found.tables[0].model_copy(update={"rows": rows})])
 
 
-def proxies(query: Query) -> list[str]:
+def gradients(query: Query) -> dict[str, str]:
+    """Return in words how attacks that know a defense had its gradient, by the label of the defense."""
+    if not {"attack", "evaluate"} <= query.steps or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
+        return {}
+    draws = query("SELECT defense, max(samples) AS n FROM attack WHERE adaptive GROUP BY defense")
+    averaged = {label: n for label, n in zip(draws["defense"], draws["n"].tolist(), strict=True) if n > 1}
+    rows = query("SELECT DISTINCT defense, gradient FROM evaluate WHERE adaptive ORDER BY ALL")
+    found: dict[str, list[str]] = {}
+    for label, own in zip(rows["defense"], rows["gradient"], strict=True):
+        found.setdefault(label, []).append(GRADIENTS.get(own, f"that of {own} in its place (BPDA)"))
+    return {label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
+            for label, own in found.items()}  # fmt: skip
+
+
+def _controls(query: Query) -> dict[str, str]:
+    """Return what entries are a control for, by label."""
+    known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
+    if "control" not in known:
+        return {BASELINE: "no defense"}
+    found = query("SELECT label, control FROM components WHERE control <> ''")
+    return {BASELINE: "no defense", **dict(zip(found["label"], found["control"], strict=True))}
+
+
+def _proxies(query: Query) -> tuple[str, ...]:
     """Return what stands in for people's labels and for published networks, in words."""
     if "clean" not in query.steps:
-        return []
+        return ()
     labels = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
     kinds = query("SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY "
                   "ALL")  # fmt: skip
     metrics = zip(kinds["labelled"], kinds["n"].tolist(), strict=True)
-    return [*(f"quality labels are {label}" for label in labels),
-            *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics)]  # fmt: skip
+    return (*(f"quality labels are {label}" for label in labels),
+            *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics))  # fmt: skip
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import spearmanr
 from tests.iqa_rows import Finished, rows, written
 
+from imharness.results.query import ResultQuery
 from imharness_iqa.tables import cost, report, worst
 
 NONE = "harness/none"
@@ -59,7 +60,7 @@ def test_a_subset_for_slow_attacks_is_the_same_data_set(finished: Finished) -> N
     given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, dataset=["k[per_cluster=9]"] * 3)
     slow = attacked({(NONE, "b", "weak", False): [4.0, 2.0, 3.0]}, clean, dataset=["k[per_cluster=1]"] * 3)
     study = written(finished, {name: given[name] + slow[name] for name in given})
-    own = worst.Worst(study, worst.rules(study, 0.05))
+    own = worst.Worst(study, worst.rules(finished.query(), study, 0.05))
     assert own.part.by_image("dd")[0].tolist() == pytest.approx([30, 10, 10])
     assert own.part.blocks.conditions == ({"dataset": "k", "metric": "m"},)
     np.testing.assert_allclose(own.rules.worst([0]), [[-30, -10, -10]])
@@ -71,7 +72,7 @@ def test_what_the_worst_attack_leaves_is_correlated_with_the_labels(finished: Fi
     ways = clean + rng.normal(0, 2, (3, 12))
     scores = {(NONE, f"a{k}", "weak", False): own.tolist() for k, own in enumerate(ways)}
     study = written(finished, attacked(scores, {NONE: clean.tolist()}))
-    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(study, 0.05)))
+    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
     left = ways[np.abs(ways - clean).argmax(axis=0), np.arange(12)]
     found = by_label(table)[NONE]
     assert found["srocc"].value == pytest.approx(spearmanr(left, np.arange(12)).statistic)
@@ -105,7 +106,7 @@ def test_the_interval_of_the_turned_pairs_covers_the_truth_as_often_as_it_says(t
         clean = np.random.default_rng(seed).uniform(0, 10, 40)
         store = Finished(tmp_path / str(seed))
         study = written(store, attacked({(NONE, "a", "weak", False): (clean + 1).tolist()}, {NONE: clean.tolist()}))
-        (table,) = cost.tables(store.query(), worst.Worst(study, worst.rules(study, 0.05)))
+        (table,) = cost.tables(store.query(), worst.Worst(study, worst.rules(store.query(), study, 0.05)))
         found = by_label(table)[NONE]["turned"]
         covered.append(found.low <= 19 <= found.high)
     assert np.mean(covered) >= 0.95 - 2 * (0.95 * 0.05 / 60) ** 0.5
@@ -117,14 +118,16 @@ def test_what_a_defense_leaves_of_clean_images_is_shown(finished: Finished) -> N
     study = written(finished, attacked(scores, clean), trained=frozenset({"x/hard"}), times={"x/one": 2.5})
     shown = {"dataset": ["d"] * 4, "defense": [NONE] * 2 + ["x/one"] * 2, "name": ["i0", "i1"] * 2,
              "entry": [NONE] * 2 + ["x/one"] * 2, "group": ["none"] * 2 + ["other"] * 2,
-             "psnr": [160.0, 160.0, 160.0, 20.0], "ssim": [1.0, 1.0, 1.0, 0.5]}  # fmt: skip
+             "psnr": [160.0, 160.0, 160.0, 20.0], "ssim": [1.0, 1.0, 1.0, 0.5],
+             "psnr_undone": [160.0, 160.0, 160.0, 40.0], "ssim_undone": [1.0, 1.0, 1.0, 0.9]}  # fmt: skip
     finished.records = [record for record in finished.records if record.spec.step != "purify"]
     finished.add("purify", shown, ("dataset", "defense"), {"ms": 2.5})
-    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(study, 0.05)))
+    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
     found = by_label(table)
-    assert [column.key for column in table.columns][-3:] == ["psnr", "ssim", "ms"]
+    assert [column.key for column in table.columns][-5:] == ["psnr", "ssim", "psnr_undone", "ssim_undone", "ms"]
     assert (found["x/one"]["psnr"].value, found["x/one"]["psnr"].n) == (20, 1)
     assert found["x/one"]["ssim"].value == 0.75
+    assert (found["x/one"]["psnr_undone"].value, found["x/one"]["ssim_undone"].value) == pytest.approx((40, 0.95))
     assert found["x/one"]["ms"].value == 2.5
     assert found[NONE]["psnr"].missing == found["x/hard"]["ssim"].missing == "leaves images as they are"
 
@@ -138,7 +141,7 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
     kept = [i for i, label in enumerate(given["defense"]) if label != "x/hard"]
     other = {name: [own[i] for i in kept] for name, own in {**given, "metric": ["n"] * len(given["name"])}.items()}
     study = written(finished, {name: given[name] + other[name] for name in given}, trained=frozenset({"x/hard"}))
-    found = worst.ranking(study, worst.rules(study, 0.05))
+    found = worst.ranking(finished.query(), study, worst.rules(finished.query(), study, 0.05))
     values, places = by_label(found.tables[0]), found.rankings[0].places
     assert values["x/hard"]["coverage"].value == 50
     assert (values["x/hard"]["worst"].value, values["x/hard"]["rank"].value) == (pytest.approx(10), 1)
@@ -173,3 +176,38 @@ def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finis
     assert found.shading == 40
     assert [row.label for row in metrics.rows] == ["b", "a"]
     assert [row.values["c0"].value for row in metrics.rows] == [40, 20]
+
+
+def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Finished) -> None:
+    """x/false has the smallest number, and queries alone do better than its gradients."""
+    names = [f"i{k}" for k in range(12)]
+    clean = {label: [1.0 + k / 10 for k in range(12)] for label in (NONE, "x/false", "x/noise", "x/true")}
+    rises = {NONE: 4.0, "x/true": 2.0, "x/false": 1.0, "x/noise": 3.0}
+    scores = {(label, "a", "weak", adaptive): [s + rises[label] for s in own]
+              for label, own in clean.items() for adaptive in {False, label != NONE}}  # fmt: skip
+    study = written(finished, attacked(scores, clean))
+    audited = {"dataset": ["d"] * 12, "metric": ["m"] * 12, "defense": ["x/false"] * 12, "name": names,
+               "photograph": names, "check": ["black box"] * 12, "floor": [0.5] * 12, "gain": [0.1] * 12}  # fmt: skip
+    finished.add("audit", audited, ("dataset", "metric", "defense"))
+    told = [{"label": NONE, "control": "no defense"}, {"label": "x/noise", "control": "random noise"}]
+    query = ResultQuery(finished.store, finished.records, told)
+    rules = worst.rules(query, study, 0.05)
+    assert rules.controls == {NONE: "no defense", "x/noise": "random noise"}
+    found = worst.ranking(query, study, rules)
+    assert found.rankings[0].places["x/false"].flags == ("audit of gradients: black box",)
+    assert (found.tables[0].rows[0].label, found.rankings[0].winner) == ("x/false", "x/true")
+    assert worst.rules(finished.query(), study, 0.05).controls == {NONE: "no defense"}, "a store that marks none"
+
+
+def test_rows_say_how_the_gradient_of_a_defense_was_had(finished: Finished) -> None:
+    n = 4
+    told = {"defense": ["x/a", "x/b", "x/c", "x/c"], "gradient": ["own", "identity", "harness/diffjpeg", "none"],
+            "method": ["a", "a", "a", "q"], "adaptive": [True] * n, "dataset": ["d"] * n, "metric": ["m"] * n,
+            "name": ["i"] * n, "score": [1.0] * n, "strength": ["weak"] * n}  # fmt: skip
+    finished.add("evaluate", told, ("dataset", "metric", "defense"))
+    finished.add("attack", {**told, "samples": [10, 1, 1, 1]}, ("dataset", "metric", "defense"))
+    assert worst.gradients(finished.query()) == {
+        "x/a": "its own; mean over 10 draws (EOT)",
+        "x/b": "that of the identity in its place (BPDA)",
+        "x/c": "that of harness/diffjpeg in its place (BPDA); queries alone",
+    }
