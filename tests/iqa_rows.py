@@ -54,7 +54,8 @@ def rows(score: list[float], source: list[float], **more) -> dict[str, list]:
         "mos": [float(k) for k in range(n)], "score": score, "source": source, "defended": source, "lower": [0.0] * n,
         "upper": [10.0] * n, "psnr": [30.0] * n, "ssim": [0.9] * n, "mse": [0.001] * n, "linf": [0.1] * n,
         "access": ["white_box"] * n, "norm": ["linf"] * n, "proxy": [""] * n, "labelled": [""] * n,
-        "attacked": score, "sign": [1] * n, "si": [0.0] * n, "cf": [0.0] * n, **more,
+        "attacked": score, "sign": [1] * n, "si": [0.0] * n, "cf": [0.0] * n, "changed_ssim": [0.9] * n,
+        "changed_linf": [0.02] * n, **more,
     }  # fmt: skip
 
 
@@ -80,8 +81,11 @@ def written(
     defended = once(given, (*image, "defense"), score="defended")
     defended["trained"] = [label in trained for label in defended["defense"]]
     finished.add("defended", defended, (*pair, "defense"))
-    shown = ("dataset", "metric", "method", "strength", "adaptive", "name")
-    finished.add("attack", once(given, shown, access="access", norm="norm", score="attacked"), pair)
+    kept = {"access": "access", "norm": "norm", "score": "attacked", "ssim": "changed_ssim", "linf": "changed_linf"}
+    for adaptive, roles in ((False, pair), (True, (*pair, "defense"))):
+        here = [i for i, own in enumerate(given["adaptive"]) if own == adaptive]
+        own = {name: [values[i] for i in here] for name, values in given.items()}
+        finished.add("attack", once(own, (*roles, "method", "strength", "adaptive", "name"), **kept), roles)
     for label in sorted(set(given["defense"]) - trained):
         kind = {"entry": [(entries or {}).get(label, label)], "group": [(groups or {}).get(label, "other")]}
         facts = {"ms": (times or {}).get(label, 1.0)}

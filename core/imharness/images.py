@@ -11,7 +11,7 @@ from imharness.contracts.full_reference_metric import FullReferenceMetric, FullR
 from imharness.contracts.metric import MetricInfo
 from imharness.contracts.metric_defense import DefenseInfo
 from imharness.contracts.no_reference_metric import NoReferenceMetric, NoReferenceScore
-from imharness.contracts.purification import Purification, Purifier
+from imharness.contracts.purification import Inverse, Purification, Purifier
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
@@ -20,7 +20,7 @@ from imharness.randomness import ImageRng
 __all__ = [
     "Asset", "Attack", "AttackInfo", "BaseAttack", "Budget", "Certificate", "Certification", "Certify", "Component",
     "ContractError", "DefenseInfo", "DistributionMetric", "DistributionScore", "FittedAttack", "FullReferenceMetric",
-    "FullReferenceScore", "HarnessError", "ImageRng", "Images", "Info", "MetricInfo", "NoReferenceMetric",
+    "FullReferenceScore", "HarnessError", "ImageRng", "Images", "Info", "Inverse", "MetricInfo", "NoReferenceMetric",
     "NoReferenceScore", "Paper", "Perturb", "Progress", "Purification", "Purifier", "Scores", "Smooth", "Target",
     "Unavailable", "UsageError", "hookimpl",
 ]  # fmt: skip

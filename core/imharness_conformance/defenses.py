@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from imharness.components.registry import installed
 from imharness.contracts.call import checked
 from imharness.contracts.certification import Certification
 from imharness.contracts.purification import Purification
@@ -23,6 +24,10 @@ class PurificationProbe(Probe):
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "is random if and only if it says so", self._random
         yield "is differentiable if and only if it says so", self._differentiable
+        if self.component.info.stand_in:
+            yield "names a stand-in that has a gradient", self._stand_in
+        if type(self.component).inverse is not Purification.inverse:
+            yield "moves pixels back to images of the first shape", self._inverse
 
     def _random(self) -> None:
         built, inputs = self.build(self.component), self.inputs(2, 300, 280)
@@ -38,6 +43,24 @@ class PurificationProbe(Probe):
             return self.tensor(built, {"images": images}, [1, 2]).mean()
 
         return check_gradient(mean, batch, self.component.info.differentiable)
+
+    def _stand_in(self) -> str:
+        found = installed().one("defense", self.component.info.stand_in)
+        if not isinstance(found, Purification) or not found.info.differentiable:
+            raise ContractError(
+                f"stand_in {found.info.id} is no differentiable purification: attacks read its gradient"
+            )
+        return found.info.id
+
+    def _inverse(self) -> str:
+        undo = checked(self.component, self.component.inverse(CPU), "inverse")
+        if undo is None:
+            return "nothing to undo"
+        for size in self.sizes:
+            batch, seeds = self.inputs(*size)["images"], self.seeds(size[0])
+            moved = self.tensor(self.build(self.component), {"images": batch}, seeds)
+            undo(moved, tuple(batch.shape[1:]), ImageRng(seeds))
+        return ""
 
 
 class CertificationProbe(Probe):

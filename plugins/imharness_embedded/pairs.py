@@ -1,4 +1,4 @@
-"""Forced choices of known order on the photographs that ship inside scikit-image and scikit-learn."""
+"""Forced choices of known order on the photographs that ship with the packages that are required."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import ImageDataset, ImageRng, Images, ImageSet, Info, derive_seed, hookimpl
-from imharness_embedded.photographs import TEST, TEXTURES, TRAIN, content_of, crops, image_set, sources_in
+from imharness_embedded.photographs import TEXTURES, TRAIN, content_of, crops, held_out, image_set, sources_in
 from imharness_vision.distortions import DISTORTIONS, distorted
 
 MILD, STRONG = (0.05, 0.25), (0.45, 1.0)
@@ -22,7 +22,7 @@ class DistortedPairs(ImageDataset):
     That the milder one is nearer is a proxy: severities of different distortions are not comparable.
     """
 
-    info = Info(id="harness/distorted-pairs", version="2")
+    info = Info(id="harness/distorted-pairs", version="3")
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )
@@ -41,7 +41,7 @@ class DistortedPairs(ImageDataset):
 
     def build(self, device: torch.device) -> ImageSet:
         """Return crops, each followed by alternative 0, the milder one, and alternative 1."""
-        own = TEST if self.split == "test" else (*TRAIN, *TEXTURES)
+        own = held_out(self.size) if self.split == "test" else (*TRAIN, *TEXTURES)
         sources = sources_in(self.folder) if self.folder else own
         clean = [crop for source in sources for crop in crops(source, self.size, self.per_photograph)]
         groups = [f"{Path(source).stem}-{i}" for source in sources for i in range(self.per_photograph)]

@@ -1,7 +1,11 @@
-"""Real photographs that ship inside scikit-image and scikit-learn, cut and distorted.
+"""Real photographs that ship inside scikit-image, scikit-learn and matplotlib, cut and distorted.
 
 Quality labels: nobody judged these images, so the mean opinion score is replaced by a stated proxy, minus the severity
 of the distortion. The ladder follows KADID-10k (Lin et al., QoMEX 2019): five severities per distortion family.
+
+No shipped weights were trained on the test photographs. Astronaut, chelsea, rocket (scikit-image), china (scikit-learn)
+and grace_hopper (matplotlib) are in colour; clock_motion (blurred by motion), moon, page (of a book) and text
+(handwriting), of scikit-image, are grey. Its cell and microaneurysms are left out: most of their crops show nothing.
 """
 
 import hashlib
@@ -17,7 +21,10 @@ from pydantic import Field
 from imharness.data import ContractError, ImageDataset, ImageSet, Info, Unavailable, derive_seed, hookimpl
 
 Array = np.ndarray
-TEST = ("astronaut", "chelsea", "china", "rocket")
+SCENES = ("astronaut", "chelsea", "china", "rocket")
+TEST = (*SCENES, "clock_motion", "grace_hopper", "moon", "page", "text")
+SMALL = {"page": 191, "text": 172}
+"""The shorter side of test photographs that are too small for the largest crops, px."""
 TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
 TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
 """Further training photographs for the ladder; some are grey."""
@@ -36,14 +43,23 @@ def photograph(name: str) -> Array:
         from sklearn.datasets import load_sample_image
 
         return np.ascontiguousarray(load_sample_image(f"{name}.jpg"))
+    if name == "grace_hopper":
+        import matplotlib
+
+        return photograph(str(Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg").resolve()))
     import skimage.data
     import skimage.io
 
-    if name.startswith("motorcycle"):
-        folder = skimage.data.__path__[0]
-        return np.ascontiguousarray(skimage.io.imread(f"{folder}/{name}.png")[..., :3])
-    found = getattr(skimage.data, name)()
+    if name.startswith(("motorcycle", "clock")):
+        found = skimage.io.imread(f"{skimage.data.__path__[0]}/{name}.png")
+    else:
+        found = getattr(skimage.data, name)()
     return np.ascontiguousarray(found[..., :3] if found.ndim == 3 else np.stack([found] * 3, axis=-1))
+
+
+def held_out(size: int) -> tuple[str, ...]:
+    """Return the test photographs that are large enough for crops of `size` px: nine up to 172 px, seven beyond 191."""
+    return tuple(name for name in TEST if SMALL.get(name, size) >= size)
 
 
 def sources_in(folder: str) -> tuple[str, ...]:
@@ -114,26 +130,35 @@ FAMILIES: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
 class SeverityLadder(ImageDataset):
     """Crops of real photographs, clean and in five severities of four distortions; labels are a proxy."""
 
-    info = Info(id="harness/severity-ladder", version="2")
+    info = Info(id="harness/severity-ladder", version="3")
     split: Literal["test", "train"] = Field(
         default="test", description="Which photographs to use; no photograph is in both splits."
     )
     size: int = Field(default=128, ge=16, le=256, description="Side of a crop, px.")
     per_photograph: int = Field(default=1, ge=1, le=500, description="Crops per photograph.")
     severities: tuple[int, ...] = Field(default=SEVERITIES, description="The severities to include, of 1 to 5.")
+    rotating: bool = Field(
+        default=False, description="Each severity by one distortion, which changes from crop to crop, not by all four."
+    )
 
     def sources(self) -> tuple[str, ...]:
         """Return the photographs: names of those that ship, or full paths."""
-        return TEST if self.split == "test" else (*TRAIN, *TEXTURES)
+        return held_out(self.size) if self.split == "test" else (*TRAIN, *TEXTURES)
+
+    def rungs(self, crop: int) -> list[tuple[str, int]]:
+        """Return the distortion and the severity of each image made of a crop, counted from 0; severity 0 is clean."""
+        names = list(FAMILIES)
+        if self.rotating:
+            return [("clean", 0), *((names[(crop + turn) % len(names)], s) for turn, s in enumerate(self.severities))]
+        return [("clean", 0), *((family, s) for s in self.severities for family in names)]
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the clean crops and their distortions; severity 0 is clean."""
         names, stack, columns = [], [], {key: [] for key in ("mos", "reference", "photograph", "family", "severity")}
-        for source in self.sources():
+        for number, source in enumerate(self.sources()):
             for position, crop in enumerate(crops(source, self.size, self.per_photograph)):
                 reference = f"{Path(source).stem}-{position}"
-                rungs = [("clean", 0), *((family, s) for s in self.severities for family in FAMILIES)]
-                for family, severity in rungs:
+                for family, severity in self.rungs(number + position):
                     name = f"{reference}-{family}-{severity}" if severity else reference
                     rng = np.random.default_rng(derive_seed("distortion", name, self.size))
                     image = FAMILIES[family](crop, severity, rng) if severity else crop
@@ -165,7 +190,7 @@ class Thumbnails(ImageDataset):
         names, stack, labels, classes, sources = [], [], [], [], []
         count = self.per_photograph * (1 if self.split == "test" else TRAINING_CROPS)
         side = 4 * self.size + (self.split == "train")  # crops of another size are cut at other places
-        for label, source in enumerate((*TEST, *TRAIN) if self.shows == "scenes" else TEXTURES):
+        for label, source in enumerate((*SCENES, *TRAIN) if self.shows == "scenes" else TEXTURES):
             for position, crop in enumerate(crops(source, side, count)):
                 names.append(f"{source}-{position}" if self.split == "test" else f"{source}-train-{position}")
                 stack.append(cv2.resize(crop, (self.size, self.size), interpolation=cv2.INTER_AREA))

@@ -103,16 +103,28 @@ class MedianSmoothing(GaussianPass):
 
     def build(self, device: torch.device) -> Certify:
         """Return the certification; raises `ValueError` when there are too few copies for the radius."""
-        low, high = order_statistics(self.samples, self.sigma, self.epsilon, self.confidence)
+        order_statistics(self.samples, self.sigma, self.epsilon, self.confidence)
 
         def certify(scores: torch.Tensor, bounds: tuple[float, float]) -> Certificate:
-            ordered = scores[:, self.selection :].mean(dim=2).sort(dim=1).values
+            ordered = self._ordered(scores)
             value = (ordered[:, (self.samples - 1) // 2] + ordered[:, self.samples // 2]) / 2
-            delta = ordered[:, high - 1] - ordered[:, low - 1]
+            low, high = self.ends(scores)
             certain = torch.zeros_like(value, dtype=torch.bool)
-            return Certificate(value, torch.full_like(value, torch.nan), delta, certain)
+            return Certificate(value, torch.full_like(value, torch.nan), high - low, certain)
 
         return certify
+
+    def ends(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the ends ``(N,)`` of the interval that holds the median of every image within `epsilon`.
+
+        `scores`: those of the noisy pass.
+        """
+        low, high = order_statistics(self.samples, self.sigma, self.epsilon, self.confidence)
+        ordered = self._ordered(scores)
+        return ordered[:, low - 1], ordered[:, high - 1]
+
+    def _ordered(self, scores: torch.Tensor) -> torch.Tensor:
+        return scores[:, self.selection :].mean(dim=2).sort(dim=1).values
 
 
 def classes_of(scores: torch.Tensor, bounds: tuple[float, float], classes: int) -> torch.Tensor:

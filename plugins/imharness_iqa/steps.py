@@ -8,13 +8,15 @@ import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet
-from imharness.images import Certification, FittedAttack, Purification, UsageError
+from imharness.images import Certificate, Certification, FittedAttack, ImageRng, Purification, UsageError
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
-from imharness_iqa.smoothing import ClassSmoothing
+from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 
 TUNED = "tuned"
 """Role of the metric with the weights of a training defense."""
+STAND_IN = "stand_in"
+"""Role of the purification whose gradient an attack reads instead of the defense's."""
 
 
 @step(version="5")
@@ -29,7 +31,7 @@ def clean(context: StepContext) -> StepResult:
     recipe = context.component("metric")
     lower, upper = recipe.bounds
     facts = {
-        "photograph": _photographs(images),
+        "photograph": photographs_of(images),
         "sign": np.full(len(images), recipe.closeness),
         "lower": np.full(len(images), lower),
         "upper": np.full(len(images), upper),
@@ -42,19 +44,19 @@ def clean(context: StepContext) -> StepResult:
 @step(version="2")
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
-    images, score = context.images(), context.build(_scorer(context))
-    found = context.map(images, lambda positions, batch: {"score": score(_purified(context, images, positions, batch))})
+    images, score = context.images(), context.build(scorer(context))
+    found = context.map(images, lambda positions, batch: {"score": score(purified(context, images, positions, batch))})
     trained = [TUNED in context.roles] * len(images)
     return StepResult(rows={"name": list(images.names), "trained": trained, **found})
 
 
-@step(version="3")
+@step(version="4")
 def purify(context: StepContext) -> StepResult:
-    """Measure how far a defense changes clean images, and how long it takes."""
+    """Measure how far a defense changes clean images, as they come out and moved back, and how long it takes."""
     images, defense = context.images(), context.build("defense")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        return _distances(context, "", _as_large(_purified(context, images, positions, batch), batch), batch)
+        return _compared(context, images, positions, purified(context, images, positions, batch), batch)
 
     streams = context.rng(images.names, "timing")
 
@@ -78,7 +80,7 @@ def fit(context: StepContext) -> StepResult:
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
-@step(version="3")
+@step(version="4")
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, recipe = context.images(), context.component("attack")
@@ -90,7 +92,7 @@ def attack(context: StepContext) -> StepResult:
     metric = context.build("metric")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        names = _names(images, positions)
+        names = names_of(images, positions)
         target = _target(context, names)
         attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round().byte()
         rounded = attacked.float() / 255
@@ -104,29 +106,32 @@ def attack(context: StepContext) -> StepResult:
     found = context.map(images, measure)
     stacks = {name: found.pop(name) for name in list(found) if name.startswith("images-")}
     kind = {key: [getattr(recipe.info, key)] * len(images) for key in ("access", "norm", "distortion")}
+    kind["gradient"] = [gradient(context)] * len(images)
     return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
 
 
-@step(version="1")
+@step(version="2")
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
-    images, score = context.images(), context.build(_scorer(context))
-    attacked_images = _stored(images, context.need("attacked"))
+    images, score = context.images(), context.build(scorer(context))
+    made = context.need("attacked")
+    attacked_images = _stored(images, made)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
         # one call for both: a defense is not told which images are clean
-        both = _purified(context, images, [*positions, *positions], torch.cat([attacked, batch]))
+        both = purified(context, images, [*positions, *positions], torch.cat([attacked, batch]))
         cleaned, clean = both.split(len(batch))
         shown, shown_clean = _as_large(cleaned, batch), _as_large(clean, batch)
         return {
             "score": score(cleaned),
-            **_distances(context, "", shown, batch),
+            **_compared(context, images, positions, cleaned, batch),
             **_distances(context, "attacked_", shown, attacked),
             **_distances(context, "defended_", shown, shown_clean),
         }
 
-    return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
+    found = context.map(images, measure)
+    return StepResult(rows={"name": list(images.names), "gradient": made.rows["gradient"], **found})
 
 
 @step(version="1")
@@ -138,7 +143,7 @@ def transfer(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
-        return {role: metric(_purified(context, images, positions, attacked, role)) for role in roles}
+        return {role: metric(purified(context, images, positions, attacked, role)) for role in roles}
 
     found = context.map(images, measure)
     labels = [context.component(role).label for role in roles]
@@ -161,27 +166,55 @@ def smooth(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
-        return {"scores": noisy(metric, shown, context.rng(_names(images, positions), "smoothing"))}
+        return {"scores": noisy(metric, shown, context.rng(names_of(images, positions), "smoothing"))}
 
     started = time.perf_counter()
     found = context.map(images, measure)
     return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
 
 
-@step(version="3")
+@step(version="4")
 def certify(context: StepContext) -> StepResult:
-    """Read what holds off the scores of noisy copies."""
+    """Read what holds off the scores of noisy copies: `low` to `high` holds the score within distance `reach`."""
     images, _ = _certified(context)
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
     recipe: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
-    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained}
+    ends = recipe.ends(scores) if isinstance(recipe, MedianSmoothing) else (found.value, found.value)
+    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained,
+            "low": ends[0], "high": ends[1], "reach": reach(recipe, found)}  # fmt: skip
     kind = {
         "entry": [recipe.without_grid().label] * len(images),
         "classes": [recipe.classes if isinstance(recipe, ClassSmoothing) else 0] * len(images),
     }
     numbers = {name: column.numpy() for name, column in rows.items()}
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
+
+
+@step(version="1")
+def inside(context: StepContext) -> StepResult:
+    """Certify attacked images that were pulled back into the radius of each image's own certificate.
+
+    `distance`: Euclidean, from the image; NaN where the certificate has no radius.
+    """
+    every, metric = context.images(), context.build("metric")
+    images, places = _certified(context)
+    noisy, attacked = context.build("defense", method="smooth"), _stored(every, context.need("attacked"))
+    radius = torch.from_numpy(np.nan_to_num(context.need("certified").rows["reach"]))
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        change = attacked([places[p] for p in positions]).to(batch.device) - batch
+        length = change.flatten(1).norm(dim=1)
+        distance = length.minimum(radius[positions].to(length))
+        shown = batch + (distance / length.clamp(min=1e-9)).view(-1, 1, 1, 1) * change
+        scores = noisy(metric, shown, context.rng(names_of(images, positions), "inside"))
+        return {"scores": scores, "distance": distance}
+
+    made = context.map(images, measure)
+    found = context.build("defense")(torch.from_numpy(np.asarray(made["scores"])), context.component("metric").bounds)
+    distance = np.where(radius.numpy() > 0, made["distance"], np.nan)
+    rows = {"score": found.value.numpy(), "abstained": found.abstained.numpy(), "distance": distance}
+    return StepResult(rows={"name": list(images.names), **rows})
 
 
 @step(version="1")
@@ -195,17 +228,27 @@ def gallery(context: StepContext) -> StepResult:
     arrays = {}
     for p in first:
         shown = {"original": images.load([p]).to(context.device), "attacked": stored([p]).to(context.device)}
-        shown["defended"] = _purified(context, images, [p], shown["attacked"])
+        shown["defended"] = purified(context, images, [p], shown["attacked"])
         for column, batch in zip(("source", "attacked", "score"), shown.values(), strict=True):
             rows[column].append(float(score(batch)))
         arrays |= {f"{name}-{p}": batch.mul(255).round().byte().cpu().numpy() for name, batch in shown.items()}
     return StepResult(rows=rows, arrays=arrays)
 
 
+def reach(recipe: Certification, certificate: Certificate) -> torch.Tensor:
+    """Return the Euclidean distance within which a promise holds ``(N,)``: 0 where there is none.
+
+    That of median smoothing is its parameter.
+    """
+    if isinstance(recipe, MedianSmoothing):
+        return torch.full_like(certificate.value, recipe.epsilon)
+    return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
+
+
 def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:
     """Return the images of photographs that no tested image is made of; raises `UsageError` when none is left."""
-    known = {photograph for other in tested for photograph in _photographs(other)}
-    kept = [p for p, photograph in enumerate(_photographs(images)) if photograph not in known]
+    known = {photograph for other in tested for photograph in photographs_of(other)}
+    kept = [p for p, photograph in enumerate(photographs_of(images)) if photograph not in known]
     if not kept:
         raise UsageError("every training image of the attack is among those it is tested on; set fit_dataset to others")
     return images.at(kept)
@@ -213,16 +256,28 @@ def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:
 
 def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
     defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
-    samples = int(context.options["samples"])
-    return context.target(_scorer(context), names, attack="attack", defense=defense, samples=samples, counted=counted)
+    return context.target(
+        scorer(context), names, attack="attack", defense=defense, samples=int(context.options["samples"]),
+        counted=counted, stand_in=STAND_IN if STAND_IN in context.roles else None,
+    )  # fmt: skip
 
 
-def _scorer(context: StepContext) -> str:
+def gradient(context: StepContext, role: str = "attack") -> str:
+    """Return whose gradient an attack reads: "none" by queries alone, "own" or, through a defense that has none,
+    "identity" or the label of its stand-in."""
+    if context.component(role).info.access == "black_box":
+        return "none"
+    if not context.options["adaptive"] or TUNED in context.roles or context.component("defense").info.differentiable:
+        return "own"
+    return str(context.component(STAND_IN).label) if STAND_IN in context.roles else "identity"
+
+
+def scorer(context: StepContext) -> str:
     """Return the role that scores defended images: a training defense puts other weights into the metric."""
     return TUNED if TUNED in context.roles else "metric"
 
 
-def _photographs(images: ImageSet) -> list[str]:
+def photographs_of(images: ImageSet) -> list[str]:
     """Return the photograph that each image is made of: as the data set says, else the image itself."""
     found = images.columns.get("photograph", images.columns.get("reference", images.names))
     return [str(name) for name in found]
@@ -231,22 +286,26 @@ def _photographs(images: ImageSet) -> list[str]:
 def _certified(context: StepContext) -> tuple[ImageSet, list[int]]:
     """Return the images that certified defenses see, and their positions: equally many of each photograph."""
     images = context.images()
-    places = spread_over(_photographs(images), images.names, int(context.options["images"]))
+    places = spread_over(photographs_of(images), images.names, int(context.options["images"]))
     return images.at(places), places
 
 
-def _names(images: ImageSet, positions: Sequence[int]) -> list[str]:
+def names_of(images: ImageSet, positions: Sequence[int]) -> list[str]:
     return [images.names[p] for p in positions]
 
 
-def _purified(
+def purified(
     context: StepContext, images: ImageSet, positions: list[int], batch: torch.Tensor, role: str = "defense"
 ) -> torch.Tensor:
     """Return D(batch); the draws belong to the image, so that x and x' get the same."""
     if not isinstance(context.component(role), Purification):
         return batch
-    rng = context.rng(_names(images, positions), "defense", context.component(role).label)
-    return context.build(role)(batch, rng)
+    return context.build(role)(batch, _draws(context, images, positions, role))
+
+
+def _draws(context: StepContext, images: ImageSet, positions: list[int], role: str) -> ImageRng:
+    """Return the streams that a defense draws from: those of the image."""
+    return context.rng(names_of(images, positions), "defense", context.component(role).label)
 
 
 def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -254,6 +313,19 @@ def _as_large(images: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     if images.shape == like.shape:
         return images
     return F.interpolate(images, like.shape[2:], mode="bicubic", antialias=True, align_corners=False).clamp(0, 1)
+
+
+def _compared(
+    context: StepContext, images: ImageSet, positions: list[int], cleaned: torch.Tensor, batch: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Return the distances of defended images from the originals, and ``<distance>_undone``: of those moved back."""
+    raw = _distances(context, "", _as_large(cleaned, batch), batch)
+    defense: Purification = context.component("defense")
+    undo = context.build("defense", method="inverse") if isinstance(defense, Purification) else None
+    if undo is None:
+        return raw | {f"{name}_undone": numbers for name, numbers in raw.items()}
+    back = undo(cleaned, tuple(batch.shape[1:]), _draws(context, images, positions, "defense"))
+    return raw | {f"{name}_undone": numbers for name, numbers in _distances(context, "", back, batch).items()}
 
 
 def _distances(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:

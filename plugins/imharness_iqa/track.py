@@ -17,8 +17,10 @@ from imharness.images import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness_iqa.audit import IDENTITY, SEARCH, audit
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
 from imharness_iqa.steps import (
+    STAND_IN,
     TUNED,
     attack,
     certify,
@@ -27,6 +29,7 @@ from imharness_iqa.steps import (
     evaluate,
     fit,
     gallery,
+    inside,
     purify,
     smooth,
     transfer,
@@ -41,6 +44,8 @@ DISTANCES = {
     "mae": "harness/mae",
     "linf": "harness/linf",
 }
+AUDITING = {"attack": "harness/apgd[radius=0.0314,steps=10]", SEARCH: "harness/square[eps=0.0314,queries=100]"}
+"""The attacks that audit gradients, by role; both within 8/255."""
 
 
 class IqaTrack(Track):
@@ -53,15 +58,14 @@ class IqaTrack(Track):
     )
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
-    steps = (clean, purify, defended, fit, attack, evaluate, transfer, smooth, certify, gallery)
+    steps = (clean, purify, defended, fit, attack, evaluate, transfer, audit, smooth, certify, inside, gallery)
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
-        default=("*",), description="Attacks that also go through each differentiable defense; * all, !id not this one."
+        default=("*",), description="Attacks that also go through each defense; * all, !id not this one."
     )
     adaptive_defenses: tuple[str, ...] = Field(
-        default=("*",),
-        description="Defenses that adaptive attacks go through; * all differentiable ones, !id not this.",
+        default=("*",), description="Defenses that adaptive attacks go through; * all, !id not this one."
     )
     trained: tuple[str, ...] = Field(
         default=("*",), description="Metrics that training defenses are tried on; * all trainable ones, !id not this."
@@ -85,6 +89,9 @@ class IqaTrack(Track):
         default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
     )
     samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
+    audited: int = Field(
+        default=0, ge=0, description="Images on which the gradients of each defense are audited; 0: no audit."
+    )
     shown: tuple[str, ...] = Field(
         default=("harness/ifgsm",), description="Attacks whose images the gallery shows, of the first metric; * all."
     )
@@ -96,7 +103,7 @@ class IqaTrack(Track):
     fit_images: int = Field(default=400, ge=1, description="How many of its images they train on.")
 
     def plan(self, planner: Planner, selection: Selection) -> None:
-        """Attack each metric once for all defenses, and once more through each differentiable one."""
+        """Attack each metric once for all defenses, and once more through each of them."""
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
         fitting = planner.component("dataset", self.fit_dataset)
         alike = [dataset for dataset in selection.of(ImageDataset) if dataset.info.id == fitting.info.id]
@@ -104,6 +111,8 @@ class IqaTrack(Track):
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
+        if self.audited:
+            self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
             for defense in defenses:
                 planner.task(purify, {"dataset": dataset, "defense": defense}, measures={"distance": distances})
@@ -112,7 +121,7 @@ class IqaTrack(Track):
                 cells.task(clean)
                 present = [d for d in defenses if cells.task(defended, {"defense": d}).available]
                 trainings = self._trained(cells, metric, selection.of(TrainingDefense))
-                self._certified(cells, certifications)
+                promised = self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
                         attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested)
@@ -122,6 +131,22 @@ class IqaTrack(Track):
                         attacked.plan_trained(trainings, shared)
                         if _named(attacker, self.certified):
                             self._certified(attacked.cells, certifications, shared, attacked.names)
+                            self._inside(attacked.cells, promised, shared, attacked.names)
+
+    def _audit(self, planner: Planner, selection: Selection) -> None:
+        """Plan the audit of each defense's gradients, on the first metric: that of training defenses on its weights."""
+        attacks = {name: planner.component("attack", label) for name, label in AUDITING.items()}
+        options = {"adaptive": True, "images": self.audited}
+        for dataset in selection.of(ImageDataset):
+            for metric in selection.of(NoReferenceMetric)[:1]:
+                cells = planner.within(options, dataset=dataset, metric=metric, **attacks)
+                for defense in selection.of(Purification):
+                    samples = {"samples": self.samples if defense.info.random else 1}
+                    roles = {"defense": defense, IDENTITY: planner.component("defense", BASELINE)}
+                    cells.task(audit, {**roles, **stand_in(cells, defense)}, options=samples)
+                scores = planner.within(dataset=dataset, metric=metric)
+                for roles in self._trained(scores, metric, selection.of(TrainingDefense)):
+                    cells.task(audit, roles, options={"samples": 1})
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -149,17 +174,34 @@ class IqaTrack(Track):
         certifications: Sequence[Certification],
         attacked: Planned | None = None,
         names: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> list[tuple[Certification, Planned]]:
         """Plan certificates of clean images, or of attacked ones; those that agree on the noise share a noisy pass."""
         options = {"attacked": attacked is not None, "images": self.certified_images, **(names or {})}
         needs = {"attacked": attacked} if attacked is not None else {}
+        found = []
         for certification in certifications:
             noisy = cells.task(smooth, {"defense": certification.noisy()}, options=options, needs=needs)
-            cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+            planned = cells.task(certify, {"defense": certification}, options=options, needs={"noisy": noisy})
+            found.append((certification, planned))
+        return found
+
+    def _inside(
+        self,
+        cells: Planner,
+        promised: Sequence[tuple[Certification, Planned]],
+        attacked: Planned,
+        names: Mapping[str, str],
+    ) -> None:
+        """Plan what attacked images do inside the certified radius of each image, for one variant of each defense."""
+        options = {"images": self.certified_images, **names}
+        for certification, planned in promised:
+            if certification.label == certification.without_grid().label:
+                needs = {"attacked": attacked, "certified": planned}
+                cells.task(inside, {"defense": certification}, options=options, needs=needs)
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
-        return report(query)
+        return report(query, self.utility_loss)
 
 
 class _Attack:
@@ -181,7 +223,7 @@ class _Attack:
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
-        """Plan the images attacked once for all defenses, which are returned, and through each differentiable one.
+        """Plan the images attacked once for all defenses, which are returned, and through each of them.
 
         `present`: the defenses that are on this machine.
         """
@@ -190,7 +232,7 @@ class _Attack:
             self._score(shared, adaptive=False, defense=defense)
             if self._goes_through(defense):
                 samples = self.track.samples if defense.info.random else 1
-                through[defense.label] = self._images(samples, defense=defense)
+                through[defense.label] = self._images(samples, defense=defense, **self._stand_in(defense))
                 self._score(through[defense.label], adaptive=True, defense=defense)
         if _named(self.recipe, self.track.transfer):
             shown = {str(i): defense for i, defense in enumerate(present)}
@@ -216,7 +258,10 @@ class _Attack:
 
     def _goes_through(self, defense: Purification) -> bool:
         wanted = _named(self.recipe, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
-        return wanted and defense.info.differentiable and defense.info.id != BASELINE
+        return wanted and defense.info.id != BASELINE
+
+    def _stand_in(self, defense: Purification) -> dict[str, Component]:
+        return stand_in(self.cells, defense) if self.recipe.info.access == "white_box" else {}
 
     def _images(self, samples: int = 1, **through: Component) -> Planned:
         """Plan the attack on the metric, or through the defense that is given."""
@@ -234,6 +279,18 @@ class _Attack:
     def _score(self, attacked: Planned, *, adaptive: bool, **defense: Component) -> None:
         options, needs = {"adaptive": adaptive, **self.names}, {"attacked": attacked}
         self.cells.task(evaluate, defense, options=options, measures=self.measures, needs=needs)
+
+
+def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:
+    """Return the purification whose gradient white-box attacks read instead of the defense's, by role, if any.
+
+    A field that both have gets the defense's value.
+    """
+    if defense.info.differentiable or not defense.info.stand_in:
+        return {}
+    found = planner.component("defense", defense.info.stand_in)
+    shared = {name: value for name, value in defense.model_dump().items() if name in type(found).model_fields}
+    return {STAND_IN: found.with_parameters(**shared)}
 
 
 def _named(component: Component, names: Sequence[str]) -> bool:

@@ -9,13 +9,12 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 
 from imharness.components.component import Component
 from imharness.components.registry import Registry
@@ -27,7 +26,7 @@ from imharness.contracts.purification import Purification
 from imharness.errors import HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import ImageRng, derive_seed
-from imharness.running.target import MetricTarget
+from imharness.running.target import MetricTarget, Purify, straight_through
 from imharness_statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
@@ -38,7 +37,6 @@ MARGIN = 0.05
 LEVEL = 0.05
 """Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
-Purify = Callable[[torch.Tensor, ImageRng], torch.Tensor]
 
 
 class TrialAttacks:
@@ -122,25 +120,10 @@ def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[
     for attack in trial.white:
         if defense.info.differentiable:
             yield OWN, attack, bare
-        yield BPDA, attack, _identity_backward(bare)
+        yield BPDA, attack, straight_through(bare)
         yield TRANSFER, attack, None
     for attack in trial.black:
         yield QUERIES, attack, bare
-
-
-def _identity_backward(bare: Purify) -> Purify:
-    """Return the defense with the gradient of the identity, or of resizing where the defense changes the size."""
-
-    def purify(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
-        with torch.no_grad():
-            cleaned = bare(images.detach(), rng)
-        if cleaned.shape == images.shape:
-            smooth = images
-        else:
-            smooth = F.interpolate(images, cleaned.shape[2:], mode="bilinear", align_corners=False)
-        return smooth + (cleaned - smooth).detach()
-
-    return purify
 
 
 def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:

@@ -11,6 +11,7 @@ import torch
 from tests.sandbox.conftest import QUICK
 
 from imharness.components.component import Component
+from imharness.contracts.call import checked
 from imharness.randomness import ImageRng, generator
 from imharness.running.target import MetricTarget
 from imharness_conformance.conformance import components_of
@@ -121,3 +122,38 @@ def test_a_graph_that_nobody_needs_is_dropped_inside(guest_and_pairs: tuple[Gues
         leaf = sample_images(1, 40, 40, 5).requires_grad_(True)
         purify(leaf, ImageRng([1]))
     assert purify.remote._session.dropped == [0], "each call frees the handle of the one before it"
+
+
+MOVING = """
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+class Turned(Purification):
+    \"\"\"Adds noise to mirrored images.\"\"\"
+
+    info = DefenseInfo(id="many/turned", version="1", differentiable=True, random=True)
+
+    def build(self, device):
+        return lambda images, rng: (0.5 * images + 0.1 * rng.uniform(*images.shape[1:])).flip(3)
+
+    def inverse(self, device):
+        return lambda images, shape, rng: (2 * images.flip(3) - 0.2 * rng.uniform(*shape)).clamp(0, 1)
+
+@hookimpl
+def components():
+    return [Turned()]
+"""
+
+
+def test_what_moves_pixels_moves_them_back_in_the_sandbox_with_the_same_draws(sandbox: None, tmp_path) -> None:
+    (tmp_path / "moving.py").write_text(MOVING)
+    facts = tmp_path / "moving-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.4\nName: moving\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[imharness]\nmoving = moving\n")
+    guest = Guest(GuestSpec("moving", tmp_path, threads=1, limits=replace(QUICK, answer_s=60)))
+    (turned,) = [entry.component for entry in offer_of(guest).entries(guest)]
+    images = sample_images(3, 20, 24, 0)
+    moved = checked(turned, turned.build(CPU))(images, ImageRng([1, 2, 3]))
+    back = checked(turned, turned.inverse(CPU), "inverse")(moved, tuple(images.shape[1:]), ImageRng([1, 2, 3]))
+    torch.testing.assert_close(back, images)
+    guest.kill()

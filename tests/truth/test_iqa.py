@@ -18,19 +18,36 @@ description = "Defenses whose order is known."
 select = { dataset = ["acme/greys"], metric = ["acme/brightness", "acme/darkness"], attack = ["harness/ifgsm"], defense = ["harness/none", "acme/idle", "acme/trapdoor"] }
 options = { strengths = ["medium"], shown = [] }
 """  # noqa: E501
+MIRRORED = SMALL.replace('"acme/brightness", "acme/darkness"', '"acme/lopsided"').replace(
+    '"acme/idle"', '"acme/damper", "harness/flip"'
+)
+"""One metric that a mirror hides from whoever does not know of it, and defenses that are broken or good."""
 ALPHA = 0.05
 
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory, harness) -> dict:
-    folder = tmp_path_factory.mktemp("truth")
-    (folder / "truth.toml").write_text(SMALL)
+    return board_of(ran(tmp_path_factory.mktemp("truth"), harness, SMALL))
+
+
+@pytest.fixture(scope="module")
+def mirrored(tmp_path_factory: pytest.TempPathFactory, harness) -> Path:
+    """The folder of a run in which a mirror is the best defense against attacks that do not know it."""
+    return ran(tmp_path_factory.mktemp("mirrored"), harness, MIRRORED)
+
+
+def ran(folder: Path, harness, profile: str) -> Path:
+    (folder / "truth.toml").write_text(profile)
     run = harness(
         "run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu", cwd=folder,
         packages=("acme-truth",),
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    return json.loads(Path(folder / "store" / "boards" / "harness--iqa.json").read_text())
+    return folder
+
+
+def board_of(folder: Path) -> dict:
+    return json.loads((folder / "store" / "boards" / "harness--iqa.json").read_text())
 
 
 def column(board: dict, key: str, table: str = "defenses") -> dict[str, dict]:
@@ -63,6 +80,72 @@ def test_a_metric_equal_to_the_label_has_a_perfect_correlation_whatever_its_dire
     ):
         assert column(board, key, table)[BASELINE]["value"] == pytest.approx(1)
     assert column(board, "clean_conditions", "correlations")[BASELINE]["value"] == 2
+
+
+def test_what_an_adaptive_attack_breaks_does_not_win_though_nothing_moves_it_otherwise(mirrored: Path) -> None:
+    """Flip and trapdoor are not moved at all by who does not know them; the damper halves whatever is done to it."""
+    board = board_of(mirrored)
+    (ranking,), found = board["rankings"], {key: column(board, key, "ranking") for key in ("unaware", "worst", "rank")}
+    plain = 100 * 2 * 4 / 255  # the mean weight is 2, a medium attack moves every pixel by 4/255
+    truth = {BASELINE: (plain, plain), "harness/flip": (0, plain), "acme/damper": (plain / 2, plain / 2)}
+    for label, (unaware, worst) in truth.items():
+        assert found["unaware"][label]["value"] == pytest.approx(unaware, abs=0.02)
+        assert found["worst"][label]["value"] == pytest.approx(worst, abs=0.02)
+    assert found["worst"]["acme/trapdoor"]["value"] > 2 * plain
+    assert [label for label, rank in found["rank"].items() if rank["value"] == 1] == ["acme/damper"]
+    assert ranking["winner"] == "acme/damper"
+    assert found["rank"]["harness/flip"]["low"] > 1
+    assert found["rank"]["acme/trapdoor"]["value"] == 4
+    assert list(ranking["places"]["acme/trapdoor"]["broken_by"]) == ["harness/ifgsm"]
+
+
+def test_what_equals_none_cannot_be_told_from_it(board: dict) -> None:
+    (ranking,) = board["rankings"]
+    rank, behind = (column(board, key, "ranking")["acme/idle"] for key in ("rank", "behind"))
+    assert rank == column(board, "rank", "ranking")[BASELINE]
+    assert behind["missing"] == "none is ahead"
+    assert ranking["winner"] == ""
+    assert ranking["claim"].startswith(f"This data cannot tell acme/idle from {BASELINE} (undefended)")
+
+
+def headline(data: Path) -> tuple[str, str]:
+    """Return the winner and the headline, worked out from the files that readers download.
+
+    Written without the code of the policy: the entry with the smallest mean over images of the worst D^D that keeps
+    95% of the undefended correlation, is no control and has met everything.
+    """
+    ranking = next(b for b in json.loads((data / "results.json").read_text())["boards"] if b["track"] == "harness/iqa")
+    (rules,) = ranking["rankings"]
+    (index,) = data.rglob("wins-dd.vectors.json")
+    scores = json.loads(index.read_text())
+    table = json.loads((index.parent / "ranking.json").read_text())
+    utility = {row["label"]: row["values"]["utility"]["value"] for row in table["rows"]}
+    worst = {}
+    for label, file in zip(scores["entries"], scores["files"], strict=True):
+        numbers = np.fromfile(index.parent / file, dtype="<f4")
+        seen: dict[tuple, list[float]] = {}
+        for c, condition in enumerate(scores["conditions"]):
+            units = scores["unit_sets"][condition["units"]]
+            group = tuple(value for name, value in condition["facets"].items() if name not in rules["over"])
+            for unit, number in zip(units, numbers[scores["starts"][c] : scores["starts"][c + 1]], strict=True):
+                seen.setdefault((unit, group), []).append(float(number))
+        if np.isfinite([number for found in seen.values() for number in found]).all():
+            images = {unit for unit, _ in seen}
+            by_image = [np.mean([max(own) for (unit, _), own in seen.items() if unit == image]) for image in images]
+            worst[label] = float(np.mean(by_image))
+    plain = utility[rules["undefended"]]
+    stands = [label for label in worst if not rules["places"][label]["control"] and utility[label] >= 0.95 * plain]
+    first = min(stands, key=lambda label: worst[label])
+    return first, (
+        f"Attackers who may know the defense move the score behind {first} by {worst[first]:.2f}% of its range at "
+        f"worst, and by {worst[rules['undefended']]:.2f}% without a defense; where nobody attacks, its SROCC with the "
+        f"quality labels is {utility[first]:.3f} of {plain:.3f}."
+    )
+
+
+def test_the_headline_is_what_a_reader_finds_in_the_downloaded_files(mirrored: Path) -> None:
+    (ranking,) = board_of(mirrored)["rankings"]
+    assert (ranking["winner"], ranking["claim"]) == headline(mirrored / "site" / "data")
 
 
 def test_images_and_photographs_are_both_counted(board: dict) -> None:

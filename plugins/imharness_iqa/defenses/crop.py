@@ -1,9 +1,11 @@
 """Random crop."""
 
+from collections.abc import Sequence
+
 import torch
 from pydantic import Field
 
-from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier, hookimpl
 
 
 class Crop(Purification):
@@ -21,15 +23,27 @@ class Crop(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            tall, wide = (min(self.size, side) for side in images.shape[2:])
-            top = rng.integers(0, images.shape[2] - tall + 1, 1, 1)
-            left = rng.integers(0, images.shape[3] - wide + 1, 1, 1)
-            rows = top + torch.arange(tall, device=images.device).view(1, -1, 1)
-            columns = left + torch.arange(wide, device=images.device).view(1, 1, -1)
-            image = torch.arange(len(images), device=images.device).view(-1, 1, 1)
-            return images.permute(0, 2, 3, 1)[image, rows, columns].permute(0, 3, 1, 2)
+            return images.permute(0, 2, 3, 1)[self._window(images.shape[1:], rng)].permute(0, 3, 1, 2)
 
         return purify
+
+    def inverse(self, device: torch.device) -> Inverse:
+        """Return what puts the square back to its place; everything around it is black."""
+
+        def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            found = images.new_zeros(len(images), *shape[1:], 3)
+            found[self._window(shape, rng)] = images.permute(0, 2, 3, 1)
+            return found.permute(0, 3, 1, 2)
+
+        return undo
+
+    def _window(self, shape: Sequence[int], rng: ImageRng) -> tuple[torch.Tensor, ...]:
+        """Return where the squares lie in images of a shape (3, H, W): index of image, row and column."""
+        tall, wide = (min(self.size, side) for side in shape[1:])
+        top, left = (rng.integers(0, side - own + 1, 1, 1) for side, own in zip(shape[1:], (tall, wide), strict=True))
+        rows = top + torch.arange(tall, device=rng.device).view(1, -1, 1)
+        columns = left + torch.arange(wide, device=rng.device).view(1, 1, -1)
+        return torch.arange(len(rng), device=rng.device).view(-1, 1, 1), rows, columns
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier, hookimpl
 
 
 class Flip(Purification):
@@ -15,6 +15,14 @@ class Flip(Purification):
             return images.flip((2, 3))
 
         return purify
+
+    def inverse(self, device: torch.device) -> Inverse:
+        """Return the same mirroring, which undoes itself."""
+
+        def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            return images.flip((2, 3))
+
+        return undo
 
 
 @hookimpl

@@ -19,6 +19,7 @@ class Jpeg(Purification):
         group="compression",
         grid={"quality": (10, 30, 50, 70, 90)},
         differentiable=False,
+        stand_in="harness/diffjpeg",
     )
     quality: int = Field(default=50, ge=1, le=100, description="JPEG quality.")
 

@@ -12,6 +12,7 @@ class RandomNoise(Purification):
     info = DefenseInfo(
         id="harness/random-noise",
         version="1",
+        control="random noise",
         group="noise",
         grid={"sigma": (0.01, 0.025, 0.05, 0.075, 0.1)},
         differentiable=True,

@@ -3,7 +3,7 @@
 import torch
 from pydantic import Field
 
-from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier, hookimpl
 
 
 class Rotate(Purification):
@@ -23,9 +23,21 @@ class Rotate(Purification):
         from kornia.geometry.transform import rotate
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            return rotate(images, self.limit * (2 * rng.uniform() - 1), mode="nearest")
+            return rotate(images, self._angles(rng), mode="nearest")
 
         return purify
+
+    def inverse(self, device: torch.device) -> Inverse:
+        """Return the rotation back; what had left the image stays black."""
+        from kornia.geometry.transform import rotate
+
+        def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            return rotate(images, -self._angles(rng), mode="nearest")
+
+        return undo
+
+    def _angles(self, rng: ImageRng) -> torch.Tensor:
+        return self.limit * (2 * rng.uniform() - 1)
 
 
 @hookimpl

@@ -1,42 +1,55 @@
-"""Tables of the track, after those of Guardians of Image Quality."""
+"""Tables of the track: who wins by the worst attack, then those of Guardians of Image Quality."""
 
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables import (
+    breaks,
     certified,
+    certified_order,
+    cost,
     distortion,
     grouped,
+    measured,
     overall,
     parameters,
     pictures,
     sampling,
     trained,
     transfer,
+    worst,
 )
 from imharness_iqa.tables.data import BASELINE, COMPUTED, load
 
 __all__ = ["BASELINE", "report"]
 
 
-def report(query: Query) -> TrackReport:
-    """Return what the finished cells allow."""
+def report(query: Query, share: float) -> TrackReport:
+    """Return what the finished cells allow. `share`: of the undefended SROCC, what a winner may lose at most."""
     if "external" not in query.steps and not query.steps >= COMPUTED:
         return TrackReport()
     study = load(query)
     if not study.attacked.conditions:
         return TrackReport()
+    rules = worst.rules(query, study, share)
+    ranking = worst.ranking(query, study, rules)
+    order = [row.label for row in ranking.tables[0].rows]
+    distorted = measured.report(query, study, rules)
     tables = [
+        *cost.tables(query, worst.Worst(study, rules)),
+        *breaks.tables(query, study, rules, order),
+        *distorted.tables,
         *overall.tables(study),
         *trained.tables(study),
         *certified.tables(query, study.note),
+        *certified_order.tables(query, study.note),
         *grouped.tables(study),
         *parameters.tables(study),
         *transfer.tables(query, study),
         *sampling.tables(query, study),
         *distortion.tables(query),
     ]
-    return TrackReport(
+    return ranking + TrackReport(
         tables=tables,
         comparisons=overall.comparisons(study),
-        charts=pictures.charts(tables),
+        charts=[*pictures.charts([*ranking.tables, *tables]), *distorted.charts],
         examples=pictures.examples(query),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
-from imharness_iqa.tables.data import MEASURES, UNIT, Columns, Part, computed, moved, read_sources
+from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, Part, computed, moved, read_sources
 
 _ROWS = f"""
 SELECT t.task, dataset, metric, defense, {UNIT} AS unit, t.score, t.radius, t.delta,
@@ -66,7 +66,7 @@ def tables(query: Query, note: str) -> list[Table]:
     return [
         Table(
             id="certified",
-            title="Tables 3 and 21: certified defenses",
+            title=f"Tables 3 and 21 of {PAPER}: certified defenses",
             caption="Fixed attacks. Smoothing by class (rs, drs, ddrs, dp) promises that the class of the score stays "
             "within a radius, median smoothing (ms, dms) that the score stays within an interval. D and R compare the "
             "smoothed score of the attacked image with that of the clean one. Abstentions are counted and left out, of "
@@ -129,7 +129,7 @@ def _by_classes(clean: Part, variants: Mapping[str, np.ndarray], note: str) -> l
     return [
         Table(
             id="classes",
-            title="Table 9: number of classes",
+            title=f"Table 9 of {PAPER}: number of classes",
             caption="Clean images. More classes keep more of the order, and their borders are crossed more easily.",
             entry="classes",
             columns=columns,

@@ -19,6 +19,7 @@ Columns = Mapping[str, np.ndarray]
 Sources = Mapping[str, tuple[str, str]]
 """Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
 BASELINE = "harness/none"
+PAPER = "Guardians of Image Quality"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")
 COMMON = "common"

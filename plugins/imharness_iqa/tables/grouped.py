@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from imharness.tracks import Row, Table, Value
-from imharness_iqa.tables.data import COMMON, KINDS, Part, Study, column
+from imharness_iqa.tables.data import COMMON, KINDS, PAPER, Part, Study, column
 
 BY = {
-    "strength": ("Table 11: by strength of the attack", ("d", "r", "srocc")),
-    "metric": ("Tables 12 and 13: by metric", ("d", "r", "srocc")),
-    "type": ("Table 14: by type of attack", ("d", "r", "srocc", "psnr", "ssim")),
-    "dataset": ("Table 19: by data set", ("d", "r", "srocc")),
+    "strength": (f"Table 11 of {PAPER}: by strength of the attack", ("d", "r", "srocc")),
+    "metric": (f"Tables 12 and 13 of {PAPER}: by metric", ("d", "r", "srocc")),
+    "type": (f"Table 14 of {PAPER}: by type of attack", ("d", "r", "srocc", "psnr", "ssim")),
+    "dataset": (f"Table 19 of {PAPER}: by data set", ("d", "r", "srocc")),
 }
 STRENGTH_ORDER = ("weak", "medium", "strong")
 GROUP_COLUMNS = ("dd", "d", "rd", "r", "srocc", "psnr")
@@ -84,7 +84,7 @@ def _defense_groups(study: Study) -> Table:
     columns.append(column("srocc", "clean", "srocc_clean", "Spearman correlation of f(D(x)) with the quality labels."))
     return Table(
         id="by-group",
-        title="Table 18: by group of defenses",
+        title=f"Table 18 of {PAPER}: by group of defenses",
         caption=f"Means over the defenses of a group.{study.half}",
         entry="group",
         columns=tuple(columns),

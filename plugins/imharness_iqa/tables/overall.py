@@ -1,7 +1,7 @@
 """Table 2, tables 10 and 15 to 17 (who beats whom), and table 20 (rank and linear correlation)."""
 
 from imharness.tracks import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
-from imharness_iqa.tables.data import COMMON, EPS, KINDS, MEASURES, Part, Study, column
+from imharness_iqa.tables.data import COMMON, EPS, KINDS, MEASURES, PAPER, Part, Study, column
 
 SHOWN = ("d", "r", "srocc", "psnr", "ssim", "mse", "linf", "identical", "ties", "r_without_ties", "coverage")
 COMPARED = ("d", "r", "srocc")
@@ -11,7 +11,7 @@ NO_GRADIENT = "no attack through this defense"
 
 
 def tables(study: Study) -> list[Table]:
-    """Return the main table and the correlations."""
+    """Return table 2 and the correlations."""
     return [_main(study), _correlations(study)]
 
 
@@ -30,11 +30,12 @@ def _main(study: Study) -> Table:
         rows.append(Row(label=defense, values=values, facets={"family": family} if family else {}))
     return Table(
         id="defenses",
-        title="Defenses, all attacks, strengths and metrics",
-        caption="Fixed: the attack does not know the defense. Adaptive: it attacks metric and defense together; beside "
-        "it stand the fixed attacks under the same conditions (metric, attack, strength). Each image counts once, with "
-        "its mean over conditions; intervals resample the photographs that images are made of. Range by the bounds of "
-        f"each metric, eps {EPS:g}. Coverage: share of the conditions that have a result.{study.half}",
+        title=f"Table 2 of {PAPER}: means over attacks, ranked by fixed ones",
+        caption="Ranked as in the paper, by D of fixed attacks, which do not know the defense. Adaptive: the attack "
+        "goes for metric and defense together; beside it stand the fixed attacks under the same conditions (metric, "
+        "attack, strength). Each image counts once, with its mean over conditions; intervals resample the photographs "
+        f"that images are made of. Range by the bounds of each metric, eps {EPS:g}. Coverage: share of the conditions "
+        f"that have a result.{study.half}",
         entry="defense",
         columns=columns,
         rows=tuple(ranked(rows, columns[0])),
@@ -78,7 +79,7 @@ def comparisons(study: Study) -> list[PairedScores]:
                 spec = MEASURES[name]
                 wins = Wins(
                     id=f"wins-{name}-{kind}",
-                    title=f"Who beats whom by {spec.label}, {kind} attacks",
+                    title=f"Tables 10 and 15 to 17 of {PAPER}: who beats whom by {spec.label}, {kind} attacks",
                     about=f"{spec.better} {spec.label} ({spec.description.rstrip('.')})",
                     families={**dict.fromkeys(study.trained, "training"), **study.groups},
                 )
@@ -133,7 +134,7 @@ def _correlations(study: Study) -> Table:
         rows.append(Row(label=defense, values=values))
     return Table(
         id="correlations",
-        title="Rank correlation beside linear correlation",
+        title=f"Table 20 of {PAPER}: rank correlation beside linear correlation",
         caption="Do both tell the same story? Scores with quality labels, mean over conditions; a score of which less "
         f"is better enters with the other sign.{study.half}",
         entry="defense",

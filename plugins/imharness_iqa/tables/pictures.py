@@ -6,9 +6,15 @@ from imharness.tracks import Chart, Example, Panel, Query, Table
 
 
 def charts(tables: Sequence[Table]) -> list[Chart]:
-    """Return scatter plots of the main table and of the parameter study."""
+    """Return scatter plots of the ranking, of table 2 and of the parameter study."""
     present = {table.id for table in tables}
     found = [
+        Chart(
+            id="protection", title="Protection against quality of scores", kind="scatter", table="ranking", x="utility",
+            y="worst", front=True,
+            caption="How well defended clean scores follow the quality labels, against how far the worst attack on "
+            "each image moves them. The line joins the defenses that no other beats in both.",
+        ),
         Chart(
             id="quality", title="Robustness against quality", kind="scatter", table="defenses", x="fixed_d",
             y="fixed_ssim", front=True,

@@ -16,7 +16,7 @@ import scipy
 from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
-from imharness_iqa.tables.data import Columns, Study, read_sources
+from imharness_iqa.tables.data import PAPER, Columns, Study, read_sources
 
 DRAWS, PER_CLUSTER = 10, 5
 _MEANS = """
@@ -85,7 +85,7 @@ def validity(dataset: str, features: Columns, scores: Columns, note: str, per_cl
         rows.append(Row(label=label, values=over_draws(scores[key].astype(float)[order], cluster, draws)))
     return Table(
         id=f"sampling-{dataset.replace('/', '-').split('[')[0]}",
-        title=f"Table 5: does the subset matter? {dataset}",
+        title=f"Table 5 of {PAPER}: does the subset matter? {dataset}",
         caption=f"{len(draws)} draws without a common image, of up to {per_cluster} images from each of {CLUSTERS} "
         "clusters of spatial information, colourfulness and quality label. Scores over the range of the metric, 1 the "
         "best. Kruskal-Wallis test over the draws, of scores minus the mean of their cluster: a small p would say that "

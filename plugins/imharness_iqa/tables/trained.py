@@ -1,7 +1,7 @@
 """Table 3, first half: metrics that were trained further against attacks."""
 
 from imharness.tracks import ColumnSpec, Row, Table
-from imharness_iqa.tables.data import BASELINE, COMMON, KINDS, Study, column
+from imharness_iqa.tables.data import BASELINE, COMMON, KINDS, PAPER, Study, column
 
 SHOWN = ("dd", "rd", "d", "r", "srocc")
 COMPARED = ("dd", "d")
@@ -27,7 +27,7 @@ def tables(study: Study) -> list[Table]:
     return [
         Table(
             id="trained",
-            title="Table 3: training defenses",
+            title=f"Table 3 of {PAPER}: training defenses",
             caption=f"Metrics: {', '.join(metrics)}. D^D and R^D compare the scores of the trained metric with each "
             f"other, as the published table does; D and R compare with the metric as it was. {BASELINE}: the same "
             "metrics without further training. Adaptive attacks read the gradient of the trained metric; beside them "

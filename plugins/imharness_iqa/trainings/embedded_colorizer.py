@@ -4,10 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from imharness.data import Images, Info, hookimpl
+from imharness.data import Images, ImageSet, Info, hookimpl
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
 from imharness_iqa.restoration_training import CropTraining
+from imharness_iqa.sampling import colourfulness
 from imharness_training.contracts import WeightTraining
 
 CLASS_WEIGHT = 0.02
@@ -32,6 +33,11 @@ class EmbeddedColorizerTraining(CropTraining):
         bins = (F.avg_pool2d(colours, 4).clamp(-1, 1) * (BINS // 2)).round().long() + BINS // 2
         classes = F.cross_entropy(logits, bins[:, 0] * BINS + bins[:, 1])
         return F.smooth_l1_loss(found, colours, beta=0.02) + CLASS_WEIGHT * classes
+
+    def gain(self, network: nn.Module, crops: ImageSet) -> tuple[float, float]:
+        """Return the mean PSNR of grey images and of recoloured ones, in dB, over the crops that have colours."""
+        coloured = (colourfulness(crops.load(list(range(len(crops))))) > 0).nonzero().flatten()
+        return super().gain(network, crops.at(coloured.tolist()))
 
     def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
         """Return grey images and recoloured ones."""

@@ -8,6 +8,7 @@ from typing import Any
 from imharness.components.component import Component
 from imharness.components.papers import paper_of
 from imharness.contracts.attack import BaseAttack
+from imharness.contracts.purification import Purification
 from imharness_conformance.contracts import contract_of
 
 
@@ -26,6 +27,7 @@ def described(component: Component) -> dict[str, Any]:
             for name, default in _defaults(cls).items()
             if default is None or isinstance(default, bool | int | float | str | list)
         },
+        "inverse": isinstance(component, Purification) and type(component).inverse is not Purification.inverse,
         "declares": {name: _words(getattr(component, name)) for name in component.declares},
     }
 

@@ -21,6 +21,7 @@ from imharness.contracts.attack import Attack, AttackInfo, Budget
 from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification
 from imharness.contracts.fitted_attack import FittedAttack
+from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
 from imharness_conformance.contracts import contracts
@@ -68,6 +69,12 @@ class _Smoothing(Sandboxed):
         return self.remote(device, "smooth")
 
 
+class _Moving(Sandboxed):
+    def inverse(self, device: torch.device) -> Any:
+        """Return what moves pixels back."""
+        return self.remote(device, "inverse")
+
+
 class _Fitted(Sandboxed):
     def fit(self, images: torch.Tensor, *further: Any) -> Tensors:
         """Train inside; what is attacked stays outside."""
@@ -98,7 +105,7 @@ class _Budgeted(Sandboxed):
 _FURTHER: dict[type[Component], tuple[type[Sandboxed], ...]] = {
     Certification: (_Smoothing,), Attack: (_Budgeted,), FittedAttack: (_Fitted, _Budgeted),
 }  # fmt: skip
-"""The contracts with more methods than `build`."""
+"""The contracts with more methods than `build`; a purification may have an inverse."""
 
 
 def carried_contracts() -> dict[str, type[Component]]:
@@ -124,7 +131,8 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
             raise ValueError(f"class {name!r:.80}")
         schema, defaults = dict(facts["schema"]), dict(facts["defaults"])
         fields: dict[str, Any] = {field: _field(field, schema[field], defaults) for field in facts["parameters"]}
-        made: Any = _class(name, (*_FURTHER.get(contract, (Sandboxed,)), contract), fields)
+        further = (_Moving,) if facts.get("inverse") and contract is Purification else (Sandboxed,)
+        made: Any = _class(name, (*_FURTHER.get(contract, further), contract), fields)
         made.__doc__ = str(facts["documentation"])
         made.info = _info_of(contract)(facts["info"])
         if isinstance(made.info.paper, str):

@@ -10,6 +10,8 @@ from PIL import Image
 
 from imharness.components.registry import installed
 from imharness.randomness import ImageRng
+from imharness_cli.commands import context
+from imharness_iqa import steps
 
 CPU = torch.device("cpu")
 
@@ -163,3 +165,35 @@ def test_grey_images_given_as_rgb_stay_near_grey_under_what_works_channel_by_cha
         found = purified(name, grey)
         assert np.isfinite(found).all()
         assert np.abs(found - found.mean(axis=-1, keepdims=True)).max() < 3, name
+
+
+def test_what_moves_pixels_is_compared_as_it_is_and_moved_back() -> None:
+    """A mirrored photograph is far from the original, at 14 dB, and identical to it once it is mirrored back.
+
+    Identical images have 160 dB, the end of the scale. A resized one is enlarged for both comparisons.
+    """
+    registry, found = installed(), {}
+    for label in ("flip", "rotate", "resize"):
+        roles = {
+            "dataset": registry.one("dataset", "severity-ladder[severities=[],size=96]"),
+            "defense": registry.one("defense", label),
+            "distance.psnr": registry.one("metric", "harness/psnr"),
+        }
+        rows = steps.purify(context(roles, device="cpu", limit=4)).rows
+        found[label] = np.asarray(rows["psnr"]), np.asarray(rows["psnr_undone"])
+    raw, undone = found["flip"]
+    assert raw.mean() == pytest.approx(14, abs=2)
+    np.testing.assert_allclose(undone, 160, atol=1e-3)
+    raw, undone = found["rotate"]
+    assert (undone > raw + 1).all()
+    np.testing.assert_array_equal(*found["resize"])
+
+
+def test_a_crop_comes_back_to_its_place(photographs: np.ndarray) -> None:
+    images = torch.tensor(photographs).permute(0, 3, 1, 2).float() / 255
+    crop = installed().one("defense", "crop[size=40]")
+    squares = crop.build(CPU)(images, ImageRng(range(4)))
+    back = crop.inverse(CPU)(squares, tuple(images.shape[1:]), ImageRng(range(4)))
+    inside = back > 0
+    torch.testing.assert_close(back[inside], images[inside])
+    torch.testing.assert_close(back.sum((1, 2, 3)), squares.sum((1, 2, 3)))

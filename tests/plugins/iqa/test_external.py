@@ -90,7 +90,8 @@ def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness) ->
     page = (tmp_path / "site" / "iqa.html").read_text()
     assert "jpeg (external)" in page
     board = json.loads((tmp_path / "store" / "boards" / "harness--iqa.json").read_text())
-    main = board["tables"][0]
+    main = next(table for table in board["tables"] if table["id"] == "defenses")
+    assert board["tables"][0]["rows"][0]["label"] == "jpeg (external)"
     assert main["rows"][0]["label"] == "jpeg (external)"
     assert main["rows"][0]["values"]["fixed_d"]["value"] == pytest.approx(100 * sum(2 - k / 10 for k in range(6)) / 60)
     wrong = harness("iqa", "import", "theirs.csv", cwd=tmp_path)

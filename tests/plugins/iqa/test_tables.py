@@ -255,12 +255,13 @@ def test_a_variant_without_a_number_does_not_win_the_parameter_study(study) -> N
 
 
 def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_them(study, finished) -> None:
-    assert not report(finished.query()).tables
+    assert not report(finished.query(), 0.05).tables
     study(rows([6.0, 7.0] * 2, [5.0, 4.0] * 2, defense=["harness/none"] * 2 + ["x/one"] * 2, name=["i", "j"] * 2,
                mos=[1.0, 2.0] * 2))  # fmt: skip
-    found = report(finished.query())
-    assert [table.id for table in found.tables] == ["defenses", "correlations", "by-group", "parameters"]
-    assert [paired.id for paired in found.comparisons] == ["wins-d-fixed", "wins-ssim-fixed"]
+    found = report(finished.query(), 0.05)
+    shown = ["ranking", "cost", "breaks", "attacks", "measured", "defenses", "correlations", "by-group", "parameters"]
+    assert [table.id for table in found.tables] == shown
+    assert [paired.id for paired in found.comparisons] == ["wins-dd", "wins-d-fixed", "wins-ssim-fixed"]
 
 
 def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finished) -> None:

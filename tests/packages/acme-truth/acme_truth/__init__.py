@@ -9,6 +9,7 @@ from imharness.images import (
     ImageRng,
     Images,
     Info,
+    Inverse,
     MetricInfo,
     NoReferenceMetric,
     NoReferenceScore,
@@ -18,7 +19,7 @@ from imharness.images import (
     hookimpl,
 )
 
-LEVELS, SIDE = 16, 8
+LEVELS, SIDE, FEW = 16, 8, 32
 
 
 class Greys(ImageDataset):
@@ -62,6 +63,35 @@ class Darkness(NoReferenceMetric):
         return score
 
 
+class Lopsided(NoReferenceMetric):
+    """The label again, of evenly grey images; its columns weigh 2, 2, -2, 2, by quarters.
+
+    The sign of its gradient, turned over, does not move it at all: who attacks without knowing of a mirror misses.
+    """
+
+    info = MetricInfo(id="acme/lopsided", version="1", higher_means="better_quality", bounds=(0.0, 1.0))
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        weights = torch.tensor([2.0, 2.0, -2.0, 2.0]).repeat_interleave(SIDE // 4)
+
+        def score(images: Images) -> Scores:
+            return (images * weights).flatten(1).mean(dim=1)
+
+        return score
+
+
+class Damper(Purification):
+    """Halves every change, and the contrast between images with it."""
+
+    info = DefenseInfo(id="acme/damper", version="1", group="filter", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return 0.25 + 0.5 * images
+
+        return purify
+
+
 class Idle(Purification):
     """Does nothing."""
 
@@ -89,6 +119,72 @@ class Trapdoor(Purification):
         return purify
 
 
+class Quantized(Purification):
+    """Rounds to few levels: its own gradient is zero, and steps along that of the identity cross to the next level."""
+
+    info = DefenseInfo(id="acme/quantized", version="1", group="broken", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return (images * FEW).round() / FEW
+
+        return purify
+
+
+class Gated(Purification):
+    """Lets through what has the chequered pattern, in steps; only the stand-in's gradient tells of the pattern."""
+
+    info = DefenseInfo(id="acme/gated", version="1", group="broken", differentiable=False, stand_in="acme/trapdoor")
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return (Trapdoor().build(device)(images, rng) * FEW).round() / FEW
+
+        return purify
+
+
+class Shattered(Purification):
+    """Does nothing, and says that its gradient points the other way."""
+
+    info = DefenseInfo(id="acme/shattered", version="1", group="broken", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return 2 * images.detach() - images
+
+        return purify
+
+
+class Turned(Purification):
+    """Mirrors each image or not, by chance, and undoes it."""
+
+    info = DefenseInfo(id="acme/turned", version="1", group="spatial", differentiable=True, random=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return torch.where(rng.uniform(1, 1, 1) < 0.5, images.flip(3), images)
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse:
+        def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            return self.build(device)(images, rng)
+
+        return undo
+
+
 @hookimpl
 def components() -> list:
-    return [Greys(), Brightness(), Darkness(), Idle(), Trapdoor()]
+    return [
+        Greys(),
+        Brightness(),
+        Darkness(),
+        Lopsided(),
+        Damper(),
+        Idle(),
+        Trapdoor(),
+        Quantized(),
+        Gated(),
+        Shattered(),
+        Turned(),
+    ]

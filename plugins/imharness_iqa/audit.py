@@ -1,0 +1,96 @@
+"""Are the gradients of a defense honest? Attacks that must not lose to each other are compared image by image.
+
+After Athalye, Carlini & Wagner, "Obfuscated Gradients Give a False Sense of Security" (ICML 2018), section 3.1, and
+Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. A white-box attack through the defense is held
+against what must not be better: half its steps, queries alone, images made without the defense, and the gradient of the
+identity in the place of the defense's own. Without a bound it must gain at least as much as within it, and what pasting
+another image of the set would gain. Where the defense is random, twice the draws must not do better.
+"""
+
+import numpy as np
+import torch
+
+from imharness.images import BaseAttack
+from imharness.stats import ALPHA, FEWEST, clusters_greater
+from imharness.tracks import Query, StepContext, StepResult, step
+from imharness_iqa.sampling import spread_over
+from imharness_iqa.steps import STAND_IN, TUNED, gradient, names_of, photographs_of, purified, scorer
+
+SEARCH, IDENTITY = "search", "identity"
+"""Roles of the black-box attack, and of the purification that does nothing."""
+MARGIN = 0.02
+"""A smaller difference of gains does not count; a share of the metric's range."""
+PARTS = ("floor", "gain")
+
+
+@step(version="1")
+def audit(context: StepContext) -> StepResult:
+    """Return by check and image what an attack gains, a share of the metric's range, and the floor for it."""
+    every = context.images()
+    images = every.at(spread_over(photographs_of(every), every.names, int(context.options["images"])))
+    few, search, metric = (context.component(role) for role in ("attack", SEARCH, "metric"))
+    many, samples = few.with_parameters(steps=2 * few.steps), int(context.options["samples"])
+    purifies, whose = TUNED not in context.roles, gradient(context)
+    span = metric.closeness / (metric.bounds[1] - metric.bounds[0])
+
+    def scored(positions: list[int], batch: torch.Tensor) -> torch.Tensor:
+        return span * context.build(scorer(context))(purified(context, images, positions, batch))
+
+    highest = float(context.map(images, lambda positions, batch: {"score": scored(positions, batch)})["score"].max())
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        names, clean = names_of(images, positions), scored(positions, batch)
+        defended = {"defense": "defense"} if purifies else {}
+        own = {"stand_in": STAND_IN if STAND_IN in context.roles else None, "samples": samples, **defended}
+
+        def gain(attack: BaseAttack, metric: str, role: str = "attack", **through) -> torch.Tensor:
+            target = context.target(metric, names, attack=role, counted=False, **through)
+            attacked = context.build(attack)(batch, target, context.rng(names, "attack", attack.label))
+            return scored(positions, attacked.mul(255).round() / 255) - clean
+
+        role = scorer(context)
+        weak, strong = gain(few, role, **own), gain(many, role, **own)
+        found = {
+            "more steps": (weak, strong),
+            "black box": (gain(search, role, SEARCH, **own), strong),
+            "transferred images": (gain(many, "metric"), strong),
+            "unbounded radius": (
+                torch.maximum(strong, highest - clean),
+                gain(many.with_parameters(radius=1.0), role, **own),
+            ),
+        }
+        if purifies and whose != "identity":
+            found["identity gradient"] = (gain(few, role, **{**own, "stand_in": IDENTITY}), strong)
+        if purifies and context.component("defense").info.random:
+            found["more samples"] = (gain(few, role, **{**own, "samples": 2 * samples}), weak)
+        return {f"{check}/{part}": n for check, pair in found.items() for part, n in zip(PARTS, pair, strict=True)}
+
+    found = context.map(images, measure)
+    checks = list(dict.fromkeys(name.partition("/")[0] for name in found))
+    facts = {
+        "name": list(images.names) * len(checks),
+        "photograph": photographs_of(images) * len(checks),
+        "check": [check for check in checks for _ in images.names],
+        "gradient": [whose] * (len(checks) * len(images)),
+    }
+    return StepResult(
+        rows={**facts, **{part: np.concatenate([found[f"{check}/{part}"] for check in checks]) for part in PARTS}}
+    )
+
+
+def flags(query: Query) -> dict[str, tuple[str, ...]]:
+    """Return the checks that a defense fails, by its label; their numbers are upper bounds of its robustness.
+
+    A check fails when its attack gains less than the floor: by more than `MARGIN` in the mean over photographs, and by
+    the signed-rank test over them at `ALPHA`, which needs at least `FEWEST` of them.
+    """
+    if "audit" not in query.steps:
+        return {}
+    rows = query('SELECT defense, "check", dataset || photograph AS photograph, avg(floor - gain) AS lost FROM audit '
+                 "GROUP BY ALL ORDER BY ALL")  # fmt: skip
+    found: dict[str, tuple[str, ...]] = {}
+    for label, check in dict.fromkeys(zip(rows["defense"], rows["check"], strict=True)):
+        lost = rows["lost"][(rows["defense"] == label) & (rows["check"] == check)]
+        if len(lost) >= FEWEST and lost.mean() > MARGIN and clusters_greater(lost)[0] < ALPHA:
+            found[label] = (*found.get(label, ()), check)
+    return found

@@ -1,0 +1,65 @@
+"""Which attack breaks which defense, and which metric: D^D at the worst strength, in the order of ranks."""
+
+from collections.abc import Mapping, Sequence
+
+from imharness.tracks import Query, Row, Table, Value, missing
+from imharness_iqa.tables.data import BASELINE, MEASURES, Part, Study
+from imharness_iqa.tables.worst import gradients, over
+from imharness_policy import Contest
+
+CAPTION = (
+    "D^D in % of the range, the worst strength and the worst attacker of each image, whether it knows the defense or "
+    "not, mean over {mean}. "
+)
+
+
+def tables(query: Query, study: Study, rules: Contest, order: Sequence[str]) -> list[Table]:
+    """Return attacks by defense and by metric. `order`: the defenses, the best first."""
+    part = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
+    reach = {attack: _mean(part.where(attack=attack)) for attack in part.values("attack")}
+    attacks = sorted(reach, key=lambda attack: (-reach[attack], attack))
+    plain = part.of(BASELINE)
+    moved = {metric: _mean(plain.where(metric=metric)) for metric in plain.values("metric")}
+    metrics = sorted(moved, key=lambda metric: (-moved[metric], metric))
+    half = study.half
+    found = [
+        _heatmap(
+            "breaks", "Which attack breaks which defense", "defense", order, attacks, study.note,
+            CAPTION.format(mean="metrics and data sets") + "Defenses stand in the order of the ranking, attacks in "
+            f"that of their mean D^D, the strongest first.{half}",
+            {defense: {attack: part.of(defense).where(attack=attack) for attack in attacks} for defense in order},
+            gradients(query),
+        ),
+        _heatmap(
+            "attacks", "Which attack moves which metric", "attack", attacks, metrics, study.note,
+            CAPTION.format(mean="data sets") + "Without a defense; attacks stand in the order of their mean D^D over "
+            f"all defenses, metrics in that of their mean D^D, the largest first.{half}",
+            {attack: {metric: plain.where(attack=attack, metric=metric) for metric in metrics} for attack in attacks},
+            {},
+        ),
+    ]  # fmt: skip
+    return [table for table in found if table.columns]
+
+
+def _mean(part: Part) -> float:
+    found = part.mean("score").value
+    return 0.0 if found is None else found
+
+
+def _heatmap(
+    id: str, title: str, entry: str, rows: Sequence[str], columns: Sequence[str], note: str, caption: str,
+    parts: Mapping[str, Mapping[str, Part]], had: Mapping[str, str],
+) -> Table:  # fmt: skip
+    cells = {row: {f"c{i}": _cell(parts[row][name]) for i, name in enumerate(columns)} for row in rows}
+    known = [value.value for own in cells.values() for value in own.values() if value.value is not None]
+    specs = (MEASURES["dd"].model_copy(update={"key": f"c{i}", "label": name, "decimals": 1, "better": ""})
+             for i, name in enumerate(columns))  # fmt: skip
+    return Table(
+        id=id, title=title, caption=caption, entry=entry, columns=tuple(specs), note=note, shading=max([1.0, *known]),
+        rows=tuple(Row(label=row, values=values, facets={"gradient": had[row]} if row in had else {})
+                   for row, values in cells.items()),
+    )  # fmt: skip
+
+
+def _cell(part: Part) -> Value:
+    return part.mean("score") if part.lines() else missing("not attacked")

@@ -1,0 +1,152 @@
+"""Certified ranking: how many pairs of images keep their order whatever is done to both within a radius.
+
+The smoothed score of every image within the radius lies in an interval: of no width for a class that stays, between two
+order statistics for median smoothing, without an end where nothing is promised. Two images keep their order where
+their intervals do not meet.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
+from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, Part, computed, read_sources
+
+RADII = (0.0, 0.05, 0.1, 0.2)
+"""Euclidean, images in [0, 1]; 0.05 is that of median smoothing in the published runs."""
+RANKED = 0.05
+_ROWS = f"""
+SELECT dataset, metric, defense, {UNIT} AS unit, t.score, t.low, t.high, t.reach,
+       CAST(t.abstained AS DOUBLE) AS abstained
+FROM certify t JOIN clean c USING (dataset, metric, name) WHERE NOT t.attacked
+"""
+_INSIDE = f"""
+SELECT dataset, metric, defense, i.method AS attack, i.strength, {UNIT} AS unit, i.score, i.distance, t.low, t.high,
+       t.score AS smoothed, CAST(i.abstained AS DOUBLE) AS abstained, c.lower, c.upper
+FROM inside i JOIN clean c USING (dataset, metric, name)
+JOIN (SELECT * FROM certify WHERE NOT attacked) t USING (dataset, metric, defense, name)
+"""
+
+
+def kept(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return for each image the share ``(n,)`` of its pairs that keep their order, NaN where there is no other image.
+
+    `low`, `high` ``(n,)``: the ends of what the score can be made, infinite where nothing is promised.
+    """
+    n = len(low)
+    below = np.searchsorted(np.sort(high), low, side="left")
+    above = n - np.searchsorted(np.sort(low), high, side="right")
+    return (below + above) / (n - 1) if n > 1 else np.full(n, np.nan)
+
+
+def tables(query: Query, note: str) -> list[Table]:
+    """Return the certified ranking, and what attacks inside the certified radius did beside what was promised."""
+    if not {"certify", "clean"} <= query.steps or "reach" not in query("SELECT * FROM certify LIMIT 0"):
+        return []
+    found = query.blocks(_ROWS, entry="defense", by=["dataset", "metric"], unit="unit",
+                         measures=["score", "low", "high", "reach", "abstained"])  # fmt: skip
+    part = Part.whole(computed(found, _shares), read_sources(query))
+    columns = [_column(f"r{k}", _label(radius), "higher", "Pairs of images whose smoothed scores keep their order "
+                       f"whatever is done to both within Euclidean distance {radius:g}, images in [0, 1], %."
+                       if radius else "Pairs of images with different smoothed scores, neither of which abstains, %.")
+               for k, radius in enumerate(RADII)]  # fmt: skip
+    rows = [
+        Row(label=label, values={f"r{k}": _mean(part.of(label), f"r{k}") for k in range(len(RADII))})
+        for label in found.entries
+    ]
+    order = columns[RADII.index(RANKED)]
+    table = Table(
+        id="certified-order",
+        title="Certified ranking: pairs of images that keep their order",
+        caption="Clean images. Of all pairs of certified images the share whose order no change of either image within "
+        "the radius can turn, with the confidence of the certificates; mean over metrics and data sets. A pair with an "
+        "abstention, or in one class, has no order that is kept. Intervals count each pair for both of its images.",
+        entry="defense",
+        columns=tuple(columns),
+        rows=tuple(ranked(rows, order)),
+        ranked_by=order.key,
+        note=note,
+    )
+    return [table, *_inside(query, note)]
+
+
+def _label(radius: float) -> str:
+    return f"kept % at {radius:g}" if radius else "ordered %"
+
+
+def _column(key: str, label: str, better: str, text: str, decimals: int = 1) -> ColumnSpec:
+    return MEASURES["d"].model_copy(
+        update={"key": key, "label": label, "better": better, "decimals": decimals, "description": text}
+    )
+
+
+def _shares(own: Columns) -> Columns:
+    """Return the share of each image's pairs that keep their order at each radius, %; NaN if not seen."""
+    seen = np.isfinite(own["abstained"])
+    found: dict[str, np.ndarray] = {"score": own["score"].astype(float)}
+    for k, radius in enumerate(RADII):
+        holds = seen & (own["abstained"] == 0) & (own["reach"] >= radius)
+        low, high = np.where(holds, own["low"], -np.inf), np.where(holds, own["high"], np.inf)
+        shares = np.full(seen.shape, np.nan)
+        for line, mask in enumerate(seen):
+            shares[line, mask] = 100 * kept(low[line, mask], high[line, mask])
+        found[f"r{k}"] = shares
+    return found
+
+
+def _mean(part: Part, name: str) -> Value:
+    if not part.lines(name):
+        return missing("no pair of images")
+    shares, photographs = part.by_image(name)
+    return mean_value(2 * shares - shares.mean(), photographs)
+
+
+INSIDE = (
+    _column("broken", "promises broken %", "lower", "Images inside their radius whose class changed, or whose score "
+            "left the interval.", 2),
+    _column("moved", "D inside %", "lower", "100 |s(x) - s(x')| / range, with the smoothed score s, x' within the "
+            "certified radius of x.", 3),
+    _column("promised", "D promised %", "lower", "The largest D that the certificate allows there.", 3),
+    _column("distance", "distance", "higher", "Euclidean distance of x' from x, images in [0, 1], mean.", 4),
+    _column("left_out", "no promise %", "lower", "Images without a certified radius: the certificate abstains."),
+)  # fmt: skip
+
+
+def _inside(query: Query, note: str) -> list[Table]:
+    if "inside" not in query.steps:
+        return []
+    found = query.blocks(
+        _INSIDE, entry="defense", by=["dataset", "metric", "attack", "strength"], unit="unit",
+        measures=["score", "smoothed", "low", "high", "distance", "abstained"], about=["lower", "upper"],
+    )  # fmt: skip
+    part = Part.whole(computed(found, _broken), read_sources(query))
+    rows = [Row(label=label, values=_row(part.of(label))) for label in found.entries]
+    return [
+        Table(
+            id="certified-inside",
+            title="Attacks inside the certified radius, beside the certificate",
+            caption="Attacked images, pulled back towards the original until they lie within the certified radius of "
+            "that image, or within the radius of median smoothing. A certificate that holds is broken no more often "
+            f"than its confidence says (0.1% in {PAPER}). Each image counts once, with its mean over conditions.",
+            entry="defense",
+            columns=INSIDE,
+            rows=tuple(rows),
+            note=note,
+        )
+    ]
+
+
+def _row(own: Part) -> Mapping[str, Value]:
+    return {spec.key: own.mean(spec.key) if own.lines(spec.key) else missing("no image has a certified radius")
+            for spec in INSIDE}  # fmt: skip
+
+
+def _broken(own: Columns) -> Columns:
+    span, change = own["upper"] - own["lower"], np.abs(own["score"] - own["smoothed"])
+    allowed = np.maximum(own["high"] - own["smoothed"], own["smoothed"] - own["low"])
+    outside = ((own["score"] < own["low"]) | (own["score"] > own["high"])) & (own["abstained"] == 0)
+    known = {"broken": 100.0 * outside, "moved": 100 * change / span, "promised": 100 * allowed / span}
+    holds = np.isfinite(own["distance"])
+    found = {name: np.where(holds, numbers, np.nan) for name, numbers in known.items()}
+    left_out = np.where(np.isnan(own["score"]), np.nan, 100.0 * ~holds)
+    return {"score": own["score"], **found, "distance": own["distance"], "left_out": left_out}

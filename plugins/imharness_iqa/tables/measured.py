@@ -1,0 +1,240 @@
+"""Which defense holds at equal measured distortion: D^D against how far an attack really moved the image.
+
+Strengths are nominal: an attack through one defense may move an image further than the same attack through another. So
+of each image and attack the strengths are joined by lines, from nothing at no distortion, D^D against 1 - SSIM(x', x)
+or L-inf(x', x) as measured; at a distortion between two strengths the line counts, beyond the largest one what was
+reached (an attacker may always do less). The worst attack at each distortion is the upper envelope; its area over a
+common range, divided by the width of that range, is the mean D^D that an attacker reaches there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from imharness.tracks import (
+    Blocks,
+    Chart,
+    ColumnSpec,
+    Query,
+    Row,
+    Series,
+    Table,
+    TrackReport,
+    Value,
+    mean_value,
+    missing,
+    ranked,
+)
+from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Part, Study
+from imharness_iqa.tables.worst import stacked
+from imharness_policy import Contest
+
+WIDEST = {"loss": 0.25, "linf": 8 / 255}
+"""The largest distortion that is looked at, by measure: that of strong attacks."""
+STEPS = 25
+POINTS = (0.95, 0.9, 0.8)
+"""SSIM at which the table shows D^D."""
+LINES = 8
+"""Defenses that the chart of defenses shows."""
+_ROWS = """
+SELECT e.dataset, metric, strength, method AS attack, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker,
+       e.defense, {unit} AS unit, 100 * abs(d.score - e.score) / (c.upper - c.lower) AS score,
+       greatest(0, 1 - a.ssim) AS loss, CASE WHEN a.norm = 'linf' THEN a.linf END AS linf
+FROM evaluate e
+JOIN clean c USING (dataset, metric, name)
+JOIN defended d USING (dataset, metric, defense, name)
+JOIN (SELECT dataset, metric, method, strength, adaptive, name, {through} AS through, norm, ssim, linf FROM attack) a
+    USING (dataset, metric, method, strength, adaptive, name)
+WHERE NOT adaptive OR through = e.defense
+"""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What attacks did, and at which distortion. `blocks`: D^D as ``score``, beside ``loss`` and ``linf``.
+
+    `attacks`: for each data set and metric the settings of each attack and attacker; `units`, `photographs`: all images
+    and what they are made of.
+    """
+
+    blocks: Blocks
+    attacks: Mapping[tuple[str, str], Mapping[tuple[str, str], list[int]]]
+    units: np.ndarray
+    photographs: np.ndarray
+
+    def curves(self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "") -> np.ndarray:
+        """Return the worst D^D at each distortion ``(entries, units, grid)``, mean over metrics and data sets.
+
+        `attacker`, `attack`: only these. NaN where nothing was tried.
+        """
+        shape = (len(self.blocks.entries), len(self.units), len(grid))
+        total, count = np.zeros(shape), np.zeros(shape[:2])
+        for tried in self.attacks.values():
+            envelope = np.full(shape, np.nan)
+            for (name, knows), settings in tried.items():
+                if (not attacker or attacker == knows) and (not attack or attack == name):
+                    own = (
+                        stacked(self.blocks, self.blocks.values[m], settings, self.units) for m in (measure, "score")
+                    )
+                    np.fmax(envelope, joined(*own, grid), out=envelope)
+            known = ~np.isnan(envelope[..., 0])
+            total[known] += envelope[known]
+            count += known
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total / count[..., None])
+
+    def reach(self, measure: str) -> np.ndarray:
+        """Return the largest distortion of attacks that know the defense, median over images ``(entries,)``, or NaN.
+
+        Who attacks an undefended metric knows everything.
+        """
+        found = np.full((len(self.blocks.entries), len(self.units)), np.nan)
+        plain = np.array([label == BASELINE for label in self.blocks.entries])
+        for (_, knows), settings in (item for tried in self.attacks.values() for item in tried.items()):
+            own = np.fmax.reduce(stacked(self.blocks, self.blocks.values[measure], settings, self.units))
+            aware = plain | (knows == "adaptive")
+            found[aware] = np.fmax(found[aware], own[aware])
+        return np.array([np.median(own[~np.isnan(own)]) if np.isfinite(own).any() else np.nan for own in found])
+
+
+def joined(distortion: np.ndarray, moved: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """Return what an attack of several strengths reaches with at most so much distortion ``(entries, units, grid)``.
+
+    `distortion`, `moved`: ``(strengths, entries, units)``, NaN where a strength was not tried; NaN where none was.
+    """
+    known = np.isfinite(distortion) & np.isfinite(moved)
+    x = np.where(known, distortion, np.inf)
+    order = x.argsort(axis=0)
+    x = np.take_along_axis(x, order, axis=0)
+    y = np.maximum.accumulate(np.take_along_axis(np.where(known, moved, 0.0), order, axis=0), axis=0)
+    before = [np.concatenate([np.zeros_like(own[:1]), own[:-1]]) for own in (x, y)]
+    found = np.zeros((*x.shape[1:], len(grid)))
+    for left, right, low, high in zip(before[0], x, before[1], y, strict=True):
+        rises = (high > low) & np.isfinite(right)
+        start, end = left[rises][:, None], right[rises][:, None]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(end > start, np.clip((grid - start) / (end - start), 0, 1), grid >= end)
+        found[rises] += (high - low)[rises][:, None] * share
+    found[~known.any(axis=0)] = np.nan
+    return found
+
+
+def tried(query: Query, study: Study, rules: Contest) -> Tried | None:
+    """Return what the attacks of the ranking did; None for results without a measure of distortion."""
+    known = query("SELECT * FROM attack LIMIT 0") if "attack" in query.steps else {}
+    if not {"ssim", "linf", "norm"} <= set(known) or "evaluate" not in query.steps:
+        return None
+    sql = _ROWS.format(unit=UNIT, through="defense" if "defense" in known else "''")
+    found = query.blocks(sql, entry="defense", by=["dataset", "metric", "attack", "attacker", "strength"], unit="unit",
+                         measures=["score", "loss", "linf"])  # fmt: skip
+    own = study.reported
+    part = Part.whole(found, study.sources).of(*rules.scores.entries)
+    blocks = part.on({p for places in own.places for p in own.photographs[places]}).blocks_of("score", "loss", "linf")
+    names = ("dataset", "metric", "attack", "attacker", "strength")
+    counted = {tuple(rules.scores.conditions[c][name] for name in names) for c in rules.settings}
+    attacks: dict[tuple[str, str], dict[tuple[str, str], list[int]]] = {}
+    for c, facets in enumerate(blocks.conditions):
+        place = {**facets, "dataset": study.sources[blocks.units[c][0]][1]}
+        if tuple(place[name] for name in names) in counted:
+            group = attacks.setdefault((place["dataset"], place["metric"]), {})
+            group.setdefault((place["attack"], place["attacker"]), []).append(c)
+    units = np.unique(np.concatenate([np.zeros(0, str), *(own.astype(str) for own in blocks.units)]))
+    photographs = np.array([study.sources[unit][0] for unit in units], dtype=object)
+    return Tried(blocks, attacks, units, photographs) if attacks else None
+
+
+def report(query: Query, study: Study, rules: Contest) -> TrackReport:
+    """Return the table of defenses and the curves of defenses and of attacks; nothing without measured distortion."""
+    own = tried(query, study, rules)
+    if own is None:
+        return TrackReport()
+    entries = own.blocks.entries
+    coverage = {label: rules.coverage(rules.scores.entries.index(label)) for label in entries}
+    complete = np.array([coverage[label] == 1 for label in entries])
+    ends = {measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
+            for measure, widest in WIDEST.items()}  # fmt: skip
+    grids = {measure: np.linspace(0, end, STEPS + 1) for measure, end in ends.items()}
+    worst = own.curves("loss", grids["loss"])
+    areas = {"area": worst, "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
+             "linf": own.curves("linf", grids["linf"])}  # fmt: skip
+    shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
+    points = own.curves("loss", np.array([1 - ssim for ssim in shown]))
+    rows = []
+    for i, label in enumerate(entries):
+        values = {key: _mean(_area(curves[i]), own) for key, curves in areas.items()}
+        values |= {f"at{100 * ssim:.0f}": _mean(points[i, :, k], own) for k, ssim in enumerate(shown)}
+        rows.append(Row(label=label, values={**values, "coverage": Value(value=100 * coverage[label])}))
+    rows = sorted(ranked(rows, _columns(ends, shown)[0]), key=lambda row: coverage[row.label] < 1)
+    table = Table(
+        id="measured",
+        title="Defenses at equal measured distortion",
+        caption="How far the worst attack moves the defended score with at most so much distortion, as measured on the "
+        "attacked image, not as its strength is called. Between the strengths of an attack a line is drawn, beyond "
+        "the largest one what was reached counts. Area: mean over the range that attacks which know the defense reach "
+        f"on every complete entry (median image; at most SSIM {1 - WIDEST['loss']:g} and L-inf 8/255). Incomplete "
+        f"entries stand last.{study.half}",
+        entry="defense",
+        columns=_columns(ends, shown),
+        rows=tuple(rows),
+        ranked_by="area",
+        note=study.note,
+    )
+    best = dict.fromkeys([BASELINE, *(row.label for row in rows)])
+    lines = {label: worst[entries.index(label)] for label in [*best][:LINES] if label in entries}
+    names = sorted({attack for group in own.attacks.values() for attack, _ in group})
+    plain = entries.index(BASELINE) if BASELINE in entries else None
+    by_attack = {} if plain is None else {
+        attack: own.curves("loss", grids["loss"], attack=attack)[plain] for attack in names}  # fmt: skip
+    charts = [
+        _chart("curves-defenses", "Defenses against measured distortion", "The worst attack on each defense: the "
+               f"undefended metric and the {LINES - 1} defenses with the smallest area.", grids["loss"], lines),
+        _chart("curves-attacks", "Attacks against measured distortion", "Each attack on the undefended metrics.",
+               grids["loss"], by_attack),
+    ]  # fmt: skip
+    return TrackReport([table], charts=[chart for chart in charts if chart.series])
+
+
+def _end(reach: np.ndarray, widest: float) -> float:
+    """Return the largest distortion that all entries were attacked with, at most `widest`."""
+    known = reach[np.isfinite(reach)]
+    return min([widest, *(known[known > 0].tolist())])
+
+
+def _area(curve: np.ndarray) -> np.ndarray:
+    """Return the mean height of curves ``(units, grid)`` over an even grid."""
+    return np.asarray((curve[:, 1:] + curve[:, :-1]).mean(axis=1) / 2)
+
+
+def _mean(numbers: np.ndarray, own: Tried) -> Value:
+    known = np.isfinite(numbers)
+    return mean_value(numbers[known], own.photographs[known]) if known.any() else missing("no such attack on it")
+
+
+def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[ColumnSpec, ...]:
+    said = MEASURES["dd"].description
+
+    def of(key: str, label: str, text: str) -> ColumnSpec:
+        return MEASURES["dd"].model_copy(update={"key": key, "label": label, "description": f"{said} {text}"})
+
+    scope = f"Mean over SSIM from 1 to {1 - ends['loss']:.3f}"
+    return (
+        of("area", "area, worst attack", f"{scope}, the worst attack at each."),
+        of("unaware", "area, unaware", f"{scope}, the worst attack that does not know the defense."),
+        *(of(f"at{100 * ssim:.0f}", f"D^D at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
+          for ssim in points),
+        of("linf", "area, L-inf", f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those "
+           "that are bounded so."),
+        ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher", description="As in the ranking, %."),
+    )  # fmt: skip
+
+
+def _chart(id: str, title: str, caption: str, grid: np.ndarray, curves: Mapping[str, np.ndarray]) -> Chart:
+    means = {label: curve[np.isfinite(curve[:, 0])].mean(axis=0) for label, curve in curves.items()
+             if np.isfinite(curve[:, 0]).any()}  # fmt: skip
+    return Chart(
+        id=id, title=title, caption=f"{caption} Mean over images, metrics and data sets.", kind="curves",
+        x_label="SSIM of the attacked image to the original", y_label="D^D %",
+        series=tuple(Series(label=label, x=tuple((1 - grid[::-1]).tolist()), y=tuple(mean[::-1].tolist()))
+                     for label, mean in means.items()),
+    )  # fmt: skip

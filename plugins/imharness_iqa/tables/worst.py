@@ -1,0 +1,219 @@
+"""Who wins: how far the worst attack moves the defended score, beside the order that is kept where nobody attacks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
+from imharness_iqa.audit import flags
+from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Part, Study
+from imharness_policy import Contest, contest
+
+OVER = ("attack", "attacker", "strength", "type")
+"""Of these an attacker takes the worst, image by image."""
+GRADIENTS = {"own": "its own", "identity": "that of the identity in its place (BPDA)", "none": "queries alone"}
+"""How an attack had the gradient of a defense, as rows name it -> in words."""
+CLAIM = (
+    "Attackers who may know the defense move the score behind {winner} by {protection}% of its range at worst, and by "
+    "{without}% without a defense; where nobody attacks, its SROCC with the quality labels is {utility} of {plain}."
+)
+
+
+@dataclass(frozen=True)
+class Worst:
+    """What attacks do to each defense at worst. `study`: finished cells; `rules`: what is ranked, and by what."""
+
+    study: Study
+    rules: Contest
+
+    @cached_property
+    def part(self) -> Part:
+        """The worst of each image, by data set and metric, over the settings that count in the ranking.
+
+        ``dd`` and ``d``: the largest D^D and D of any attack. ``score``: what the attack with the largest D^D leaves.
+        ``turned``: the share of the pairs that an image is in whose order attacks on one image or on both can turn, %.
+        """
+        scores, clean = self.rules.scores, self.study.reported_clean.blocks
+        rows = [clean.entries.index(label) for label in scores.entries]
+        groups: dict[tuple[str, str], list[int]] = {}
+        for c in self.rules.settings:
+            groups.setdefault((scores.conditions[c]["dataset"], scores.conditions[c]["metric"]), []).append(c)
+        lines: dict[tuple[str, str], list[int]] = {}
+        for c, own in enumerate(clean.conditions):
+            lines.setdefault((_set_of(self.study, clean, c), own["metric"]), []).append(c)
+        found = [_worst(scores, own, clean, lines[key], rows) for key, own in groups.items()]
+        joined = Blocks(
+            scores.entries,
+            tuple({"dataset": dataset, "metric": metric} for dataset, metric in groups),
+            tuple(own.units[0] for own in found),
+            {name: tuple(own.values[name][0] for own in found) for name in ("score", "dd", "d", "turned")},
+            {name: tuple(own.about[name][0] for own in found) for name in ("mos", "sign")},
+        )
+        return Part.whole(joined, self.study.sources)
+
+
+def rules(query: Query, study: Study, share: float) -> Contest:
+    """Return what the track ranks by. `share`: of the undefended SROCC, what a winner may lose at most."""
+    spec = MEASURES["dd"]
+    wins = Wins(
+        id="wins-dd",
+        title="Who beats whom by D^D, all attacks",
+        about=f"lower D^D ({spec.description.rstrip('.')})",
+        families={**dict.fromkeys(study.trained, "training"), **study.groups},
+    )
+    protection = Column(
+        **{**spec.model_dump(), "key": "dd", "label": "D^D %"}, of="dd", wins=wins, cluster="photograph"
+    )
+    utility = Column(
+        "srocc", "SROCC, clean", "Spearman correlation of f(D(x)) with the quality labels, mean over metrics.",
+        "higher", value=lambda label: study.reported_clean.of(label).correlation(resampled=True), unit="image",
+        cluster_unit="photograph",
+    )  # fmt: skip
+    return Contest(
+        scores=_scores(study),
+        protection=protection,
+        utility=utility,
+        undefended=BASELINE,
+        claim=CLAIM,
+        over=OVER,
+        share=share,
+        controls=_controls(query),
+        flags={
+            label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
+        },
+        proxies=_proxies(query),
+    )
+
+
+def ranking(query: Query, study: Study, own: Contest) -> TrackReport:
+    """Return the main table with its ranking and the comparison behind it."""
+    had, groups = gradients(query), {**study.groups, **dict.fromkeys(study.trained, "training")}
+    found = contest(
+        own,
+        id="ranking",
+        title="Defenses by the worst attack on each image",
+        caption="Of each image the attack counts that moves the defended score most, whichever it is, at whichever "
+        "strength, and whether it knows the defense or not; then the mean over metrics and data sets. For an "
+        f"undefended metric ({BASELINE}) the fixed attack is the one that knows everything. A training defense is "
+        f"compared on the metrics that it exists for, and so is its SROCC.{study.half}",
+        entry="defense",
+        note=study.note,
+    )
+    facets = {"family": groups, "gradient": had}
+    rows = tuple(
+        row.model_copy(update={"facets": {name: by[row.label] for name, by in facets.items() if row.label in by}})
+        for row in found.tables[0].rows
+    )
+    return replace(found, tables=[found.tables[0].model_copy(update={"rows": rows})])
+
+
+def gradients(query: Query) -> dict[str, str]:
+    """Return in words how attacks that know a defense had its gradient, by the label of the defense."""
+    if not {"attack", "evaluate"} <= query.steps or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
+        return {}
+    draws = query("SELECT defense, max(samples) AS n FROM attack WHERE adaptive GROUP BY defense")
+    averaged = {label: n for label, n in zip(draws["defense"], draws["n"].tolist(), strict=True) if n > 1}
+    rows = query("SELECT DISTINCT defense, gradient FROM evaluate WHERE adaptive ORDER BY ALL")
+    found: dict[str, list[str]] = {}
+    for label, own in zip(rows["defense"], rows["gradient"], strict=True):
+        found.setdefault(label, []).append(GRADIENTS.get(own, f"that of {own} in its place (BPDA)"))
+    return {label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
+            for label, own in found.items()}  # fmt: skip
+
+
+def _controls(query: Query) -> dict[str, str]:
+    """Return what entries are a control for, by label."""
+    known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
+    if "control" not in known:
+        return {BASELINE: "no defense"}
+    found = query("SELECT label, control FROM components WHERE control <> ''")
+    return {BASELINE: "no defense", **dict(zip(found["label"], found["control"], strict=True))}
+
+
+def _proxies(query: Query) -> tuple[str, ...]:
+    """Return what stands in for people's labels and for published networks, in words."""
+    if "clean" not in query.steps:
+        return ()
+    labels = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
+    kinds = query("SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY "
+                  "ALL")  # fmt: skip
+    metrics = zip(kinds["labelled"], kinds["n"].tolist(), strict=True)
+    return (*(f"quality labels are {label}" for label in labels),
+            *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics))  # fmt: skip
+
+
+def over(scores: Blocks, *facets: str) -> Blocks:
+    """Return the largest D^D of each image over some facets, as the measure ``score`` under the other facets."""
+    groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for c, own in enumerate(scores.conditions):
+        groups.setdefault(tuple((name, value) for name, value in own.items() if name not in facets), []).append(c)
+    units = [np.unique(np.concatenate([scores.units[c].astype(str) for c in own])) for own in groups.values()]
+    found = [np.fmax.reduce(stacked(scores, scores.values["dd"], own, seen))
+             for own, seen in zip(groups.values(), units, strict=True)]  # fmt: skip
+    return Blocks(scores.entries, tuple(map(dict, groups)), tuple(own.astype(object) for own in units),
+                  {"score": tuple(found)})  # fmt: skip
+
+
+def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return for each image the share ``(n,)`` of its pairs whose order can be turned; NaN where it has no pair.
+
+    `clean` ``(n,)``: scores where nobody attacks; `low` and `high` ``(n,)``: the ends of what scores can be made,
+    ``low <= clean <= high``. A pair of equal clean scores has no order and does not count. One image of a pair, or
+    both, may be attacked: the order stays where the lower image's high end does not pass the higher one's low end.
+    """
+    kept = np.isfinite(clean) & np.isfinite(low) & np.isfinite(high)
+    found = np.full(len(clean), np.nan)
+    c, low, high = clean[kept], low[kept], high[kept]
+    _, place, equal = np.unique(c, return_inverse=True, return_counts=True)
+    tied = [np.bincount(place, end == c, len(equal))[place] for end in (low, high)]
+    above = np.searchsorted(np.sort(high), low, side="right") - (low == c) * tied[1]
+    below = len(c) - np.searchsorted(np.sort(low), high, side="left") - (high == c) * tied[0]
+    pairs = len(c) - equal[place]
+    with np.errstate(invalid="ignore"):
+        found[kept] = 1 - (above + below) / pairs
+    return found
+
+
+def _scores(study: Study) -> Blocks:
+    """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it."""
+    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of("dd", "d", "score")
+    named = tuple({**own, "dataset": _set_of(study, found, c)} for c, own in enumerate(found.conditions))
+    return replace(found, conditions=named)
+
+
+def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
+    """Return the data set of a condition, whichever subset of it was drawn; as it is called where nothing is left."""
+    units = blocks.units[condition]
+    return study.sources[units[0]][1] if len(units) else blocks.conditions[condition]["dataset"]
+
+
+def _worst(scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequence[int], rows: Sequence[int]) -> Blocks:
+    """Return the worst of each image under some settings, as one condition.
+
+    `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the entries' places there.
+    """
+    units = np.unique(np.concatenate([scores.units[c].astype(str) for c in settings]))
+    d, dd, score = (stacked(scores, scores.values[name], settings, units) for name in ("d", "dd", "score"))
+    plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units)[:, rows])
+    first = np.where(np.isnan(dd), -np.inf, dd).argmax(axis=0)[None]
+    low, high = (of.reduce(np.concatenate([plain[None], score])) for of in (np.fmin, np.fmax))
+    values = {
+        "score": np.take_along_axis(score, first, axis=0)[0], "dd": np.fmax.reduce(dd), "d": np.fmax.reduce(d),
+        "turned": np.array([100 * turned(*own) for own in zip(plain, low, high, strict=True)]),
+    }  # fmt: skip
+    about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units))[0]
+             for name in ("mos", "sign")}  # fmt: skip
+    return Blocks(scores.entries, ({},), (units.astype(object),), {name: (own,) for name, own in values.items()},
+                  {name: (own,) for name, own in about.items()})  # fmt: skip
+
+
+def stacked(blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray) -> np.ndarray:
+    """Return numbers under some conditions ``(conditions, rows, units)``, NaN where there is none."""
+    found = np.full((len(conditions), len(values[conditions[0]]), len(units)), np.nan)
+    for own, c in zip(found, conditions, strict=True):
+        named = blocks.units[c].astype(str)
+        kept = np.isin(named, units)
+        own[:, np.searchsorted(units, named[kept])] = values[c][:, kept]
+    return found

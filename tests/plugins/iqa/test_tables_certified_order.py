@@ -1,0 +1,116 @@
+"""Pairs of images whose order is certified, and attacks inside the radius: brute force, a linear metric, a broken
+certificate."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from tests.iqa_rows import Finished
+
+from imharness.components.registry import installed
+from imharness.randomness import ImageRng
+from imharness.tracks import Output
+from imharness_cli.commands import component, context
+from imharness_iqa import steps
+from imharness_iqa.certifications.ms import Ms
+from imharness_iqa.tables import certified_order
+from imharness_iqa.tables.certified_order import kept
+
+NAMES = [f"i{k:02d}" for k in range(8)]
+
+
+def write(finished: Finished, rows: dict[str, list], inside: dict[str, list] | None = None) -> dict[str, dict]:
+    """Return the tables of certificates of eight images; rows are of one defense, ``x/rs``."""
+    n = len(NAMES)
+    image = {"dataset": ["d"] * n, "metric": ["m"] * n, "name": NAMES}
+    same = {**image, "defense": ["x/rs"] * n}
+    given = {"abstained": [False] * n, "attacked": [False] * n, "radius": [0.1] * n, "delta": [np.nan] * n, **rows}
+    finished.add("certify", {**same, **given}, ("dataset", "metric", "defense"))
+    clean = {"mos": [1.0] * n, "lower": [0.0] * n, "upper": [10.0] * n, "sign": [1] * n, "photograph": NAMES,
+             "score": [1.0] * n}  # fmt: skip
+    finished.add("clean", {**image, **clean}, ("dataset", "metric"))
+    if inside:
+        more = {**same, "method": ["a"] * n, "strength": ["weak"] * n, **inside}
+        finished.add("inside", more, ("dataset", "metric", "defense"))
+    return {table.id: {row.label: row.values for row in table.rows} for table in
+            certified_order.tables(finished.query(), "")}  # fmt: skip
+
+
+def test_the_share_of_pairs_is_that_of_counting_them() -> None:
+    rng = np.random.default_rng(0)
+    low = rng.uniform(0, 10, 40).round(1)
+    high = low + rng.exponential(1, 40).round(1)
+    low[::7], high[::7] = -np.inf, np.inf
+    found = kept(low, high)
+    for i in range(40):
+        stays = [low[i] > high[j] or low[j] > high[i] for j in range(40) if j != i]
+        assert found[i] == pytest.approx(np.mean(stays))
+    assert np.isnan(kept(np.ones(1), np.ones(1))).all()
+
+
+def test_a_pair_keeps_its_order_in_two_classes_within_both_radii(finished: Finished) -> None:
+    scores, radii = [1.0, 1, 2, 2, 3, 3, 4, 4], [0.06, 0.3, 0.06, 0.3, 0.15, 0.3, 0.02, 0.0]
+    abstained = [False] * 7 + [True]
+    found = write(finished, {"score": scores, "low": scores, "high": scores, "reach": radii, "abstained": abstained})
+    values = found["certified-order"]["x/rs"]
+    for k, radius in enumerate(certified_order.RADII):
+        holds = [own >= radius and not gone for own, gone in zip(radii, abstained, strict=True)]
+        pairs = [holds[i] and holds[j] and scores[i] != scores[j] for i, j in itertools.combinations(range(8), 2)]
+        assert values[f"r{k}"].value == pytest.approx(100 * np.mean(pairs))
+    assert "certified-inside" not in found
+
+
+def test_on_a_linear_metric_those_pairs_are_kept_that_differ_by_more_than_a_change_can_make(finished: Finished) -> None:
+    """A change of length 0.05 moves a linear score by at most 0.05 |w|: it can turn pairs within twice that."""
+    weights = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0))
+    length = float(weights.norm())
+    distances = torch.tensor([0.0, 0.03, 0.06, 0.2, 0.34, 0.5, 0.55, 0.9])
+    images = 0.5 + (distances / length)[:, None, None, None] * weights / 4
+    smoothing = Ms(samples=20_000, sigma=0.1, epsilon=0.05)
+    device = torch.device("cpu")
+    raw = smoothing.smooth(device)(lambda x: ((x - 0.5) * weights).sum(dim=(1, 2, 3)), images, ImageRng(range(8)))
+    low, high = (own.tolist() for own in smoothing.ends(raw))
+    value = smoothing.build(device)(raw, (0.0, 1.0)).value.tolist()
+    values = write(finished, {"score": value, "low": low, "high": high, "reach": [0.05] * 8})["certified-order"]["x/rs"]
+    apart = [abs(a - b) / 4 > 2 * 0.05 for a, b in itertools.combinations(distances.tolist(), 2)]
+    assert 0.2 < np.mean(apart) < 0.8
+    assert values["r1"].value == pytest.approx(100 * np.mean(apart))
+    assert values["r2"].value == 0, "nothing is promised beyond the radius of median smoothing"
+
+
+def test_a_broken_certificate_is_seen(finished: Finished) -> None:
+    scores = [1.0, 2, 3, 4, 5, 6, 7, 8]
+    inside = {"score": [1.0, 2, 3, 4, 5, 6.4, 8, 8], "abstained": [False] * 7 + [True],
+              "distance": [0.1] * 6 + [0.3, np.nan]}  # fmt: skip
+    ends = {"low": [s - 0.5 for s in scores], "high": [s + 0.5 for s in scores], "reach": [0.1] * 6 + [0.3, 0.0]}
+    values = write(finished, {"score": scores, **ends}, inside)["certified-inside"]["x/rs"]
+    assert values["broken"].value == pytest.approx(100 / 7)
+    assert (values["moved"].value, values["moved"].n) == (pytest.approx((4 + 10) / 7), 7)
+    assert values["promised"].value == pytest.approx(5)
+    assert values["distance"].value == pytest.approx((6 * 0.1 + 0.3) / 7)
+    assert values["left_out"].value == pytest.approx(100 / 8)
+
+
+@pytest.mark.parametrize("name", ["rs", "ms"])
+def test_attacked_images_are_pulled_back_into_the_radius_and_break_no_promise(name: str) -> None:
+    roles = {
+        "dataset": component("dataset", "severity-ladder[severities=[2,4],size=32]"),
+        "metric": component("metric", "embedded-cnn"),
+        "defense": installed().one("defense", name).with_parameters(selection=20, samples=300),
+    }
+    images = context(roles, limit=None).images()
+    noise = torch.randn(len(images), 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    stack = (images.load(list(range(len(images)))) + 0.05 * noise).clamp(0, 1).mul(255).round().byte().numpy()
+    options = {"images": 6, "attacked": False}
+    passed = steps.smooth(context(roles, limit=None, options=options))
+    promised = steps.certify(context(roles, limit=None, options=options, needs={"noisy": Output({}, passed.arrays)}))
+    needs = {"attacked": Output({}, {"images-32x32": stack}), "certified": Output(promised.rows, {})}
+    found = steps.inside(context(roles, limit=None, options={"images": 6}, needs=needs)).rows
+    reach = np.asarray(promised.rows["reach"])
+    assert found["name"] == promised.rows["name"]
+    np.testing.assert_allclose(found["distance"], np.where(reach > 0, reach, np.nan), rtol=1e-5)
+    told = (reach > 0) & ~np.asarray(found["abstained"])
+    assert told.any()
+    low, high, score = (np.asarray(own)[told] for own in (promised.rows["low"], promised.rows["high"], found["score"]))
+    assert ((low <= score) & (score <= high)).all()

@@ -1,0 +1,213 @@
+"""The ranking by the worst attack on each image, and what stands beside it, against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from tests.iqa_rows import Finished, rows, written
+
+from imharness.results.query import ResultQuery
+from imharness_iqa.tables import cost, report, worst
+
+NONE = "harness/none"
+
+
+def by_label(table) -> dict[str, dict]:
+    return {row.label: row.values for row in table.rows}
+
+
+def attacked(scores: dict[tuple[str, str, str, bool], list[float]], clean: dict[str, list[float]], **more) -> dict:
+    """Return rows of one metric. `scores`: (defense, attack, strength, adaptive) -> score of each image behind it;
+    `clean`: defense -> score of each defended image."""
+    n = len(next(iter(scores.values())))
+    lines = [(*key, i, number) for key, own in scores.items() for i, number in enumerate(own)]
+    given = {
+        "defense": [line[0] for line in lines], "method": [line[1] for line in lines],
+        "strength": [line[2] for line in lines], "adaptive": [line[3] for line in lines],
+        "name": [f"i{line[4]}" for line in lines], "mos": [float(line[4]) for line in lines],
+        "defended": [clean[line[0]][line[4]] for line in lines],
+    }  # fmt: skip
+    assert n == len(clean[NONE])
+    return rows([line[5] for line in lines], [clean[NONE][line[4]] for line in lines], **{**given, **more})
+
+
+def test_of_each_image_the_worst_attack_strength_and_attacker_counts(finished: Finished) -> None:
+    """Scores from 0 to 10, so that a change of 1 is 10% of the range."""
+    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 3.0]}
+    scores = {
+        (NONE, "a", "weak", False): [2.0, 4.0], (NONE, "a", "strong", False): [3.0, 3.0],
+        ("x/one", "a", "weak", False): [1.5, 3.0], ("x/one", "a", "strong", False): [1.0, 4.0],
+        ("x/one", "a", "weak", True): [2.0, 3.5], ("x/one", "a", "strong", True): [0.0, 3.0],
+    }  # fmt: skip
+    given = attacked(scores, clean)
+    other = {**given, "metric": ["other"] * len(given["name"]), "score": [s + 1 for s in given["defended"]]}
+    written(finished, {name: given[name] + other[name] for name in given})
+    found = report(finished.query(), 0.05)
+    assert [table.id for table in found.tables][:2] == ["ranking", "cost"]
+    values, beside = by_label(found.tables[0]), by_label(found.tables[1])
+    assert values[NONE]["worst"].value == pytest.approx((np.mean([20, 20]) + 10) / 2)
+    assert values["x/one"]["worst"].value == pytest.approx((np.mean([10, 10]) + 10) / 2)
+    assert values["x/one"]["unaware"].value == pytest.approx((np.mean([5, 0, 0, 10]) + 10) / 2)
+    assert values["x/one"]["aware"].value == pytest.approx((np.mean([10, 5, 10, 0]) + 10) / 2)
+    assert beside["x/one"]["dd"].value == pytest.approx((np.mean([5, 0, 0, 10, 10, 5, 10, 0]) + 10) / 2)
+    assert beside["x/one"]["d"].value == pytest.approx((np.mean([10, 20]) + np.mean([10, 20])) / 2)
+    assert values["x/one"]["coverage"].value == 100
+    assert found.rankings[0].over == ("attack", "attacker", "strength", "type")
+    assert found.rankings[0].places["x/one"].broken_by == {"a": 1.0}
+
+
+def test_a_subset_for_slow_attacks_is_the_same_data_set(finished: Finished) -> None:
+    clean = {NONE: [1.0, 2.0, 3.0]}
+    given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, dataset=["k[per_cluster=9]"] * 3)
+    slow = attacked({(NONE, "b", "weak", False): [4.0, 2.0, 3.0]}, clean, dataset=["k[per_cluster=1]"] * 3)
+    study = written(finished, {name: given[name] + slow[name] for name in given})
+    own = worst.Worst(study, worst.rules(finished.query(), study, 0.05))
+    assert own.part.by_image("dd")[0].tolist() == pytest.approx([30, 10, 10])
+    assert own.part.blocks.conditions == ({"dataset": "k", "metric": "m"},)
+    np.testing.assert_allclose(own.rules.worst([0]), [[-30, -10, -10]])
+
+
+def test_what_the_worst_attack_leaves_is_correlated_with_the_labels(finished: Finished) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.uniform(3, 7, 12)
+    ways = clean + rng.normal(0, 2, (3, 12))
+    scores = {(NONE, f"a{k}", "weak", False): own.tolist() for k, own in enumerate(ways)}
+    study = written(finished, attacked(scores, {NONE: clean.tolist()}))
+    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
+    left = ways[np.abs(ways - clean).argmax(axis=0), np.arange(12)]
+    found = by_label(table)[NONE]
+    assert found["srocc"].value == pytest.approx(spearmanr(left, np.arange(12)).statistic)
+    assert found["srocc"].low is not None
+    low, high = np.vstack([clean, ways]).min(axis=0), np.vstack([clean, ways]).max(axis=0)
+    pairs = [(i, j) for i in range(12) for j in range(12) if clean[i] > clean[j]]
+    assert found["turned"].value == pytest.approx(100 * np.mean([low[i] < high[j] for i, j in pairs]))
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 6])
+def test_the_share_of_pairs_that_can_be_turned_is_that_of_counting_them(decimals: int) -> None:
+    """With few decimals many scores are equal, clean ones and ends alike."""
+    rng = np.random.default_rng(decimals)
+    clean = rng.uniform(0, 4, 60).round(decimals)
+    low = clean - rng.exponential(0.3, 60).round(decimals)
+    high = clean + rng.exponential(0.3, 60).round(decimals)
+    clean[::17] = np.nan
+    found = worst.turned(clean, low, high)
+    for i in range(60):
+        others = [j for j in range(60) if np.isfinite(clean[[i, j]]).all() and clean[j] != clean[i]]
+        turns = [low[max(i, j, key=lambda k: clean[k])] < high[min(i, j, key=lambda k: clean[k])] for j in others]
+        assert found[i] == pytest.approx(np.mean(turns)) if others else np.isnan(found[i])
+    assert (worst.turned(clean, clean, clean)[np.isfinite(clean)] == 0).all()
+    assert np.isnan(worst.turned(np.ones(3), np.zeros(3), np.ones(3))).all()
+
+
+def test_the_interval_of_the_turned_pairs_covers_the_truth_as_often_as_it_says(tmp_path) -> None:
+    """Scores uniform in [0, 10] that an attack raises by 1: a pair turns where it is nearer than 1, 19 in 100."""
+    covered = []
+    for seed in range(60):
+        clean = np.random.default_rng(seed).uniform(0, 10, 40)
+        store = Finished(tmp_path / str(seed))
+        study = written(store, attacked({(NONE, "a", "weak", False): (clean + 1).tolist()}, {NONE: clean.tolist()}))
+        (table,) = cost.tables(store.query(), worst.Worst(study, worst.rules(store.query(), study, 0.05)))
+        found = by_label(table)[NONE]["turned"]
+        covered.append(found.low <= 19 <= found.high)
+    assert np.mean(covered) >= 0.95 - 2 * (0.95 * 0.05 / 60) ** 0.5
+
+
+def test_what_a_defense_leaves_of_clean_images_is_shown(finished: Finished) -> None:
+    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/hard": [1.0, 2.0]}
+    scores = {(label, "a", "weak", False): [2.0, 3.0] for label in clean}
+    study = written(finished, attacked(scores, clean), trained=frozenset({"x/hard"}), times={"x/one": 2.5})
+    shown = {"dataset": ["d"] * 4, "defense": [NONE] * 2 + ["x/one"] * 2, "name": ["i0", "i1"] * 2,
+             "entry": [NONE] * 2 + ["x/one"] * 2, "group": ["none"] * 2 + ["other"] * 2,
+             "psnr": [160.0, 160.0, 160.0, 20.0], "ssim": [1.0, 1.0, 1.0, 0.5],
+             "psnr_undone": [160.0, 160.0, 160.0, 40.0], "ssim_undone": [1.0, 1.0, 1.0, 0.9]}  # fmt: skip
+    finished.records = [record for record in finished.records if record.spec.step != "purify"]
+    finished.add("purify", shown, ("dataset", "defense"), {"ms": 2.5})
+    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
+    found = by_label(table)
+    assert [column.key for column in table.columns][-5:] == ["psnr", "ssim", "psnr_undone", "ssim_undone", "ms"]
+    assert (found["x/one"]["psnr"].value, found["x/one"]["psnr"].n) == (20, 1)
+    assert found["x/one"]["ssim"].value == 0.75
+    assert (found["x/one"]["psnr_undone"].value, found["x/one"]["ssim_undone"].value) == pytest.approx((40, 0.95))
+    assert found["x/one"]["ms"].value == 2.5
+    assert found[NONE]["psnr"].missing == found["x/hard"]["ssim"].missing == "leaves images as they are"
+
+
+def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(finished: Finished) -> None:
+    """It exists for one of two metrics: it has the smallest number of all, half of the conditions, and wins nothing."""
+    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/hard": [1.0, 2.0], "x/two": [1.0, 2.0]}
+    rises = {NONE: 4.0, "x/one": 2.0, "x/hard": 1.0, "x/two": 3.0}
+    scores = {(label, "a", "weak", False): [1.0 + rise, 2.0 + rise] for label, rise in rises.items()}
+    given = attacked(scores, clean)
+    kept = [i for i, label in enumerate(given["defense"]) if label != "x/hard"]
+    other = {name: [own[i] for i in kept] for name, own in {**given, "metric": ["n"] * len(given["name"])}.items()}
+    study = written(finished, {name: given[name] + other[name] for name in given}, trained=frozenset({"x/hard"}))
+    found = worst.ranking(finished.query(), study, worst.rules(finished.query(), study, 0.05))
+    values, places = by_label(found.tables[0]), found.rankings[0].places
+    assert values["x/hard"]["coverage"].value == 50
+    assert (values["x/hard"]["worst"].value, values["x/hard"]["rank"].value) == (pytest.approx(10), 1)
+    assert not places["x/hard"].complete
+    assert found.rankings[0].winner != "x/hard"
+    assert found.comparisons[0].families["x/hard"] == "training"
+
+
+def test_proxies_are_named_in_the_headline(finished: Finished) -> None:
+    clean = {NONE: [1.0, 2.0, 3.0]}
+    given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=["severities"] * 3,
+                     labelled=["a small network"] * 3)  # fmt: skip
+    written(finished, given)
+    claim = report(finished.query(), 0.05).rankings[0].claim
+    assert claim.endswith("Proxies: quality labels are severities; 1 metric: a small network.")
+
+
+def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finished: Finished) -> None:
+    clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/two": [1.0, 2.0]}
+    rises = {NONE: (4.0, 2.0), "x/one": (3.0, 1.0), "x/two": (0.0, 2.0)}
+    scores = {(label, attack, strength, False): [1 + rise * factor, 2 + rise * factor]
+              for label, own in rises.items() for attack, rise in zip(("b", "a"), own, strict=True)
+              for strength, factor in (("weak", 0.5), ("strong", 1.0))}  # fmt: skip
+    written(finished, attacked(scores, clean))
+    tables = {table.id: table for table in report(finished.query(), 0.05).tables}
+    found, metrics = tables["breaks"], tables["attacks"]
+    assert (
+        [row.label for row in found.rows] == [row.label for row in tables["ranking"].rows] == ["x/two", "x/one", NONE]
+    )
+    assert [column.label for column in found.columns] == ["b", "a"], "the strongest attack first, by its mean"
+    assert [[v.value for v in row.values.values()] for row in found.rows] == [[0, 20], [30, 10], [40, 20]]
+    assert found.shading == 40
+    assert [row.label for row in metrics.rows] == ["b", "a"]
+    assert [row.values["c0"].value for row in metrics.rows] == [40, 20]
+
+
+def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Finished) -> None:
+    """x/false has the smallest number, and queries alone do better than its gradients."""
+    names = [f"i{k}" for k in range(12)]
+    clean = {label: [1.0 + k / 10 for k in range(12)] for label in (NONE, "x/false", "x/noise", "x/true")}
+    rises = {NONE: 4.0, "x/true": 2.0, "x/false": 1.0, "x/noise": 3.0}
+    scores = {(label, "a", "weak", adaptive): [s + rises[label] for s in own]
+              for label, own in clean.items() for adaptive in {False, label != NONE}}  # fmt: skip
+    study = written(finished, attacked(scores, clean))
+    audited = {"dataset": ["d"] * 12, "metric": ["m"] * 12, "defense": ["x/false"] * 12, "name": names,
+               "photograph": names, "check": ["black box"] * 12, "floor": [0.5] * 12, "gain": [0.1] * 12}  # fmt: skip
+    finished.add("audit", audited, ("dataset", "metric", "defense"))
+    told = [{"label": NONE, "control": "no defense"}, {"label": "x/noise", "control": "random noise"}]
+    query = ResultQuery(finished.store, finished.records, told)
+    rules = worst.rules(query, study, 0.05)
+    assert rules.controls == {NONE: "no defense", "x/noise": "random noise"}
+    found = worst.ranking(query, study, rules)
+    assert found.rankings[0].places["x/false"].flags == ("audit of gradients: black box",)
+    assert (found.tables[0].rows[0].label, found.rankings[0].winner) == ("x/false", "x/true")
+    assert worst.rules(finished.query(), study, 0.05).controls == {NONE: "no defense"}, "a store that marks none"
+
+
+def test_rows_say_how_the_gradient_of_a_defense_was_had(finished: Finished) -> None:
+    n = 4
+    told = {"defense": ["x/a", "x/b", "x/c", "x/c"], "gradient": ["own", "identity", "harness/diffjpeg", "none"],
+            "method": ["a", "a", "a", "q"], "adaptive": [True] * n, "dataset": ["d"] * n, "metric": ["m"] * n,
+            "name": ["i"] * n, "score": [1.0] * n, "strength": ["weak"] * n}  # fmt: skip
+    finished.add("evaluate", told, ("dataset", "metric", "defense"))
+    finished.add("attack", {**told, "samples": [10, 1, 1, 1]}, ("dataset", "metric", "defense"))
+    assert worst.gradients(finished.query()) == {
+        "x/a": "its own; mean over 10 draws (EOT)",
+        "x/b": "that of the identity in its place (BPDA)",
+        "x/c": "that of harness/diffjpeg in its place (BPDA); queries alone",
+    }
