@@ -117,7 +117,7 @@ def tables(found: Any) -> dict[str, dict[str, Mapping[str, Value]]]:
 
 def test_a_defense_that_does_nothing_equals_no_defense(tmp_path: Path) -> None:
     own = tables(study(tmp_path, ["plain-training", "acme/nothing"], ["confidence"]))
-    for table in ("defenses", "accuracy"):
+    for table in ("defenses", "rates", "accuracy"):
         assert own[table]["acme/nothing"] == own[table][PLAIN]
 
 
@@ -134,7 +134,7 @@ def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_o
 
 def test_a_release_that_keeps_the_label_costs_no_accuracy(tmp_path: Path) -> None:
     names = ["plain-training", "memguard[epochs=2]", "masking[top_k=1]", "masking[temperature=5.0]"]
-    own = tables(study(tmp_path, names, ["correctness"]))["defenses"]
+    own = tables(study(tmp_path, names, ["correctness"]))["rates"]
     assert len(own) == 4
     for column in ("test", "train", "accuracy_plain", "accuracy_adaptive"):
         assert len({values[column].value for values in own.values()}) == 1
@@ -142,7 +142,7 @@ def test_a_release_that_keeps_the_label_costs_no_accuracy(tmp_path: Path) -> Non
 
 def test_a_model_that_knows_its_members_by_heart_is_found_out_completely(tmp_path: Path) -> None:
     found = tables(study(tmp_path, ["acme/leak"], ["confidence[per_class=False]", "acme/noise"]))
-    own = found["defenses"]["acme/leak"]
+    own = found["rates"]["acme/leak"]
     assert [own[key].value for key in ("accuracy_adaptive", "auc_adaptive", "train")] == [1, 1, 1]
     assert list(found["evaluators"]) == ["harness/confidence[per_class=False]", "acme/noise"]
     noise = found["accuracy"]["acme/leak"]["e0"]
@@ -204,7 +204,7 @@ def test_intervals_of_noise_cover_one_half_in_95_percent(noise) -> None:
 
 @pytest.mark.parametrize("key", ["accuracy_adaptive", "auc_adaptive"])
 def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, noise) -> None:
-    found = [row[key] for own in noise for row in own["defenses"].values()]
+    found = [row[key] for own in noise for row in own["rates"].values()]
     shown = np.array([value.value for value in found])
     assert len(shown) == 200
     assert abs(shown.mean() - 0.5) < 3 * shown.std() / np.sqrt(200)

@@ -11,7 +11,6 @@ from imharness_membership.tables.cells import (
     SPLITS,
     evaluators_of,
     figures_of,
-    halves,
     labelled,
     mean_of,
     over_splits,
@@ -21,8 +20,9 @@ from imharness_membership.tables.cells import (
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
 ADVERSARIES = {"plain": ("fixed", "non-adaptive"), "adaptive": ("adaptive", "adaptive")}
+TEST = Column("test", "Test accuracy", "Of the defended model.", "higher", unit="split")
 ACCURACY = (
-    Column("test", "Test accuracy", "Of the defended model.", "higher", unit="split"),
+    TEST,
     Column("train", "Train accuracy", "Of the defended model.", unit="split"),
 )
 PRIVACY = (
@@ -80,19 +80,18 @@ def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
     return found
 
 
-def ranked_defenses(scores: Blocks, trained: Facts) -> TrackReport:
-    """Rank defenses by what the strongest adaptive evaluator achieves."""
-    chosen, reported = halves(scores)
-    figures = figures_of(chosen), figures_of(reported)
+def rates(scores: Blocks, parts: tuple[Blocks, Blocks], trained: Facts) -> TrackReport:
+    """Return what the strongest evaluator of each adversary achieves by every figure, and what models promise."""
+    figures = figures_of(parts[0]), figures_of(parts[1])
     return ranking(
         scores,
         *(_against(figures, key, kind) for kind in ADVERSARIES for key in FIGURES),
-        *(_fact(trained, column) for column in (*ACCURACY, *PRIVACY)),
-        id="defenses",
-        title="Defenses against membership inference",
-        caption="Privacy of models with each defense. n is the number of splits. The strongest evaluator is chosen on "
-        "one half of the rows, drawn by a hash of their names, and reported on the other. Early stopping at the "
-        f"accuracy of a defense says whether the defense is worth it. {SPLITS}",
+        *(fact(trained, column) for column in (*ACCURACY, *PRIVACY)),
+        id="rates",
+        title="All figures of the strongest evaluators",
+        caption="Privacy of models with each defense. n is the number of splits. For each figure, the strongest "
+        "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. "
+        f"{SPLITS}",
         entry="defense",
         by=["accuracy_adaptive"],
     )
@@ -115,7 +114,8 @@ def _against(figures: tuple[Blocks, Blocks], key: str, kind: str) -> Column:
     )
 
 
-def _fact(trained: Facts, column: Column) -> Column:
+def fact(trained: Facts, column: Column) -> Column:
+    """Return a column of facts of the defended models."""
     return replace(column, value=lambda defense: trained[defense][column.key])
 
 
