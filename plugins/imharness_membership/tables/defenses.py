@@ -16,6 +16,7 @@ from imharness_membership.tables.cells import (
     over_splits,
     why_not,
 )
+from imharness_membership.tables.privacy import empirical_epsilon
 
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
@@ -25,6 +26,10 @@ ACCURACY = (
     TEST,
     Column("train", "Train accuracy", "Of the defended model.", unit="split"),
 )
+CALIBRATION = Column(
+    "calibration_error", "Calibration error",
+    "Expected calibration error of what is released, 15 bins, rows that are no members.", "lower", unit="split",
+)  # fmt: skip
 PRIVACY = (
     Column(
         "epsilon", "epsilon", "Of (epsilon, delta)-differential privacy of the members, by Opacus' accountant. "
@@ -46,11 +51,11 @@ WINS = {
 
 
 def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
-    """Return accuracies of the defended models, and the privacy that their training promises."""
+    """Return accuracies and calibration of the defended models, and the privacy that their training promises."""
     parts = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
-            f"{', '.join(_known(query, step, column.key) for column in PRIVACY)} "
+            f"{', '.join(_known(query, step, column.key) for column in (CALIBRATION, *PRIVACY))} "
             f"FROM {step}_tasks WHERE role = 'target'"
         )
         for step in ("train", "stop", "release")
@@ -70,7 +75,7 @@ def _known(query: Query, step: str, name: str) -> str:
 
 def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
     found = {}
-    for column in ACCURACY:
+    for column in (*ACCURACY, CALIBRATION):
         own = [rows[column.key][rows["split"] == split].mean() for split in np.unique(rows["split"])]
         found[column.key] = over_splits(np.array(own))
     for column in PRIVACY:
@@ -86,11 +91,14 @@ def rates(scores: Blocks, parts: tuple[Blocks, Blocks], trained: Facts) -> Track
     return ranking(
         scores,
         *(_against(figures, key, kind) for kind in ADVERSARIES for key in FIGURES),
-        *(fact(trained, column) for column in (*ACCURACY, *PRIVACY)),
+        *(fact(trained, column) for column in (*ACCURACY, CALIBRATION)),
+        empirical_epsilon(parts, {defense: own["delta"] for defense, own in trained.items()}),
+        *(fact(trained, column) for column in PRIVACY),
         id="rates",
         title="All figures of the strongest evaluators",
         caption="Privacy of models with each defense. n is the number of splits. For each figure, the strongest "
-        "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. "
+        "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. The "
+        "empirical bound of epsilon stands beside the one that a training promises. "
         f"{SPLITS}",
         entry="defense",
         by=["accuracy_adaptive"],
