@@ -299,6 +299,9 @@ def _gate(rules: Contest, values: Sequence[Mapping[str, Value]]) -> tuple[float,
 def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
     own, utility = rules.protection.spec, rules.utility.spec
     named = own.cluster_unit or own.unit or "unit"
+    one = rules.chosen is not None
+    counts = "The strongest attack on each entry counts." if one else "The worst of all attacks counts for each unit."
+    those, ending = ("The strongest attack", "s") if one else ("Mean over attacks", "")
 
     def of(key: str, label: str, text: str, **changes: object) -> ColumnSpec:
         return own.model_copy(update={"key": key, "label": label, "description": text, **changes})
@@ -309,9 +312,9 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             description="Place among complete entries on the settings that they share, and its 95% interval by "
             f"simultaneous intervals of the differences to all others; {named}s are resampled.",
         ),
-        of("worst", f"{own.label}, worst attack", f"{own.description} The worst of all attacks counts for each unit."),
-        of("unaware", f"{own.label}, unaware", f"{own.description} Mean over attacks that do not know the defense."),
-        of("aware", f"{own.label}, aware", f"{own.description} Mean over attacks that know the defense."),
+        of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
+        of("unaware", f"{own.label}, unaware", f"{own.description} {those} without knowledge of the defense."),
+        of("aware", f"{own.label}, aware", f"{own.description} {those} that know{ending} the defense."),
         utility.model_copy(update={"key": "utility"}),
         of("behind", "behind", f"{own.label} lost to the best other entry, with its simultaneous interval.",
            better="lower"),

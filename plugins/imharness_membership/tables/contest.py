@@ -7,13 +7,12 @@ either kind of shadow model.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.tracks import Blocks, Column, TrackReport, Wins
-from imharness_membership.tables.cells import SPLITS, figures_of, mean_of
+from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
+from imharness_membership.tables.cells import figures_of, mean_of
 from imharness_policy import Chosen, Contest, contest
 
 PLAIN = "harness/plain-training"
@@ -38,14 +37,14 @@ CLAIM = (
 )
 
 
-def ranked_defenses(halves: tuple[Blocks, Blocks], utility: Column, share: float) -> TrackReport:
-    """Rank defenses; `halves`: scores of the rows to choose on and of those to report, `share` that may be lost."""
+def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column, share: float) -> TrackReport:
+    """Rank defenses by scores of the rows to choose on and of those to report; `share`: utility that may be lost."""
     chosen, reported = figures_of(halves[0]), _weighted(halves[1])
     worst, broken_by = _strongest(chosen, reported, WORST)
     kinds, _ = _strongest(chosen, reported, KINDS)
     rules = Contest(
-        scores=worst, protection=PROTECTION, utility=replace(utility, better="higher"), undefended=PLAIN, claim=CLAIM,
-        attack="evaluator", share=share, controls=dict(_controls(worst.entries)),
+        scores=worst, protection=PROTECTION, utility=utility, undefended=PLAIN, claim=CLAIM,
+        attack="evaluator", share=share, controls=_controls(query, worst.entries),
         over=("evaluator", "attacker"), chosen=Chosen(reported, kinds, broken_by),
     )  # fmt: skip
     return contest(
@@ -53,16 +52,16 @@ def ranked_defenses(halves: tuple[Blocks, Blocks], utility: Column, share: float
         caption="What the strongest evaluator achieves against each defense, and what the defense costs. The evaluator "
         "is chosen for each data set, model and defense on one half of the rows, drawn by a hash of their names, "
         "among all evaluators with shadow models that are defended or not; the other half is reported. Plain training "
-        f"and early stopping at the accuracy of a defense are controls. {SPLITS}",
+        "and early stopping at the accuracy of a defense are controls. Splits are resampled and tested as a whole; two "
+        "of them share up to a third of their rows, so that they are not quite independent.",
     )  # fmt: skip
 
 
-def _controls(entries: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for label in entries:
-        if label == PLAIN:
-            yield label, "undefended"
-        elif MATCHED in label:
-            yield label, "early stopping at equal accuracy"
+def _controls(query: Query, defenses: Sequence[str]) -> dict[str, str]:
+    """Return what is a control and why: components that say so, and early stopping at another defense's accuracy."""
+    marked = query("SELECT label, control FROM components WHERE kind = 'defense' AND control <> ''")
+    named = dict(zip(marked["label"].tolist(), marked["control"].tolist(), strict=True))
+    return named | {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
 
 
 def _weighted(scores: Blocks) -> Blocks:

@@ -20,6 +20,7 @@ from imharness_membership.tables import report
 from imharness_membership.tables.cells import figures
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
+CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
 STOPPED = f"harness/early-stopping, as accurate as {GUARD}"
 TIMES = 10
 """How often four rows stand in a data set."""
@@ -68,7 +69,7 @@ class World:
         self.put(step, roles, {"role": "target", "split": split}, {"row": np.arange(4)}, facts)
 
     def report(self) -> TrackReport:
-        return report(ResultQuery(self.store, self.records))
+        return report(ResultQuery(self.store, self.records, [CONTROL]))
 
     def table(self, id: str) -> dict[str, dict[str, float | None]]:
         """Return label -> column -> number, in the order of the rows."""
