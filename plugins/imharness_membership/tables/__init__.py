@@ -6,7 +6,8 @@ from imharness_membership.tables.contest import ranked_defenses
 from imharness_membership.tables.defenses import TEST, attack_accuracy, fact, facts_of, rates
 from imharness_membership.tables.evaluators import evaluators, thresholds
 from imharness_membership.tables.pictures import charts
-from imharness_membership.tables.risk import classes, risk, risk_rows, sensitivity
+from imharness_membership.tables.risk import classes, risk, risk_rows
+from imharness_membership.tables.vulnerable import agreement, sensitivity
 
 
 def report(query: Query, share: float = 0.05) -> TrackReport:
@@ -23,6 +24,7 @@ def report(query: Query, share: float = 0.05) -> TrackReport:
         thresholds(figures),
         risk(promised),
         classes(promised),
+        agreement(scores),
         *([sensitivity(query)] if "sensitivity" in query.steps else []),
     ]
     others = TrackReport([table for table in tables if table.rows], [], charts(scores))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, spearmanr, t, ttest_rel
+from scipy.stats import norm, pearsonr, spearmanr, t, ttest_rel
 
 from imharness.errors import UsageError
 from imharness.results.identity import ComponentRef
@@ -229,11 +229,42 @@ def test_risk_is_set_against_what_removal_does(world: World) -> None:
     world.guess(PLAIN, "harness/lira", scores)
     world.guess(PLAIN, "harness/lira", WRONG, split=1)
     world.guess(GUARD, "harness/lira", WRONG)
-    moved = {"row": np.array([8, 9, 10]), "sensitivity": np.array([0.3, 0.7, 0.1])}
+    moved = {"row": np.array([8, 9, 12]), "sensitivity": np.array([0.3, 0.7, 0.1])}
     world.put("sensitivity", {"defense": PLAIN}, {"rows": 3, "split": 0}, moved)
     world.trained(GUARD, 0.5)
-    expected = spearmanr(scores[:3], moved["sensitivity"])[0]
-    assert world.table("sensitivity") == {"harness/lira": {"correlation": pytest.approx(expected)}}
+    expected = spearmanr([0.4, 0.2, 0.4], moved["sensitivity"])[0]
+    (found,) = world.table("sensitivity").values()
+    assert found["correlation"] == pytest.approx(expected)
+
+
+def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters(world: World) -> None:
+    """Each score is the members' exposure and noise of its own: any two correlate by 0.8 ** 2."""
+    generator, n = np.random.default_rng(0), 2000
+    exposure = generator.normal(size=n)
+    names = ("harness/lira", "harness/rmia", "harness/privacy-risk")
+    scores = {name: 0.8 * exposure + 0.6 * generator.normal(size=n) for name in names}
+    for name, own in scores.items():
+        rows = {
+            "row": np.arange(2 * n), "member": np.arange(2 * n) < n, "label": np.zeros(2 * n, int),
+            "right": np.ones(2 * n, bool), "score": norm.cdf(np.r_[own, generator.normal(size=n)]) - 0.5,
+        }  # fmt: skip
+        world.put("evaluate", {"defense": PLAIN, "evaluator": name}, {"adaptive": True, "split": 0}, rows)
+    world.trained(PLAIN, 0.5)
+    moved = exposure[:500] + generator.normal(size=500)
+    world.put(
+        "sensitivity", {"defense": PLAIN}, {"rows": 500, "split": 0}, {"row": np.arange(500), "sensitivity": moved}
+    )
+    found = world.table("vulnerable")
+    for label in (f"{names[0]} and {names[1]}", "all three"):
+        assert found[label]["correlation"] == pytest.approx(6 / np.pi * np.arcsin(0.64 / 2), abs=0.04)
+    top = np.all([own >= np.sort(own)[-n // 10] for own in scores.values()], axis=0)
+    assert found["all three"]["both"] == pytest.approx(top.mean())
+    assert found["all three"]["chance"] == pytest.approx(0.001)
+    removed = world.table("sensitivity")
+    assert removed["all three"]["correlation"] > max(removed[name]["correlation"] for name in names)
+    high = np.all([own >= np.quantile(own, 0.75) for own in scores.values()], axis=0)[:500]
+    assert removed["all three"]["high"] == pytest.approx(moved[high].mean())
+    assert removed["all three"]["rest"] == pytest.approx(moved[~high].mean())
 
 
 def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: World) -> None:

@@ -79,7 +79,9 @@ def test_the_tables_of_the_paper_are_there_and_hold_numbers(tables) -> None:
     risk = tables["risk"]["harness/plain-training"]
     assert risk["r5"]["value"] >= risk["r0"]["value"]
     assert risk["rmse"]["value"] > 0
-    assert set(tables["sensitivity"]) == {"harness/privacy-risk", "harness/confidence", "harness/lira"}
+    scores = {"harness/privacy-risk", "harness/confidence", "harness/lira", "harness/rmia", "all three"}
+    assert set(tables["sensitivity"]) == scores
+    assert len(tables["vulnerable"]) == 4
 
 
 def test_parts_are_disjoint_and_of_one_size() -> None:
