@@ -1,5 +1,5 @@
 """Who wins, the same rules in all tracks: see `Contest`, and docs/ranking.md for readers."""
 
-from imharness_policy.contest import Contest, contest
+from imharness_policy.contest import Chosen, Contest, contest
 
-__all__ = ["Contest", "contest"]
+__all__ = ["Chosen", "Contest", "contest"]

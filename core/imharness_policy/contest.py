@@ -32,6 +32,23 @@ from imharness.tracks import (
 )
 
 Floats = npt.NDArray[np.float64]
+UNRANKED = "no finite number, or not every attack that another entry met"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was tried where one attack is chosen for each entry on other units than the reported ones.
+
+    Where an attack is right or wrong on a unit, one of many that guess is nearly always right: the worst of each unit
+    would be chance. The contest's scores are then those of the chosen attacks. `tried`: the measure under every attack
+    that could be chosen; what an entry lacks here counts as not covered. `kinds`: the measure under the strongest
+    attack of each attacker, for the columns "unaware" and "aware". `broken_by`: entry -> attack -> how often it was
+    chosen, as a share, the largest first.
+    """
+
+    tried: Blocks
+    kinds: Blocks
+    broken_by: Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,7 @@ class Contest:
     for "nothing". `protection` needs a direction and `wins`; its `cluster` is what is resampled. `utility`: a column
     whose `value` returns what each entry has where nobody attacks. `undefended`: the entry whose utility less `share`
     of it is the gate. `controls`: entry -> why it is never crowned. `flags`: entry -> why its number is an upper bound.
-    `proxies`: what stands in for something real.
+    `proxies`: what stands in for something real. `chosen`: where one attack was chosen for each entry on other units.
 
     `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
     entry), ``{utility}`` and ``{plain}`` (utility of both).
@@ -62,6 +79,7 @@ class Contest:
     controls: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     proxies: tuple[str, ...] = ()
+    chosen: Chosen | None = None
 
     @property
     def sign(self) -> int:
@@ -71,13 +89,12 @@ class Contest:
     @cached_property
     def gains(self) -> tuple[Floats, ...]:
         """The scores, turned so that more is better: ``(entries, units)`` of each setting, NaN where not finite."""
-        blocks = self.scores.values[self.protection.of or self.protection.key]
-        return tuple(np.where(np.isfinite(b), self.sign * b.astype(np.float64), np.nan) for b in blocks)
+        return self._turned(self.scores)
 
     @cached_property
     def settings(self) -> list[int]:
         """The settings that every entry should have: those that at least half of the entries have."""
-        return [c for c, own in enumerate(self.gains) if np.mean(~np.isnan(own).all(axis=1)) >= 0.5]
+        return _common(self.gains)
 
     @cached_property
     def names(self) -> list[str]:
@@ -127,11 +144,23 @@ class Contest:
 
     def coverage(self, row: int) -> float:
         """Return the share of units and settings for which an entry has a number."""
-        known = [~np.isnan(self.gains[c][row]) for c in self.settings]
+        known = [own[row] for own in self._covered]
         return float(np.concatenate(known).mean()) if known else 0.0
+
+    @cached_property
+    def _covered(self) -> list[npt.NDArray[np.bool_]]:
+        """Return where entries have a number, for each setting that counts."""
+        gains = self.gains if self.chosen is None else self._turned(self.chosen.tried)
+        return [~np.isnan(gains[c]) for c in _common(gains)]
+
+    def _turned(self, scores: Blocks) -> tuple[Floats, ...]:
+        blocks = scores.values[self.protection.of or self.protection.key]
+        return tuple(np.where(np.isfinite(b), self.sign * b.astype(np.float64), np.nan) for b in blocks)
 
     def broken_by(self, row: int) -> dict[str, float]:
         """Return for each attack the share of units and groups on which it was the worst, the largest first."""
+        if self.chosen is not None:
+            return dict(self.chosen.broken_by.get(self.scores.entries[row], {}))
         which = self._groups([row], None)[1].ravel()
         decided = [self.scores.conditions[c][self.attack] for c in which[which >= 0]]
         shares = {name: decided.count(name) / len(decided) for name in sorted(set(decided))}
@@ -176,6 +205,11 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     return TrackReport([table], [paired], rankings=[ranking])
 
 
+def _common(gains: Sequence[Floats]) -> list[int]:
+    """Return the settings that at least half of the entries have."""
+    return [c for c, own in enumerate(gains) if np.mean(~np.isnan(own).all(axis=1)) >= 0.5]
+
+
 def mean_of(parts: Floats) -> Floats:
     """Return the mean over the first axis, NaN left out; NaN where there is nothing else."""
     count = (~np.isnan(parts)).sum(axis=0)
@@ -185,9 +219,12 @@ def mean_of(parts: Floats) -> Floats:
 
 
 def _rank(rules: Contest, i: int, complete: Sequence[int], own: Floats) -> Rank | None:
-    """Return the rank of an entry among the complete ones, over what it has itself; None where it has nothing."""
+    """Return the rank of an entry among the complete ones, over what it has itself; None where it has nothing.
+
+    Of the attacks among which one is chosen, an incomplete entry may lack the strongest: it has no rank.
+    """
     rivals = [j for j in complete if j != i]
-    if np.isnan(own[i]).all():
+    if np.isnan(own[i]).all() or (rules.chosen is not None and i not in complete):
         return None
     return rank_of(own[i], own[rivals] if i in complete else rules.worst(rivals, like=i), rules.clusters)
 
@@ -206,9 +243,11 @@ def _values(rules: Contest, i: int, coverage: float, own: Floats, behind: Value)
 
 def _against(rules: Contest, label: str, *, aware: bool) -> Value:
     """Return the mean over the attacks that know the defense, or over those that do not."""
-    measure, conditions = rules.protection.of or rules.protection.key, rules.scores.conditions
-    chosen = [c for c in rules.settings if (conditions[c][rules.attacker] != rules.unaware) == aware]
-    numbers, clusters = rules.scores.once_by(rules.protection.cluster, measure, label, chosen)
+    scores = rules.scores if rules.chosen is None else rules.chosen.kinds
+    among = rules.settings if rules.chosen is None else range(len(scores.conditions))
+    measure, conditions = rules.protection.of or rules.protection.key, scores.conditions
+    own = [c for c in among if (conditions[c][rules.attacker] != rules.unaware) == aware]
+    numbers, clusters = scores.once_by(rules.protection.cluster, measure, label, own)
     if not len(numbers):
         return missing("no such attack on it")
     return mean_value(numbers, clusters if rules.protection.cluster else None)
@@ -216,7 +255,7 @@ def _against(rules: Contest, label: str, *, aware: bool) -> Value:
 
 def _place(rank: Rank | None, clusters: npt.NDArray[np.str_] | None) -> Value:
     if rank is None:
-        return missing("no finite number")
+        return missing(UNRANKED)
     told = clusters is None or len(set(clusters)) >= FEWEST
     return Value(value=rank.place, **({"low": rank.best, "high": rank.worst} if told else {}))
 
@@ -231,7 +270,7 @@ def _leader(rank: Rank, i: int, complete: Sequence[int]) -> int | None:
 def _behind(rank: Rank | None, i: int, complete: Sequence[int]) -> Value:
     leader = None if rank is None else _leader(rank, i, complete)
     if rank is None or leader is None:
-        return missing("none is ahead" if rank else "no finite number")
+        return missing("none is ahead" if rank else UNRANKED)
     ends = {} if np.isnan(rank.low[leader]) else {"low": float(rank.low[leader]), "high": float(rank.high[leader])}
     return Value(value=float(rank.ahead[leader]), **ends)
 
@@ -260,6 +299,9 @@ def _gate(rules: Contest, values: Sequence[Mapping[str, Value]]) -> tuple[float,
 def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
     own, utility = rules.protection.spec, rules.utility.spec
     named = own.cluster_unit or own.unit or "unit"
+    one = rules.chosen is not None
+    counts = "The strongest attack on each entry counts." if one else "The worst of all attacks counts for each unit."
+    those, ending = ("The strongest attack", "s") if one else ("Mean over attacks", "")
 
     def of(key: str, label: str, text: str, **changes: object) -> ColumnSpec:
         return own.model_copy(update={"key": key, "label": label, "description": text, **changes})
@@ -270,9 +312,9 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             description="Place among complete entries on the settings that they share, and its 95% interval by "
             f"simultaneous intervals of the differences to all others; {named}s are resampled.",
         ),
-        of("worst", f"{own.label}, worst attack", f"{own.description} The worst of all attacks counts for each unit."),
-        of("unaware", f"{own.label}, unaware", f"{own.description} Mean over attacks that do not know the defense."),
-        of("aware", f"{own.label}, aware", f"{own.description} Mean over attacks that know the defense."),
+        of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
+        of("unaware", f"{own.label}, unaware", f"{own.description} {those} without knowledge of the defense."),
+        of("aware", f"{own.label}, aware", f"{own.description} {those} that know{ending} the defense."),
         utility.model_copy(update={"key": "utility"}),
         of("behind", "behind", f"{own.label} lost to the best other entry, with its simultaneous interval.",
            better="lower"),

@@ -15,6 +15,7 @@ from imharness.membership import (
     Robustness,
 )
 from imharness.tracks import StepContext, StepResult, step
+from imharness_membership.calibration import calibration_error
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
@@ -29,7 +30,7 @@ Outputs = Callable[[torch.Tensor], torch.Tensor]
 """Row numbers ``(n,)`` -> probabilities ``(n, classes)``."""
 
 
-@step(version="3")
+@step(version="4")
 def train(context: StepContext) -> StepResult:
     """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows.
 
@@ -48,7 +49,7 @@ def train(context: StepContext) -> StepResult:
     return _answers(split, network, {"held_out": right.float().mean()[None].cpu().numpy()}, facts)
 
 
-@step(version="2")
+@step(version="3")
 def stop(context: StepContext) -> StepResult:
     """Take the epoch of undefended training that is as accurate on the defender's other rows as a defended model.
 
@@ -59,7 +60,7 @@ def stop(context: StepContext) -> StepResult:
     return _answers(split, split.loaded(plain, place), {"stopped": np.array([place])}, {})
 
 
-@step(version="1")
+@step(version="2")
 def release(context: StepContext) -> StepResult:
     """Show the outputs of the undefended model as a defense releases them."""
     split, role = Split(context), str(context.options["role"])
@@ -208,7 +209,12 @@ def _seen(split: Split, outputs: Outputs, arrays: Mapping[str, np.ndarray], fact
     return StepResult(
         rows={"row": rows.numpy(), "label": labels.cpu().numpy(), "member": np.arange(len(rows)) < count},
         arrays={"outputs": shown[: len(rows)].cpu().numpy(), "population": odds.cpu().numpy(), **arrays},
-        facts={"train_accuracy": float(right[:count].mean()), "test_accuracy": float(right[count:].mean()), **facts},
+        facts={
+            "train_accuracy": float(right[:count].mean()),
+            "test_accuracy": float(right[count:].mean()),
+            "calibration_error": calibration_error(shown[count : len(rows)], labels[count:]),
+            **facts,
+        },
     )
 
 

@@ -95,8 +95,8 @@ class MembershipTrack(Track):
                 yield _Guard(planner.component("defense", STOPPED), defense)
 
     def report(self, query: Query) -> TrackReport:
-        """Return the tables of the paper that the finished cells allow."""
-        return report(query)
+        """Return who wins, and the tables of the paper that the finished cells allow."""
+        return report(query, self.utility_loss)
 
 
 class _Plan:

@@ -1,6 +1,6 @@
 """Membership studies whose answer is known: noise, a defense that does nothing, a model that gives everything away."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
 from imharness.membership import (
+    Component,
     DefenderOutputs,
     InferMembership,
     Info,
@@ -39,6 +40,7 @@ from imharness.tracks import Value
 from imharness_membership.tables import report
 
 TRACK, PLAIN = "harness/membership", "harness/plain-training"
+CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
 EVALUATORS, SPLITS, ROWS = 14, 3, 120
 OPTIONS = {
     "splits": 2, "part": 60, "epochs": 3, "learning_rate": 0.01, "references": 4, "copies": 1, "matched": False,
@@ -98,17 +100,20 @@ class Noise(MembershipEvaluator):
         return infer
 
 
-def study(folder: Path, defenses: list[str], evaluators: list[str]) -> ResultQuery:
+def study(
+    folder: Path, defenses: list[str], evaluators: list[str], further: Sequence[Component] = (),
+    options: Mapping[str, Any] | None = None,
+) -> ResultQuery:  # fmt: skip
     """Plan and run the track on digits with a small model; return its results."""
-    own = [Registered(c, "test", Provenance("test", "1")) for c in (Nothing(), Leak(), Noise())]
+    own = [Registered(c, "test", Provenance("test", "1")) for c in (Nothing(), Leak(), Noise(), *further)]
     registry = installed().joined(own)
     select = {"dataset": ["digits"], "model": ["mlp[hidden=(16,)]"], "defense": defenses, "evaluator": evaluators}
-    part = TrackProfile(select=select, options=OPTIONS)
+    part = TrackProfile(select=select, options={**OPTIONS, **(options or {})})
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
     cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    return ResultQuery(cache.store, records)
+    return ResultQuery(cache.store, records, [CONTROL])
 
 
 def tables(found: Any) -> dict[str, dict[str, Mapping[str, Value]]]:
@@ -117,7 +122,7 @@ def tables(found: Any) -> dict[str, dict[str, Mapping[str, Value]]]:
 
 def test_a_defense_that_does_nothing_equals_no_defense(tmp_path: Path) -> None:
     own = tables(study(tmp_path, ["plain-training", "acme/nothing"], ["confidence"]))
-    for table in ("defenses", "accuracy"):
+    for table in ("defenses", "rates", "accuracy"):
         assert own[table]["acme/nothing"] == own[table][PLAIN]
 
 
@@ -134,7 +139,7 @@ def test_references_and_gradients_behind_a_defense_that_does_nothing_are_those_o
 
 def test_a_release_that_keeps_the_label_costs_no_accuracy(tmp_path: Path) -> None:
     names = ["plain-training", "memguard[epochs=2]", "masking[top_k=1]", "masking[temperature=5.0]"]
-    own = tables(study(tmp_path, names, ["correctness"]))["defenses"]
+    own = tables(study(tmp_path, names, ["correctness"]))["rates"]
     assert len(own) == 4
     for column in ("test", "train", "accuracy_plain", "accuracy_adaptive"):
         assert len({values[column].value for values in own.values()}) == 1
@@ -142,7 +147,7 @@ def test_a_release_that_keeps_the_label_costs_no_accuracy(tmp_path: Path) -> Non
 
 def test_a_model_that_knows_its_members_by_heart_is_found_out_completely(tmp_path: Path) -> None:
     found = tables(study(tmp_path, ["acme/leak"], ["confidence[per_class=False]", "acme/noise"]))
-    own = found["defenses"]["acme/leak"]
+    own = found["rates"]["acme/leak"]
     assert [own[key].value for key in ("accuracy_adaptive", "auc_adaptive", "train")] == [1, 1, 1]
     assert list(found["evaluators"]) == ["harness/confidence[per_class=False]", "acme/noise"]
     noise = found["accuracy"]["acme/leak"]["e0"]
@@ -152,28 +157,34 @@ def test_a_model_that_knows_its_members_by_heart_is_found_out_completely(tmp_pat
 
 
 class Simulated:
-    """Results of `entries` defenses that 14 evaluators without any knowledge met in three splits."""
+    """Results of `entries` defenses, the first is none, that 14 evaluators without any knowledge met in some splits."""
 
     steps = frozenset({"evaluate", "train"})
 
-    def __init__(self, entries: int, seed: int) -> None:
-        shape = (entries, EVALUATORS, SPLITS, ROWS)
+    def __init__(self, entries: int, seed: int, splits: int = SPLITS) -> None:
+        shape = (entries, EVALUATORS, splits, ROWS)
+        names = np.array([PLAIN, *(f"x/{i:02}" for i in range(1, entries))], dtype=object)
         defense, evaluator, split, row = (place.ravel() for place in np.indices(shape))
         score = np.random.default_rng(seed).normal(size=len(row)).astype(np.float32)
         self._db = duckdb.connect()
         self._db.register("evaluate", pa.table({
-            "defense": [f"x/{i:02}" for i in defense], "evaluator": [f"x/{i:02}" for i in evaluator], "split": split,
+            "defense": names[defense], "evaluator": [f"x/{i:02}" for i in evaluator], "split": split,
             "dataset": np.full(len(row), "x/rows"), "model": np.full(len(row), "x/model"), "row": row,
             "adaptive": np.full(len(row), True), "member": row < ROWS // 2, "label": row % 2, "score": score,
             "right": np.full(len(row), True),
         }))  # fmt: skip
-        defense, split = (place.ravel() for place in np.indices((entries, SPLITS)))
+        defense, split = (place.ravel() for place in np.indices((entries, splits)))
         same = dict.fromkeys(("role", "dataset", "model"), ["target"] * len(split))
-        self._db.register("evaluate_tasks", pa.table({"defense": ["x/00"]}))
+        self._db.register("components", pa.table({name: [value] for name, value in CONTROL.items()}))
+        self._db.register("evaluate_tasks", pa.table({"defense": [PLAIN]}))
         self._db.register("train_tasks", pa.table({
-            "defense": [f"x/{i:02}" for i in defense], "split": split, **same, "task": split,
+            "defense": names[defense], "split": split, **same, "task": split,
             "test_accuracy": np.full(len(split), 0.5), "train_accuracy": np.full(len(split), 1.0),
         }))  # fmt: skip
+
+    def remove(self, where: str) -> None:
+        """Take away rows of `evaluate`."""
+        self._db.register("evaluate", self._table(f"SELECT * FROM evaluate WHERE NOT ({where})"))
 
     def _table(self, sql: str) -> pa.Table:
         found = self._db.sql(sql)
@@ -204,7 +215,7 @@ def test_intervals_of_noise_cover_one_half_in_95_percent(noise) -> None:
 
 @pytest.mark.parametrize("key", ["accuracy_adaptive", "auc_adaptive"])
 def test_the_strongest_of_evaluators_that_guess_stays_at_one_half(key: str, noise) -> None:
-    found = [row[key] for own in noise for row in own["defenses"].values()]
+    found = [row[key] for own in noise for row in own["rates"].values()]
     shown = np.array([value.value for value in found])
     assert len(shown) == 200
     assert abs(shown.mean() - 0.5) < 3 * shown.std() / np.sqrt(200)

@@ -7,7 +7,7 @@ from imharness_membership.training import StandardTraining
 class PlainTraining(StandardTraining):
     """No defense: the model is trained for every epoch of the plan."""
 
-    info = MembershipDefenseInfo(id="harness/plain-training", version="1", baseline=True)
+    info = MembershipDefenseInfo(id="harness/plain-training", version="1", control="no defense", baseline=True)
 
 
 @hookimpl

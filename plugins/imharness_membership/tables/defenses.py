@@ -11,20 +11,25 @@ from imharness_membership.tables.cells import (
     SPLITS,
     evaluators_of,
     figures_of,
-    halves,
     labelled,
     mean_of,
     over_splits,
     why_not,
 )
+from imharness_membership.tables.privacy import empirical_epsilon
 
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
 ADVERSARIES = {"plain": ("fixed", "non-adaptive"), "adaptive": ("adaptive", "adaptive")}
+TEST = Column("test", "Test accuracy", "Of the defended model.", "higher", unit="split")
 ACCURACY = (
-    Column("test", "Test accuracy", "Of the defended model.", "higher", unit="split"),
+    TEST,
     Column("train", "Train accuracy", "Of the defended model.", unit="split"),
 )
+CALIBRATION = Column(
+    "calibration_error", "Calibration error",
+    "Expected calibration error of what is released, 15 bins, rows that are no members.", "lower", unit="split",
+)  # fmt: skip
 PRIVACY = (
     Column(
         "epsilon", "epsilon", "Of (epsilon, delta)-differential privacy of the members, by Opacus' accountant. "
@@ -46,11 +51,11 @@ WINS = {
 
 
 def facts_of(query: Query, defenses: Sequence[str]) -> Facts:
-    """Return accuracies of the defended models, and the privacy that their training promises."""
+    """Return accuracies and calibration of the defended models, and the privacy that their training promises."""
     parts = [
         query(
             f"SELECT {labelled(query, step)} AS defense, split, test_accuracy AS test, train_accuracy AS train, "
-            f"{', '.join(_known(query, step, column.key) for column in PRIVACY)} "
+            f"{', '.join(_known(query, step, column.key) for column in (CALIBRATION, *PRIVACY))} "
             f"FROM {step}_tasks WHERE role = 'target'"
         )
         for step in ("train", "stop", "release")
@@ -70,7 +75,7 @@ def _known(query: Query, step: str, name: str) -> str:
 
 def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
     found = {}
-    for column in ACCURACY:
+    for column in (*ACCURACY, CALIBRATION):
         own = [rows[column.key][rows["split"] == split].mean() for split in np.unique(rows["split"])]
         found[column.key] = over_splits(np.array(own))
     for column in PRIVACY:
@@ -80,19 +85,21 @@ def _facts(rows: Mapping[str, np.ndarray]) -> dict[str, Value]:
     return found
 
 
-def ranked_defenses(scores: Blocks, trained: Facts) -> TrackReport:
-    """Rank defenses by what the strongest adaptive evaluator achieves."""
-    chosen, reported = halves(scores)
-    figures = figures_of(chosen), figures_of(reported)
+def rates(scores: Blocks, parts: tuple[Blocks, Blocks], trained: Facts) -> TrackReport:
+    """Return what the strongest evaluator of each adversary achieves by every figure, and what models promise."""
+    figures = figures_of(parts[0]), figures_of(parts[1])
     return ranking(
         scores,
         *(_against(figures, key, kind) for kind in ADVERSARIES for key in FIGURES),
-        *(_fact(trained, column) for column in (*ACCURACY, *PRIVACY)),
-        id="defenses",
-        title="Defenses against membership inference",
-        caption="Privacy of models with each defense. n is the number of splits. The strongest evaluator is chosen on "
-        "one half of the rows, drawn by a hash of their names, and reported on the other. Early stopping at the "
-        f"accuracy of a defense says whether the defense is worth it. {SPLITS}",
+        *(fact(trained, column) for column in (*ACCURACY, CALIBRATION)),
+        empirical_epsilon(parts, {defense: own["delta"] for defense, own in trained.items()}),
+        *(fact(trained, column) for column in PRIVACY),
+        id="rates",
+        title="All figures of the strongest evaluators",
+        caption="Privacy of models with each defense. n is the number of splits. For each figure, the strongest "
+        "evaluator is chosen on one half of the rows, drawn by a hash of their names, and reported on the other. The "
+        "empirical bound of epsilon stands beside the one that a training promises. "
+        f"{SPLITS}",
         entry="defense",
         by=["accuracy_adaptive"],
     )
@@ -115,7 +122,8 @@ def _against(figures: tuple[Blocks, Blocks], key: str, kind: str) -> Column:
     )
 
 
-def _fact(trained: Facts, column: Column) -> Column:
+def fact(trained: Facts, column: Column) -> Column:
+    """Return a column of facts of the defended models."""
     return replace(column, value=lambda defense: trained[defense][column.key])
 
 

@@ -21,7 +21,7 @@ def charts(scores: Blocks) -> list[Chart]:
         "person accused is the left edge. First split of the first data set and model.",
     )  # fmt: skip
     front = Chart(
-        id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="test", y="accuracy_adaptive",
+        id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="utility", y="worst",
         front=True,
         caption="Test accuracy of the defended model against the strongest adaptive attack. The line joins the "
         "defenses that no other beats in both.",

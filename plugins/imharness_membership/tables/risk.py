@@ -1,4 +1,4 @@
-"""What privacy risk scores promise and keep, by threshold, by class, and against what removal does to a model."""
+"""What privacy risk scores promise and keep, by threshold and by class."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from imharness.stats import NotTestable, correlate
-from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, missing
+from imharness.tracks import Blocks, ColumnSpec, Row, Table, Value, missing
 from imharness_membership.risk import SLACK, calibration_rmse, precision_and_recall
 from imharness_membership.tables.cells import apart, rows_of
 
@@ -96,28 +96,6 @@ def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:
     train = np.bincount(place[member], right[member], len(labels))[kept] / inside[kept]
     test = np.bincount(place[~member], right[~member], len(labels))[kept] / outside[kept]
     return mean, train - test
-
-
-def sensitivity(query: Query) -> Table:
-    """Return how the risk score of a member goes with what its removal does to the model."""
-    rows = []
-    for name in (RISK, "harness/confidence", "harness/lira"):
-        pairs = query(
-            "SELECT e.dataset, e.model, score, sensitivity FROM evaluate e "
-            "JOIN sensitivity s USING (dataset, model, defense, row) "
-            f"WHERE evaluator = '{name}' AND e.split = 0 AND adaptive ORDER BY dataset, model, row"
-        )
-        places = [{"dataset": d, "model": m} for d, m in zip(pairs["dataset"], pairs["model"], strict=True)]
-        for facets, own in apart(places, ("dataset", "model")):
-            found = _correlation(pairs["score"][own], pairs["sensitivity"][own], "spearman")
-            rows.append(Row(label=", ".join([name, *facets]), values={"correlation": found}))
-    column = ColumnSpec(key="correlation", label="Spearman correlation", description="Of score and sensitivity.")
-    return Table(
-        id="sensitivity", title="Risk and sensitivity",
-        caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
-        "that when it is trained with it. First members of the first split, undefended.", entry="evaluator",
-        columns=(column,), rows=tuple(rows),
-    )  # fmt: skip
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, method: Literal["pearson", "spearman"]) -> Value:

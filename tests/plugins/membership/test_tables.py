@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr, spearmanr, t, ttest_rel
+from scipy.stats import norm, pearsonr, spearmanr, t, ttest_rel
 
 from imharness.errors import UsageError
 from imharness.results.identity import ComponentRef
@@ -20,6 +20,7 @@ from imharness_membership.tables import report
 from imharness_membership.tables.cells import figures
 
 PLAIN, GUARD, LATE = "harness/plain-training", "x/guard", "x/late"
+CONTROL = {"kind": "defense", "label": PLAIN, "control": "no defense"}
 STOPPED = f"harness/early-stopping, as accurate as {GUARD}"
 TIMES = 10
 """How often four rows stand in a data set."""
@@ -68,7 +69,7 @@ class World:
         self.put(step, roles, {"role": "target", "split": split}, {"row": np.arange(4)}, facts)
 
     def report(self) -> TrackReport:
-        return report(ResultQuery(self.store, self.records))
+        return report(ResultQuery(self.store, self.records, [CONTROL]))
 
     def table(self, id: str) -> dict[str, dict[str, float | None]]:
         """Return label -> column -> number, in the order of the rows."""
@@ -115,6 +116,11 @@ def test_a_defense_that_no_adaptive_adversary_met_stands_last(world: World) -> N
     found = world.table("defenses")
     assert list(found) == [GUARD, PLAIN, LATE]
     half = shown(balanced_accuracy, HALF)
+    assert [row["aware"] for row in found.values()] == pytest.approx([half, 1.0, None])
+    assert [row["unaware"] for row in found.values()] == pytest.approx([half, 1.0, 0.0])
+    assert [row["rank"] for row in found.values()] == [1, 2, None]
+    assert [row["coverage"] for row in found.values()] == [100, 100, 50]
+    found = world.table("rates")
     assert [row["accuracy_adaptive"] for row in found.values()] == [half, 1.0, None]
     assert [row["accuracy_plain"] for row in found.values()] == [half, 1.0, 0.0]
 
@@ -124,7 +130,8 @@ def test_the_strongest_evaluator_counts_and_splits_are_averaged(world: World) ->
     for split, score in enumerate((RIGHT, HALF)):
         world.guess(PLAIN, "x/one", score, split=split)
         world.guess(PLAIN, "x/two", HALF, split=split)
-    own = world.table("defenses")[PLAIN]
+    assert world.table("defenses")[PLAIN]["worst"] == pytest.approx((1 + shown(balanced_accuracy, HALF)) / 2)
+    own = world.table("rates")[PLAIN]
     assert own["accuracy_adaptive"] == pytest.approx((1 + shown(balanced_accuracy, HALF)) / 2)
     assert own["auc_adaptive"] == pytest.approx((1 + shown(auc, HALF)) / 2)
     assert own["tpr1_adaptive"] is None
@@ -144,7 +151,9 @@ def test_early_stopping_is_named_after_what_it_matches(world: World) -> None:
     world.trained("harness/early-stopping", 0.5, GUARD, "stop")
     found = world.table("defenses")
     assert list(found) == ["harness/early-stopping", STOPPED, GUARD]
-    assert [row["test"] for row in found.values()] == [0.25, 0.5, 0.75]
+    assert [row["utility"] for row in found.values()] == [0.25, 0.5, 0.75]
+    controls = {label: place.control for label, place in world.report().rankings[0].places.items()}
+    assert controls == {"harness/early-stopping": "", STOPPED: "early stopping at equal accuracy", GUARD: ""}
 
 
 def test_one_threshold_is_set_against_one_for_each_class(world: World) -> None:
@@ -207,7 +216,7 @@ def test_splits_that_all_give_one_number_have_no_interval(world: World) -> None:
         world.trained(PLAIN, 0.1, split=split)
     found = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
     for value, mean in (
-        (found["defenses"][PLAIN]["test"], 0.1),
+        (found["defenses"][PLAIN]["utility"], 0.1),
         (found["evaluators"]["x/one"]["accuracy"], 0.5),
         (found["thresholds"]["x/one"]["gain"], 0),
     ):
@@ -220,18 +229,49 @@ def test_risk_is_set_against_what_removal_does(world: World) -> None:
     world.guess(PLAIN, "harness/lira", scores)
     world.guess(PLAIN, "harness/lira", WRONG, split=1)
     world.guess(GUARD, "harness/lira", WRONG)
-    moved = {"row": np.array([8, 9, 10]), "sensitivity": np.array([0.3, 0.7, 0.1])}
+    moved = {"row": np.array([8, 9, 12]), "sensitivity": np.array([0.3, 0.7, 0.1])}
     world.put("sensitivity", {"defense": PLAIN}, {"rows": 3, "split": 0}, moved)
     world.trained(GUARD, 0.5)
-    expected = spearmanr(scores[:3], moved["sensitivity"])[0]
-    assert world.table("sensitivity") == {"harness/lira": {"correlation": pytest.approx(expected)}}
+    expected = spearmanr([0.4, 0.2, 0.4], moved["sensitivity"])[0]
+    (found,) = world.table("sensitivity").values()
+    assert found["correlation"] == pytest.approx(expected)
+
+
+def test_members_that_three_evaluators_see_alike_are_those_whose_removal_matters(world: World) -> None:
+    """Each score is the members' exposure and noise of its own: any two correlate by 0.8 ** 2."""
+    generator, n = np.random.default_rng(0), 2000
+    exposure = generator.normal(size=n)
+    names = ("harness/lira", "harness/rmia", "harness/privacy-risk")
+    scores = {name: 0.8 * exposure + 0.6 * generator.normal(size=n) for name in names}
+    for name, own in scores.items():
+        rows = {
+            "row": np.arange(2 * n), "member": np.arange(2 * n) < n, "label": np.zeros(2 * n, int),
+            "right": np.ones(2 * n, bool), "score": norm.cdf(np.r_[own, generator.normal(size=n)]) - 0.5,
+        }  # fmt: skip
+        world.put("evaluate", {"defense": PLAIN, "evaluator": name}, {"adaptive": True, "split": 0}, rows)
+    world.trained(PLAIN, 0.5)
+    moved = exposure[:500] + generator.normal(size=500)
+    world.put(
+        "sensitivity", {"defense": PLAIN}, {"rows": 500, "split": 0}, {"row": np.arange(500), "sensitivity": moved}
+    )
+    found = world.table("vulnerable")
+    for label in (f"{names[0]} and {names[1]}", "all three"):
+        assert found[label]["correlation"] == pytest.approx(6 / np.pi * np.arcsin(0.64 / 2), abs=0.04)
+    top = np.all([own >= np.sort(own)[-n // 10] for own in scores.values()], axis=0)
+    assert found["all three"]["both"] == pytest.approx(top.mean())
+    assert found["all three"]["chance"] == pytest.approx(0.001)
+    removed = world.table("sensitivity")
+    assert removed["all three"]["correlation"] > max(removed[name]["correlation"] for name in names)
+    high = np.all([own >= np.quantile(own, 0.75) for own in scores.values()], axis=0)[:500]
+    assert removed["all three"]["high"] == pytest.approx(moved[high].mean())
+    assert removed["all three"]["rest"] == pytest.approx(moved[~high].mean())
 
 
 def test_defenses_are_compared_by_rows_whose_membership_is_guessed_right(world: World) -> None:
     for defense, score in ((PLAIN, RIGHT), (GUARD, HALF)):
         world.guess(defense, "x/one", score, adaptive=defense == PLAIN)
         world.trained(defense, 0.5)
-    fixed, adaptive = world.report().comparisons
+    _, fixed, adaptive = world.report().comparisons
     assert [[facets["attacker"] for facets in found.conditions] for found in (fixed, adaptive)] == [
         ["fixed"], ["adaptive"],
     ]  # fmt: skip
@@ -253,7 +293,7 @@ def test_the_curve_of_the_undefended_model_turns_at_every_score(world: World) ->
     roc, cost = world.report().charts
     (curve,) = roc.series
     assert (curve.label, curve.x, curve.y) == ("x/one", (0, 0, 0.5, 0.5, 1), (0, 0.5, 0.5, 1, 1))
-    assert (cost.x, cost.y) == ("test", "accuracy_adaptive")
+    assert (cost.x, cost.y) == ("utility", "worst")
 
 
 def test_intervals_are_students_over_splits_whatever_the_number_of_defenses(world: World) -> None:
@@ -270,7 +310,7 @@ def test_intervals_are_students_over_splits_whatever_the_number_of_defenses(worl
         return len(numbers), max(0, np.mean(numbers) - reach), min(1, np.mean(numbers) + reach)
 
     for value, numbers in (
-        (found["defenses"][PLAIN]["test"], accuracy),
+        (found["defenses"][PLAIN]["utility"], accuracy),
         (found["accuracy"][PLAIN]["e0"], [1, 0.5, 0]),
         (found["evaluators"]["x/one"]["accuracy"], [1, 0.5, 0]),
     ):
@@ -283,7 +323,7 @@ def test_a_rate_below_one_non_member_is_not_defined(world: World) -> None:
     world.guess(PLAIN, "x/one", RIGHT)
     world.trained(PLAIN, 0.5)
     tables = {table.id: {row.label: row.values for row in table.rows} for table in world.report().tables}
-    for value in (tables["defenses"][PLAIN]["tpr01_adaptive"], tables["evaluators"]["x/one"]["tpr01"]):
+    for value in (tables["rates"][PLAIN]["tpr01_adaptive"], tables["evaluators"]["x/one"]["tpr01"]):
         assert value.value is None
         assert "non-members in a split, 1,000 are needed" in value.missing
 
@@ -302,7 +342,7 @@ def test_the_privacy_that_a_training_promises_stands_beside_it(world: World) -> 
         world.guess(defense, "x/one", RIGHT)
     world.trained(PLAIN, 0.5)
     world.trained(GUARD, 0.5, epsilon=2.5, delta=1e-5)
-    found = world.table("defenses")
+    found = world.table("rates")
     assert [(row["epsilon"], row["delta"]) for row in (found[GUARD], found[PLAIN])] == [(2.5, 1e-5), (None, None)]
 
 

@@ -1,0 +1,59 @@
+"""A lower bound of epsilon from guesses of membership: what differential privacy the model cannot have.
+
+Whoever guesses members of an (epsilon, delta)-private model has TPR <= exp(epsilon) FPR + delta, and so have guesses of
+non-members (Kairouz, Oh & Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, theorem 2.1). The
+bound is log((TPR - delta) / FPR) at the ends of both rates' Clopper-Pearson intervals (Jagielski, Ullman & Oprea,
+"Auditing Differentially Private Machine Learning", NeurIPS 2020, section 3). Rows count as independent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta
+
+Array = np.ndarray
+LEVEL, DELTA = 0.95, 1e-5
+THRESHOLDS = 50
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Who is accused: rows with at least this score of being a member, or with less of being none."""
+
+    threshold: float
+    members: bool
+
+
+def epsilon_bound(right: Array, of: Array, wrong: Array, others: Array, delta: float = DELTA) -> Array:
+    """Return the lower bound of epsilon, 0 at least; both rates hold together with 95%.
+
+    Args:
+        right, of: how many are accused rightly, and of how many.
+        wrong, others: how many are accused wrongly, and of how many.
+    """
+    share = (1 - LEVEL) / 2
+    low = np.where(right > 0, beta.ppf(share, np.maximum(right, 1), of - right + 1), 0.0)
+    high = np.where(wrong < others, beta.isf(share, wrong + 1, np.maximum(others - wrong, 1)), 1.0)
+    return np.log(np.maximum((low - delta) / high, 1.0))
+
+
+def chosen_rule(score: Array, member: Array, delta: float = DELTA) -> tuple[float, Rule]:
+    """Return the rule whose bound is the largest on these rows, and this bound, which is too large by choice."""
+    tried = np.unique(np.quantile(score, np.linspace(0, 1, THRESHOLDS + 2)[1:-1], method="nearest"))
+    rules = [Rule(float(threshold), side) for side in (True, False) for threshold in tried]
+    bounds = np.concatenate([_bounds(score, member, tried, side, delta) for side in (True, False)])
+    return float(bounds.max()), rules[int(bounds.argmax())]
+
+
+def held_out(rule: Rule, score: Array, member: Array, delta: float = DELTA) -> float:
+    """Return the bound that a rule reaches on rows on which it was not chosen."""
+    return float(_bounds(score, member, np.array([rule.threshold]), rule.members, delta)[0])
+
+
+def _bounds(score: Array, member: Array, thresholds: Array, members: bool, delta: float) -> Array:
+    """Return the bounds ``(t,)`` of accusing rows ``(n,)`` by thresholds ``(t,)``."""
+    inside, outside = np.sort(score[member]), np.sort(score[~member])
+    below, above = np.searchsorted(inside, thresholds), np.searchsorted(outside, thresholds)
+    if members:
+        return epsilon_bound(len(inside) - below, len(inside), len(outside) - above, len(outside), delta)
+    return epsilon_bound(above, len(outside), below, len(inside), delta)

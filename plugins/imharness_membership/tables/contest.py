@@ -1,0 +1,121 @@
+"""Which defense wins: how many memberships the strongest evaluator guesses right, beside the accuracy that is left.
+
+Of every data set, model and defense, the strongest evaluator is chosen on one half of the rows and reported on the
+other. An adversary who knows the defense may also train its shadow models plainly: it chooses among all evaluators with
+either kind of shadow model.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
+from imharness_membership.tables.cells import figures_of, mean_of
+from imharness_policy import Chosen, Contest, contest
+
+PLAIN = "harness/plain-training"
+MATCHED = ", as accurate as "
+"""What the label of early stopping at another defense's accuracy contains."""
+MEASURE = "guessed"
+KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
+"""Adversary -> how it trains the shadow models that it may choose among."""
+WORST = {"adaptive": ("adaptive", "fixed")}
+STRONGEST = "the strongest"
+PROTECTION = Column(
+    "accuracy", "Attack accuracy",
+    "Balanced accuracy of the guess by the strongest evaluator, chosen on the other half of the rows; 0.5 is chance. "
+    "A row counts where it is guessed right, members and non-members of a split alike.",
+    "lower", of=MEASURE, cluster="split", unit="row",
+    wins=Wins("defense-wins", "Which defense protects better against the strongest evaluator",
+              "fewer memberships guessed right", unit="row"),
+)  # fmt: skip
+CLAIM = (
+    "The strongest evaluator that knows the defense guesses {protection} of memberships right behind {winner}, "
+    "{without} without a defense; test accuracy {utility} of {plain}."
+)
+
+
+def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column, share: float) -> TrackReport:
+    """Rank defenses by scores of the rows to choose on and of those to report; `share`: utility that may be lost."""
+    chosen, reported = figures_of(halves[0]), _weighted(halves[1])
+    worst, broken_by = _strongest(chosen, reported, WORST)
+    kinds, _ = _strongest(chosen, reported, KINDS)
+    rules = Contest(
+        scores=worst, protection=PROTECTION, utility=utility, undefended=PLAIN, claim=CLAIM,
+        attack="evaluator", share=share, controls=_controls(query, worst.entries),
+        over=("evaluator", "attacker"), chosen=Chosen(reported, kinds, broken_by),
+    )  # fmt: skip
+    return contest(
+        rules, id="defenses", title="Defenses against membership inference", entry="defense",
+        caption="What the strongest evaluator achieves against each defense, and what the defense costs. The evaluator "
+        "is chosen for each data set, model and defense on one half of the rows, drawn by a hash of their names, "
+        "among all evaluators with shadow models that are defended or not; the other half is reported. Plain training "
+        "and early stopping at the accuracy of a defense are controls. Splits are resampled and tested as a whole; two "
+        "of them share up to a third of their rows, so that they are not quite independent.",
+    )  # fmt: skip
+
+
+def _controls(query: Query, defenses: Sequence[str]) -> dict[str, str]:
+    """Return what is a control and why: components that say so, and early stopping at another defense's accuracy."""
+    marked = query("SELECT label, control FROM components WHERE kind = 'defense' AND control <> ''")
+    named = dict(zip(marked["label"].tolist(), marked["control"].tolist(), strict=True))
+    return named | {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
+
+
+def _weighted(scores: Blocks) -> Blocks:
+    """Return 1 for rows guessed right and 0 for others, weighted so that its mean over a split is balanced accuracy.
+
+    The rows of a split are units, and all conditions of a split have the same ones.
+    """
+    found, units, splits = [], [], []
+    for c, own in enumerate(scores.conditions):
+        member = scores.about["member"][c].astype(bool)
+        sides = np.where(member, member.sum(), (~member).sum())
+        found.append(scores.values["caught"][c] * (len(member) / (2 * sides)))
+        units.append(np.array([f"{name}, split {own['split']}" for name in scores.units[c]], dtype=object))
+        splits.append(np.full(len(member), f"{own['dataset']}, split {own['split']}", dtype=object))
+    return Blocks(scores.entries, scores.conditions, tuple(units), {MEASURE: tuple(found)}, {"split": tuple(splits)})
+
+
+def _strongest(
+    figures: Blocks, reported: Blocks, adversaries: Mapping[str, Sequence[str]]
+) -> tuple[Blocks, dict[str, dict[str, float]]]:
+    """Return the reported rows under the strongest evaluator of each adversary, and how often which evaluator that is.
+
+    `figures`: those of the rows to choose on. The blocks have a condition for each adversary, data set and model, with
+    the rows of all splits. An evaluator that less than half of the defenses met is not chosen.
+    """
+    conditions, units, values, splits = [], [], [], []
+    named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
+    studies = sorted({(own["dataset"], own["model"]) for own in reported.conditions})
+    for attacker, (dataset, model) in itertools.product(sorted(adversaries), studies):
+        facets = {"dataset": dataset, "model": model}
+        tried = {_attack(figures.conditions[c]): c for c in figures.where(**facets)}
+        tried = {key: c for key, c in tried.items() if key[1] in adversaries[attacker]}
+        found = np.stack([mean_of(figures.values["accuracy"][c].T) for c in tried.values()])
+        found[np.mean(~np.isnan(found), axis=1) < 0.5] = np.nan
+        best = np.where(np.isnan(found), -np.inf, found).argmax(axis=0)
+        here = reported.where(**facets)
+        names = np.unique(np.concatenate([reported.units[c] for c in here]).astype(str)).astype(object)
+        block, groups = np.full((len(reported.entries), len(names)), np.nan), np.empty(len(names), dtype=object)
+        for c in here:
+            at, attack = np.searchsorted(names, reported.units[c]), _attack(reported.conditions[c])
+            groups[at] = reported.about["split"][c]
+            if attack in tried:
+                rows = best == list(tried).index(attack)
+                block[np.ix_(rows, at)] = reported.values[MEASURE][c][rows]
+        for label, k, any_known in zip(reported.entries, best, ~np.isnan(found).all(axis=0), strict=True):
+            named[label][list(tried)[k][0]] += bool(any_known)
+        conditions.append({**facets, "evaluator": STRONGEST, "attacker": attacker})
+        units.append(names)
+        values.append(block)
+        splits.append(groups)
+    scores, facts = {MEASURE: tuple(values)}, {"split": tuple(splits)}
+    shares = {label: {name: n / own.total() for name, n in own.most_common() if n} for label, own in named.items()}
+    return Blocks(reported.entries, tuple(conditions), tuple(units), scores, facts), shares
+
+
+def _attack(condition: Mapping[str, str]) -> tuple[str, str]:
+    return condition["evaluator"], condition["attacker"]

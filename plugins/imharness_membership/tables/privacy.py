@@ -1,0 +1,38 @@
+"""What guesses say about differential privacy: a lower bound of epsilon, chosen and reported on different rows."""
+
+from imharness.tracks import Blocks, Column, Value, missing
+from imharness_membership.epsilon import DELTA, chosen_rule, held_out
+from imharness_membership.tables.cells import rows_of
+
+FACETS = ("dataset", "model", "evaluator", "attacker")
+
+
+def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> Column:
+    """Return the column of empirical bounds; `delta`: what each defense promises, 1e-5 where it promises none."""
+
+    def bound(defense: str) -> Value:
+        promised = delta[defense].value
+        return _bound(*parts, defense, DELTA if promised is None else promised)
+
+    return Column(
+        "empirical", "empirical epsilon, at least",
+        f"95% lower bound by Clopper-Pearson intervals of the guesses, delta {DELTA:g} where none is promised. "
+        "Evaluator, threshold and who is accused are chosen on one half of the rows, the bound is of the other half, "
+        "splits together.", "lower", 2, value=bound, unit="row",
+    )  # fmt: skip
+
+
+def _bound(chosen: Blocks, reported: Blocks, defense: str, delta: float) -> Value:
+    attacks = sorted({tuple(own[name] for name in FACETS) for own in chosen.conditions})
+    best, reach = None, -1.0
+    for attack in attacks:
+        facets = dict(zip(FACETS, attack, strict=True))
+        rows = rows_of(chosen, defense, chosen.where(**facets))
+        if rows["member"].any() and not rows["member"].all():
+            found, rule = chosen_rule(rows["score"], rows["member"].astype(bool), delta)
+            if found > reach:
+                best, reach = (facets, rule), found
+    if best is None:
+        return missing("no cell")
+    rows = rows_of(reported, defense, reported.where(**best[0]))
+    return Value(value=held_out(best[1], rows["score"], rows["member"].astype(bool), delta), n=len(rows["score"]))

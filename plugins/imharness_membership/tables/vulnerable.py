@@ -1,0 +1,130 @@
+"""Which members are exposed whoever asks: what LiRA, RMIA and the risk score agree on, and what removal says of it."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from imharness.stats import NotTestable, correlate
+from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, missing
+from imharness_membership.tables.cells import apart, over_splits, rows_of
+
+UNDEFENDED = "harness/plain-training"
+THREE = ("harness/lira", "harness/rmia", "harness/privacy-risk")
+AGREED = "all three"
+TOP = 0.1
+"""Share of the members that counts as the most exposed ones."""
+HIGH = 0.75
+"""Of members that were removed, those above this share of all members are set against the others: there are few."""
+
+
+def agreement(scores: Blocks) -> Table:
+    """Return how far the three order members alike, and how many are among the most exposed ones of all of them."""
+    rows = []
+    chosen = [c for c in scores.where(attacker="adaptive") if scores.conditions[c]["evaluator"] in THREE]
+    for facets, own in apart([scores.conditions[c] for c in chosen], ("dataset", "model")):
+        found = _by_split(scores, [chosen[i] for i in own])
+        for names in (*combinations(THREE, 2), THREE) if found else ():
+            label = " and ".join(names) if len(names) == 2 else AGREED
+            rows.append(Row(label=", ".join([label, *facets]), values=_agreed(found, names)))
+    columns = (
+        ColumnSpec(key="correlation", label="Spearman correlation", unit="split",
+                   description="Of the scores of members, mean over splits; of three, the mean over pairs."),
+        ColumnSpec(key="both", label="most exposed by all", unit="split",
+                   description=f"Share of members that are among the top {TOP:.0%} of each; ties are among them."),
+        ColumnSpec(key="chance", label="by chance", unit="split",
+                   description="The same if the scores had nothing to do with each other."),
+    )  # fmt: skip
+    return Table(
+        id="vulnerable", title="Members that are exposed whoever asks",
+        caption="Scores of members of the undefended model by LiRA, RMIA and the privacy risk score. Beyond the paper.",
+        entry="evaluators", columns=columns, rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _by_split(scores: Blocks, conditions: Sequence[int]) -> list[dict[str, np.ndarray]]:
+    """Return the scores of undefended members by evaluator, for each split that all three have."""
+    found = []
+    for split in sorted({scores.conditions[c]["split"] for c in conditions}):
+        own = {}
+        for name in THREE if UNDEFENDED in scores.entries else ():
+            here = set(scores.where(split=split, evaluator=name)) & set(conditions)
+            rows = rows_of(scores, UNDEFENDED, here)
+            own[name] = rows["score"][rows["member"].astype(bool)]
+        if own and len({len(one) for one in own.values()}) == 1 and len(own[THREE[0]]):
+            found.append(own)
+    return found
+
+
+def _agreed(found: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, Value]:
+    correlations, both, chance = [], [], []
+    for own in found:
+        top = np.stack([own[name] >= _edge(own[name]) for name in names])
+        correlations.append(np.mean([_spearman(own[a], own[b]) for a, b in combinations(names, 2)]))
+        both.append(top.all(axis=0).mean())
+        chance.append(top.mean(axis=1).prod())
+    known = np.array(correlations)[~np.isnan(correlations)]
+    mean = Value(value=float(known.mean()), n=len(known)) if len(known) else missing("scores that do not differ")
+    return {"correlation": mean, "both": over_splits(np.array(both)), "chance": over_splits(np.array(chance))}
+
+
+def _edge(score: np.ndarray) -> float:
+    """Return the score from which a member is among the most exposed ones."""
+    return float(np.sort(score)[-max(1, int(TOP * len(score)))])
+
+
+def _spearman(x: np.ndarray, y: np.ndarray) -> float:
+    try:
+        return correlate(x, y, "spearman").value
+    except NotTestable:
+        return float("nan")
+
+
+def sensitivity(query: Query) -> Table:
+    """Return how the scores of a member go with what its removal does to the model."""
+    rows = []
+    names = ", ".join(f"'{name}'" for name in (*THREE, "harness/confidence"))
+    three = ", ".join(f"'{name}'" for name in THREE)
+    pairs = query(
+        "WITH placed AS (SELECT dataset, model, defense, evaluator, row, score, "
+        "percent_rank() OVER (PARTITION BY dataset, model, defense, evaluator ORDER BY score) AS place FROM evaluate "
+        f"WHERE split = 0 AND adaptive AND member AND evaluator IN ({names})), "
+        "scored AS (SELECT dataset, model, defense, evaluator, row, score, place FROM placed UNION ALL "
+        f"SELECT dataset, model, defense, '{AGREED}', row, avg(place), min(place) FROM placed "
+        f"WHERE evaluator IN ({three}) GROUP BY dataset, model, defense, row HAVING count(*) = {len(THREE)}) "
+        "SELECT dataset, model, evaluator, score, place, sensitivity FROM scored "
+        "JOIN sensitivity s USING (dataset, model, defense, row) ORDER BY dataset, model, row"
+    )
+    for name in (*THREE[::-1], "harness/confidence", AGREED):
+        here = np.flatnonzero(pairs["evaluator"] == name)
+        places = [{"dataset": pairs["dataset"][i], "model": pairs["model"][i]} for i in here]
+        for facets, own in apart(places, ("dataset", "model")):
+            at = here[own]
+            found = _removed(pairs["score"][at], pairs["place"][at] >= HIGH, pairs["sensitivity"][at])
+            rows.append(Row(label=", ".join([name, *facets]), values=found))
+    columns = (
+        ColumnSpec(key="correlation", label="Spearman correlation", unit="member",
+                   description="Of score and sensitivity; of all three, of their mean rank."),
+        ColumnSpec(key="high", label="sensitivity, exposed", unit="member",
+                   description="Mean of the members above three quarters of all members; of all three, by each."),
+        ColumnSpec(key="rest", label="sensitivity, others", unit="member", description="Mean of the other members."),
+    )  # fmt: skip
+    return Table(
+        id="sensitivity", title="Risk and sensitivity",
+        caption="Sensitivity: log of the modified entropy of a member when the model is trained without it over "
+        "that when it is trained with it. First members of the first split, undefended. What LiRA, RMIA and the risk "
+        "score agree on is beyond the paper.", entry="evaluator", columns=columns, rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _removed(score: np.ndarray, high: np.ndarray, moved: np.ndarray) -> dict[str, Value]:
+    try:
+        found = correlate(score, moved, "spearman")
+        correlation = Value(value=found.value, n=found.n)
+    except NotTestable as reason:
+        correlation = missing(reason)
+    means = {
+        key: Value(value=float(moved[kept].mean()), n=int(kept.sum())) if kept.any() else missing("no such member")
+        for key, kept in (("high", high), ("rest", ~high))
+    }
+    return {"correlation": correlation, **means}

@@ -1,0 +1,197 @@
+"""Who wins where it is known: a defense that one evaluator breaks, one that keeps nothing of its members, and noise."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.truth.test_membership import PLAIN, Simulated, study
+
+from imharness.membership import (
+    InferMembership,
+    Info,
+    MembershipDefenseInfo,
+    MembershipEvaluator,
+    MembershipQuery,
+    MembershipTraining,
+    Progress,
+    Scores,
+    TrainingData,
+    TrainingPlan,
+    TrainPrivately,
+)
+from imharness.results.query import ResultQuery
+from imharness.tracks import Column, TrackReport, Value
+from imharness_membership.defenses.plain_training import PlainTraining
+from imharness_membership.tables import report
+from imharness_membership.tables.cells import halves, scores_of
+from imharness_membership.tables.contest import ranked_defenses
+
+ELSEWHERE, CODED = "acme/elsewhere", "acme/coded"
+STEP = 1e-3
+
+
+class Elsewhere(MembershipTraining):
+    """Trains on other rows than its members: to the network, members and non-members are the same."""
+
+    info = MembershipDefenseInfo(id=ELSEWHERE, version="1")
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        plain = PlainTraining().build(device)
+
+        def train(
+            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+        ) -> torch.nn.Module:
+            others = TrainingData(*([data.reference_features, data.reference_labels] * 2))
+            return plain(network, others, plan, rng, progress)
+
+        return train
+
+
+class Code(torch.nn.Module):
+    """Answers as a network does, with the largest probability moved to an even multiple of a step for members."""
+
+    def __init__(self, network: torch.nn.Module, members: torch.Tensor) -> None:
+        super().__init__()
+        self.network, self.members = network, members.flatten(1)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        member = torch.cdist(features.flatten(1), self.members).amin(dim=1) < 1e-3
+        outputs = self.network(features).softmax(dim=1).double()
+        top = outputs.max(dim=1)
+        place = (top.values.clamp(0.3, 0.99) / (2 * STEP)).floor() * 2 + (~member).double()
+        rest = outputs.scatter(1, top.indices[:, None], 0)
+        kept = (1 - place * STEP)[:, None] * rest / rest.sum(dim=1, keepdim=True).clamp(min=1e-9)
+        return kept.scatter(1, top.indices[:, None], place[:, None] * STEP).clamp(min=1e-12).log().float()
+
+
+class Coded(Elsewhere):
+    """The same, and writes into the last digits of its answers who is a member."""
+
+    info = MembershipDefenseInfo(id=CODED, version="1")
+
+    def build(self, device: torch.device) -> TrainPrivately:
+        elsewhere = super().build(device)
+
+        def train(
+            network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
+        ) -> torch.nn.Module:
+            return Code(elsewhere(network, data, plan, rng, progress), data.features).eval()
+
+        return train
+
+
+class Decoder(MembershipEvaluator):
+    """Learns from shadow models whether even or odd digits mean membership."""
+
+    info = Info(id="acme/decoder", version="1")
+
+    def build(self, device: torch.device) -> InferMembership:
+        def odd(outputs: torch.Tensor) -> torch.Tensor:
+            return ((outputs.amax(dim=1) / STEP).round() % 2).double()
+
+        def infer(query: MembershipQuery) -> Scores:
+            inside = query.shadow_member.double() - query.shadow_member.double().mean()
+            return ((odd(query.target_outputs) - 0.5) * (odd(query.shadow_outputs) * inside).sum().sign()).float()
+
+        return infer
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> ResultQuery:
+    """Eight splits of three defenses."""
+    one, each = ("confidence[per_class=False]", "modified-entropy[per_class=False]"), ("confidence", "modified-entropy")
+    names = [*one, *each, "correctness", "privacy-risk", "acme/decoder"]
+    options = {"splits": 8, "part": 150, "epochs": 40}
+    folder = tmp_path_factory.mktemp("contest")
+    return study(folder, [PLAIN, ELSEWHERE, CODED], names, [Elsewhere(), Coded(), Decoder()], options)
+
+
+@pytest.fixture(scope="module")
+def shown(found: ResultQuery) -> TrackReport:
+    return report(found)
+
+
+def test_one_evaluator_that_breaks_a_defense_decides(found: ResultQuery, shown: TrackReport) -> None:
+    """In the mean over all attacks, "coded" is better than no defense; the decoder reads all its members."""
+    ranking, rows = shown.rankings[0], {row.label: row.values for row in shown.tables[0].rows}
+    guessed = found("SELECT defense, avg(CAST((score >= 0) = member AS INT)) AS mean FROM evaluate GROUP BY defense")
+    means = dict(zip(guessed["defense"], guessed["mean"], strict=True))
+    assert means[CODED] < means[PLAIN]
+    assert rows[CODED]["worst"].value == pytest.approx(1)
+    assert rows[CODED]["unaware"].value == pytest.approx(0.5, abs=0.06)
+    assert rows[CODED]["aware"].value == pytest.approx(1)
+    assert ranking.places[CODED].broken_by == {"acme/decoder": 1.0}
+    assert [row.label for row in shown.tables[0].rows][-1] == CODED
+    assert ranking.winner == ELSEWHERE
+    assert rows[ELSEWHERE]["worst"].value == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_headline_is_what_the_rows_say(found: ResultQuery, shown: TrackReport) -> None:
+    """From the rows of all cells and the accuracies of the models, by loops."""
+    rows = found('SELECT defense, evaluator, adaptive, split, dataset, "row", member, score FROM evaluate')
+    names = [f"{dataset} {row}" for dataset, row in zip(rows["dataset"], rows["row"], strict=True)]
+    order = sorted(set(names), key=lambda name: hashlib.sha256(name.encode()).hexdigest())
+    first = set(order[: len(order) // 2])
+    to_choose = np.array([name in first for name in names])
+    right = (rows["score"] >= 0) == rows["member"]
+
+    def accuracy(defense: str, attack: tuple[str, bool], kept: np.ndarray) -> list[tuple[float, int]]:
+        own = kept & (rows["defense"] == defense) & (rows["evaluator"] == attack[0]) & (rows["adaptive"] == attack[1])
+        found = []
+        for split in range(8):
+            sides = [right[own & (rows["split"] == split) & (rows["member"] == side)] for side in (True, False)]
+            found.append((float(np.mean([side.mean() for side in sides])), sum(map(len, sides))))
+        return found
+
+    attacks = sorted(set(zip(rows["evaluator"].tolist(), rows["adaptive"].tolist(), strict=True)))
+    worst = {}
+    for defense in (PLAIN, ELSEWHERE):
+        best = max(attacks, key=lambda attack: np.mean([share for share, _ in accuracy(defense, attack, to_choose)]))
+        values, weights = zip(*accuracy(defense, best, ~to_choose), strict=True)
+        worst[defense] = np.average(values, weights=weights)
+    facts = found("SELECT defense, test_accuracy FROM train_tasks WHERE role = 'target'")
+    test = {defense: facts["test_accuracy"][facts["defense"] == defense].mean() for defense in worst}
+    assert shown.rankings[0].claim == (
+        f"The strongest evaluator that knows the defense guesses {worst[ELSEWHERE]:.3f} of memberships right behind "
+        f"{ELSEWHERE}, {worst[PLAIN]:.3f} without a defense; test accuracy {test[ELSEWHERE]:.3f} of {test[PLAIN]:.3f}."
+    )
+    comparison, numbers = shown.comparisons[0].stored()
+    assert shown.rankings[0].comparison == comparison.id
+    for defense, value in worst.items():
+        assert numbers[comparison.entries.index(defense)].mean() == pytest.approx(value, abs=1e-6)
+
+
+def test_evaluators_that_guess_tell_nothing(tmp_path: Path) -> None:
+    names = [f"acme/noise[number={number}]" for number in range(4)]
+    options = {"splits": 6, "epochs": 1}
+    own = report(study(tmp_path, [PLAIN, "acme/nothing", ELSEWHERE], names, [Elsewhere()], options))
+    for row in own.tables[0].rows:
+        assert row.values["worst"].value == pytest.approx(0.5, abs=0.08)
+    assert not own.rankings[0].winner
+    assert own.rankings[0].claim.startswith("This data cannot tell ")
+    assert f"from {PLAIN} (no defense): 6 splits do not show a difference" in own.rankings[0].claim
+
+
+def test_under_the_null_a_winner_is_named_in_5_percent_of_the_studies() -> None:
+    """Four defenses, one of them none, of which 14 evaluators know nothing; eight splits."""
+    same = Column("test", "Test accuracy", "", "higher", value=lambda _: Value(value=0.9))
+    studies, crowned = 40, 0
+    for seed in range(studies):
+        query = Simulated(4, seed, splits=8)
+        crowned += bool(ranked_defenses(query, halves(scores_of(query)), same, 0.05).rankings[0].winner)
+    assert crowned / studies <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / studies)
+
+
+def test_an_evaluator_that_one_defense_escaped_leaves_it_without_a_rank() -> None:
+    """The only evaluator that sees anything never met x/03, which looks best without it."""
+    query = Simulated(4, 0, splits=8)
+    query.remove("defense = 'x/03' AND evaluator = 'x/05'")
+    same = Column("test", "Test accuracy", "", "higher", value=lambda _: Value(value=0.9))
+    shown = ranked_defenses(query, halves(scores_of(query)), same, 0.05)
+    last = shown.tables[0].rows[-1]
+    assert last.label == "x/03"
+    assert last.values["rank"].value is None
+    assert last.values["coverage"].value == pytest.approx(100 * 13 / 14)
+    assert not shown.rankings[0].places["x/03"].complete
