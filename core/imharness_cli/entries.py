@@ -99,11 +99,12 @@ def _revived(ref: ComponentRef, registry: Registry) -> Component | None:
 
 
 def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
-    """Return what the records and the component say: simple values of its `info`, bounds, closeness, entry."""
-    found = {**_named(ref), "entry": ref.label, "parameters": json.dumps(dict(ref.parameters))}
+    """Return what the records and the component say: simple values of its `info`, control, bounds, closeness, entry."""
+    found = {**_named(ref), "entry": ref.label, "control": "", "parameters": json.dumps(dict(ref.parameters))}
     component = _revived(ref, registry)
     if component is None:
         return found
+    found["control"] = component.control
     info = {name: value for name, value in component.info if name not in Info.model_fields}
     found |= {name: v for name, v in info.items() if isinstance(v, str | bool | int | float)}
     if info.get("bounds") is not None:

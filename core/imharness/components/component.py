@@ -31,6 +31,7 @@ class Paper(BaseModel):
 class Info(BaseModel):
     """What the science needs to know about a component.
 
+    `control`: for a control, which is ranked and never crowned, what it is, in a few words: "a flat image".
     `version` is the version of the numbers: bump it and every result computed with the component is computed again.
     Author, licence and package come from the package's metadata.
     """
@@ -39,6 +40,7 @@ class Info(BaseModel):
 
     id: str = Field(pattern=ID_PATTERN, description="owner/method")
     version: str = Field(min_length=1)
+    control: str = ""
     paper: Paper | str | None = Field(default=None, description="or its key in the package's papers.toml")
 
 
@@ -72,6 +74,11 @@ class Component(BaseModel):
         return inspect.cleandoc(vars(type(self)).get("__doc__") or "").partition("\n")[0]
 
     @property
+    def control(self) -> str:
+        """What this is a control for, or "" for an entry; a component whose parameters decide overrides it."""
+        return self.info.control
+
+    @property
     def isolation(self) -> str:
         """What keeps the component's code apart from this process; empty where nothing does."""
         return ""
@@ -79,13 +86,9 @@ class Component(BaseModel):
     def ref(self) -> ComponentRef:
         """Return this component as pure data."""
         return ComponentRef(
-            kind=self.kind,
-            id=self.info.id,
-            version=self.info.version,
-            label=self.label,
-            parameters=self.model_dump(mode="json"),
-            content=self.content(),
-        )
+            kind=self.kind, id=self.info.id, version=self.info.version, label=self.label,
+            parameters=self.model_dump(mode="json"), content=self.content(),
+        )  # fmt: skip
 
     def variants(self) -> list[Self]:
         """Return what ``method[*]`` means: this component with each value of its parameter study, or it alone."""

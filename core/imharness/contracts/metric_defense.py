@@ -10,13 +10,15 @@ class DefenseInfo(Info):
     """`differentiable`: may an adaptive attack read its gradient. `random`: does it draw from `rng`.
 
     `group`: a word for the kind of method, for tables by group. `grid`: field -> the values that a parameter study
-    tries, selected by ``method[*]``.
+    tries, selected by ``method[*]``. `stand_in`: the id of a purification whose gradient white-box attacks read instead
+    of this one's, where this has none; it gets this one's values of fields that both have. Empty: the identity.
     """
 
     differentiable: bool
     random: bool = False
     group: str = "other"
     grid: Mapping[str, Sequence[Any]] = Field(default_factory=dict)
+    stand_in: str = ""
 
 
 class MetricDefense(Component):

@@ -120,13 +120,14 @@ class StepContext(Protocol):
 
     def target(
         self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
-        counted: bool = True, reference: Images | None = None,
+        counted: bool = True, reference: Images | None = None, stand_in: str | None = None,
     ) -> Target:  # fmt: skip
         """Return the target of an attack: the metric, behind the defense when the attack is adaptive.
 
         With a `reference` for each image, the attack raises the distance from it that a full-reference metric measures.
-        `samples` defended copies are averaged when the defense is random (expectation over transformation). A task
-        option `precision` of "fast" takes gradients by bfloat16, "search" also the scores of black-box attacks.
+        `samples` defended copies are averaged when the defense is random (expectation over transformation). The role
+        `stand_in`, or else the identity, lends its gradient to a defense without one (see `DefenseInfo`). The option
+        `precision` of a task: "fast" takes gradients by bfloat16, "search" also the scores of black-box attacks.
         """
 
     def map(
@@ -183,9 +184,9 @@ class Query(Protocol):
     each task. A step without results has no view: see `steps`.
 
     The view ``components`` has one row for each component that took part: `kind`, `id`, `label`, `version`, `entry`
-    (the label without the field of its parameter study), what its `info` says (such as `access`, `norm`, `group`,
-    `labelled`, `higher_means`, `differentiable`, bounds as `lower` and `upper`), `closeness`, and `parameters` as JSON
-    (``parameters->>'radius'``). A fact that a component does not have is NULL.
+    (the label without the field of its parameter study), `control` (what it is a control for, or empty), what its
+    `info` says (such as `access`, `norm`, `group`, `labelled`, `higher_means`, `differentiable`, bounds as `lower` and
+    `upper`), `closeness`, and `parameters` as JSON (``parameters->>'radius'``). A fact that one does not have is NULL.
     """
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:

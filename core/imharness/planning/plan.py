@@ -82,15 +82,10 @@ class GraphPlanner:
         return replace(self, common={**self.common, **components}, options={**self.options, **(options or {})})
 
     def task(
-        self,
-        step: Step | str,
-        components: Mapping[str, Component] | None = None,
-        /,
-        *,
-        options: Mapping[str, Option] | None = None,
-        measures: Mapping[str, Mapping[str, Component]] | None = None,
+        self, step: Step | str, components: Mapping[str, Component] | None = None, /, *,
+        options: Mapping[str, Option] | None = None, measures: Mapping[str, Mapping[str, Component]] | None = None,
         needs: Mapping[str, Planned] | None = None,
-    ) -> Planned:
+    ) -> Planned:  # fmt: skip
         chosen = self.graph.track.step(step if isinstance(step, str) else step.name)
         options, needs = {**self.options, **(options or {})}, needs or {}
         shown = {f"{group}.{name}": own for group, named in (measures or {}).items() for name, own in named.items()}
@@ -103,15 +98,10 @@ class GraphPlanner:
             self.graph.missing.setdefault(address, absent)
             return Absent(absent)
         spec = TaskSpec.model_construct(
-            track=self.graph.track.info.id,
-            step=chosen.name,
-            version=chosen.version,
-            components={role: ref for role, (ref, _) in known.items()},
-            options=options,
-            limit=self.limit,
-            seed=self.seed,
-            needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
-        )
+            track=self.graph.track.info.id, step=chosen.name, version=chosen.version,
+            components={role: ref for role, (ref, _) in known.items()}, options=options, limit=self.limit,
+            seed=self.seed, needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
+        )  # fmt: skip
         key = digest(spec.identity())
         if key not in self.graph.tasks:
             self.graph.tasks[key] = Task(key, address, spec)
@@ -138,15 +128,9 @@ def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option])
 
 
 def plan_track(
-    name: str,
-    profile: Profile,
-    registry: Registry,
-    *,
-    only: Mapping[str, Sequence[str]] | None = None,
-    further: Mapping[str, Sequence[str]] | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-) -> Graph:
+    name: str, profile: Profile, registry: Registry, *, only: Mapping[str, Sequence[str]] | None = None,
+    further: Mapping[str, Sequence[str]] | None = None, seed: int = 0, limit: int | None = None,
+) -> Graph:  # fmt: skip
     """Return the graph of one track.
 
     `only` narrows the profile's selection: kind -> names. `further` adds to it. A kind that the track does not use is

@@ -34,24 +34,17 @@ def save_sweep(
     planned = {task.address: key for key, task in graph.tasks.items()}
     cells = {**(old.cells if old else {}), **{a: k for a, k in planned.items() if k in done}}
     lines = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
+    old_lines = old.failed if old else {}
     here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
     gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
     sweep = Sweep(
-        track=track.info.id,
-        title=track.title,
-        measures=track.measures,
-        profile=profile,
-        run_configuration=graph.run_configuration,
-        seed=seed,
-        limit=limit,
-        command=command,
+        track=track.info.id, title=track.title, measures=track.measures, profile=profile,
+        run_configuration=graph.run_configuration, seed=seed, limit=limit, command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
         missing=tuple(gaps.values()),
-        failed={
-            a: line for a, line in {**(old.failed if old else {}), **lines}.items() if a in lines or a not in cells
-        },
-    )
+        failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
+    )  # fmt: skip
     store.save_sweep(sweep)
     return sweep
 
@@ -72,21 +65,12 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
     gaps = (*sweep.missing, *outdated, *withdrawn)
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
-        **facts,
-        missing=gaps,
-        cells_done=len(records),
-        cells_failed=len(sweep.failed),
-        cells_missing=len(gaps),
-        tables=tuple(_marked(table, stored) for table in tables),
-        versions=_versions(records),
-        entries=known.of(records),
-        comparisons=tuple(comparison for comparison, _ in stored),
-        rankings=tuple(report.rankings),
-        charts=tuple(report.charts),
-        examples=tuple(report.examples),
-        sources=store.sources(sweep),
-        scored_by=_scorers(track, known),
-    )
+        **facts, missing=gaps, cells_done=len(records), cells_failed=len(sweep.failed), cells_missing=len(gaps),
+        tables=tuple(_marked(table, stored) for table in tables), versions=_versions(records),
+        entries=known.of(records), comparisons=tuple(comparison for comparison, _ in stored),
+        rankings=tuple(report.rankings), charts=tuple(report.charts), examples=tuple(report.examples),
+        sources=store.sources(sweep), scored_by=_scorers(track, known),
+    )  # fmt: skip
     return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
 
 

@@ -31,7 +31,7 @@ from imharness.randomness import ImageRng, derive_seed, generator
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name, in_chunks, synchronise
-from imharness.running.target import MetricTarget
+from imharness.running.target import MetricTarget, straight_through
 
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
@@ -134,7 +134,7 @@ class TaskContext:
 
     def target(
         self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,
-        counted: bool = True, reference: torch.Tensor | None = None,
+        counted: bool = True, reference: torch.Tensor | None = None, stand_in: str | None = None,
     ) -> MetricTarget:  # fmt: skip
         scored: Metric = self.component(metric)
         attacker: BaseAttack = self.component(attack)
@@ -142,6 +142,9 @@ class TaskContext:
         if defense is not None:
             guard: Purification = self.component(defense)
             purify = self._cache.built(guard)
+            if stand_in is not None or not guard.info.differentiable:
+                near = None if stand_in is None else self._cache.built(self.component(stand_in))
+                purify = straight_through(purify, near)
             rng = self.rng(names, "target", self._key)
             copies = samples if guard.info.random else 1
         return MetricTarget(
@@ -201,18 +204,11 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         with suppress(HarnessError):
             notes = cache.end_task(True)
     record = TaskRecord(
-        key=key,
-        spec=spec,
-        status="failed" if failure else "done",
-        failure=failure,
-        facts={name: float(value) for name, value in result.facts.items()} if result else {},
-        started=started,
-        seconds=time.perf_counter() - clock,
-        device=device_name(cache.device),
-        versions=versions(cache.registry, spec),
-        isolation=_isolation(cache, spec),
-        notes=tuple(notes),
-    )
+        key=key, spec=spec, status="failed" if failure else "done", failure=failure,
+        facts={name: float(value) for name, value in result.facts.items()} if result else {}, started=started,
+        seconds=time.perf_counter() - clock, device=device_name(cache.device), versions=versions(cache.registry, spec),
+        isolation=_isolation(cache, spec), notes=tuple(notes),
+    )  # fmt: skip
     return cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
 
 

@@ -139,15 +139,9 @@ def find_executor(name: str) -> Callable[[Sequence[WorkerConfig], float], Execut
 
 
 def open_executor(
-    store: Path,
-    *,
-    name: str = "local",
-    devices: Sequence[str] = ("auto",),
-    workers: int | None = None,
-    batch_size: int = 16,
-    time_limit_s: float = float("inf"),
-    prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
-) -> Executor:
+    store: Path, *, name: str = "local", devices: Sequence[str] = ("auto",), workers: int | None = None,
+    batch_size: int = 16, time_limit_s: float = float("inf"), prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
+) -> Executor:  # fmt: skip
     """Return an executor whose workers write into a store.
 
     Args:

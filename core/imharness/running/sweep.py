@@ -40,13 +40,9 @@ def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult)
 
 
 def execute(
-    graphs: Sequence[Graph],
-    store: Store,
-    start: Callable[[], Executor],
-    *,
-    fresh: bool = False,
+    graphs: Sequence[Graph], store: Store, start: Callable[[], Executor], *, fresh: bool = False,
     advance: Callable[[int, int], None] = lambda finished, total: None,
-) -> RunResult:
+) -> RunResult:  # fmt: skip
     """Compute every task of the graphs that has no result yet. What is finished stays, whatever happens after it."""
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
     outcome = RunResult()

@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.randomness import ImageRng
 from imharness.running.device import in_chunks
+
+Purify = Callable[[Images, ImageRng], Images]
+
+
+def straight_through(purify: Purify, stand_in: Purify | None = None) -> Purify:
+    """Return a purification with the result of `purify` and the gradient of `stand_in`, or else of the identity.
+
+    Both draw the same numbers. The gradient reaches another size by resizing. This is backward pass differentiable
+    approximation (Athalye, Carlini & Wagner, "Obfuscated gradients", ICML 2018, section 4.1).
+    """
+
+    def through(images: Images, rng: ImageRng) -> Images:
+        before = rng.states()
+        clean = purify(images.detach(), rng).detach()
+        if not (torch.is_grad_enabled() and images.requires_grad):
+            return clean
+        rng.restore(before)
+        near = images if stand_in is None else stand_in(images, rng)
+        if near.shape != clean.shape:
+            near = F.interpolate(near, clean.shape[2:], mode="bilinear", antialias=True, align_corners=False)
+        return clean + (near - near.detach())
+
+    return through
 
 
 class MetricTarget:
@@ -34,7 +58,7 @@ class MetricTarget:
 
     def __init__(
         self, score: Callable[..., Scores], bounds: tuple[float, float], *, images: int, differentiable: bool,
-        reference: Images | None = None, sign: int = 1, purify: Callable[[Images, ImageRng], Images] | None = None,
+        reference: Images | None = None, sign: int = 1, purify: Purify | None = None,
         rng: ImageRng | None = None, samples: int = 1, budget: int | None = None, micro_batch: int = 64,
         precision: str = "strict",
     ) -> None:  # fmt: skip

@@ -8,7 +8,7 @@ from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifi
 class NoDefense(Purification):
     """Returns the images unchanged."""
 
-    info = DefenseInfo(id="harness/none", version="1", group="none", differentiable=True)
+    info = DefenseInfo(id="harness/none", version="1", control="no defense", group="none", differentiable=True)
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.randomness import ImageRng, generator
-from imharness.running.target import MetricTarget
+from imharness.running.target import MetricTarget, straight_through
 
 
 def network() -> torch.nn.Module:
@@ -156,3 +156,44 @@ def test_reduced_precision_is_for_gradients_and_when_asked_for_searches(precisio
         assert gradient.dtype == torch.float32
         cosine = torch.nn.functional.cosine_similarity(gradient.flatten(1), plain.flatten(1))
         assert (cosine > 0.99).all()
+
+
+def rounded(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+    return (4 * images).round() / 4
+
+
+def noisy(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+    return (images + 0.1 * rng.normal(*images.shape[1:])).square()
+
+
+def halved(images: torch.Tensor, rng: ImageRng) -> torch.Tensor:
+    return rounded(images, rng)[:, :, ::2, ::2]
+
+
+def slopes(purify, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    leaf = images.clone().requires_grad_(True)
+    found = purify(leaf, ImageRng([1, 2]))
+    weights = torch.rand(found.shape, generator=generator(3))
+    return found, torch.autograd.grad((weights * found).sum(), leaf, allow_unused=True)[0]
+
+
+def test_a_defense_without_a_gradient_keeps_its_result_and_gets_that_of_the_identity() -> None:
+    images = torch.rand(2, 3, 6, 6, generator=generator(0))
+    found, gradient = slopes(straight_through(rounded), images)
+    assert torch.equal(found, rounded(images, ImageRng([1, 2])))
+    torch.testing.assert_close(gradient, torch.rand(found.shape, generator=generator(3)))
+    assert not slopes(rounded, images)[1].any()
+
+
+def test_a_stand_in_that_is_the_defense_itself_gives_its_exact_gradient_also_where_both_draw() -> None:
+    images = torch.rand(2, 3, 6, 6, generator=generator(0))
+    for expected, found in zip(slopes(noisy, images), slopes(straight_through(noisy, noisy), images), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_a_gradient_reaches_through_a_change_of_size() -> None:
+    images = torch.rand(2, 3, 6, 6, generator=generator(0))
+    found, gradient = slopes(straight_through(halved), images)
+    assert found.shape == (2, 3, 3, 3)
+    assert bool((gradient > 0).all())
+    torch.testing.assert_close(gradient.sum(), torch.rand(found.shape, generator=generator(3)).sum())
