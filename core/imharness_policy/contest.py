@@ -49,7 +49,8 @@ class Contest:
     `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
     did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
     counts against its entry. `balanced`: a facet whose values, such as families of distortions, weigh the same in all
-    means however many units they have; no unit may have two of them.
+    means however many units they have; no unit may have two of them. `all_controls`: the winner has to be better than
+    controls below the gate, too; so where protection implies utility, so that no control protects by being useless.
 
     `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
     entry), ``{utility}`` and ``{plain}`` (utility of both).
@@ -71,6 +72,7 @@ class Contest:
     unknown: Mapping[str, str] = field(default_factory=dict)
     met: str = ""
     balanced: str = ""
+    all_controls: bool = False
 
     @property
     def sign(self) -> int:
@@ -333,7 +335,8 @@ def _claim(
         kept = f"keeps {utility.label} within {rules.share:.0%} of {rules.undefended}"
         return "", f"No entry that met every attack {kept}: there is no winner." + _stand_ins(rules)
     first = min(stands, key=lambda i: (_number(values[entries[i]]["rank"]), entries[i]))
-    controls = [i for i in complete if places[entries[i]].control and places[entries[i]].passes]
+    controls = [i for i in complete if places[entries[i]].control]
+    controls = [i for i in controls if rules.all_controls or places[entries[i]].passes]
     for rival in controls:
         reason = _not_told(rules, own[first] - own[rival], len(stands) * len(controls))
         if reason:
