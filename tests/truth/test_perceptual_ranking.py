@@ -221,8 +221,8 @@ def test_plan_run_and_tables_crown_the_metric_that_sees_and_withstands(tmp_path:
     found = report(ResultQuery(cache.store, records, marks))
     rows = cells(found)
     assert found.rankings[0].winner == "acme/sees"
-    assert rows["acme/sees"]["worst"].value == rows["acme/sees[grain=100.0]"]["utility"].value == 1
-    assert rows["acme/sees[grain=100.0]"]["worst"].value == 0
+    assert rows["acme/sees"]["worst"].value == rows["acme/sees[grain=100]"]["utility"].value == 1
+    assert rows["acme/sees[grain=100]"]["worst"].value == 0
     assert rows["acme/blind"]["worst"].value == 0.5
     assert found.rankings[0].places["acme/blind"].control == "a constant"
     assert next(c.label for c in found.tables[1].columns if c.key == "ms") == "ms per pair"
