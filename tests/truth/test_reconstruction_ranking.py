@@ -183,6 +183,14 @@ def test_a_defense_that_changes_nothing_is_not_told_from_none(tmp_path: Path) ->
     assert found.rankings[0].claim.startswith(f"This data cannot tell {MODEL} + {SAME} from {MODEL} + {PLAIN}")
 
 
+def test_the_closed_form_of_cafe_is_all_that_an_attack_can_reach(tmp_path: Path) -> None:
+    """The first layer is linear: least squares gives the pictures back from gradients of batches."""
+    found = study(tmp_path, [PLAIN], ["cafe[batch=2]", "acme/oracle"])
+    means = [t.rows[0].values["harness/psnr"].value for t in found.tables if t.id.startswith("models")]
+    assert means == pytest.approx([58.9, 58.9], abs=0.3)
+    assert cells(found)[PLAIN]["worst"].value == pytest.approx(58.9, abs=0.3)
+
+
 def test_where_no_attack_converged_nothing_is_known(tmp_path: Path) -> None:
     found = study(tmp_path, [PLAIN, SPOILT], ["acme/idle"])
     rows = cells(found)
