@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from imharness.stats import ALPHA, FEWEST, Rank, clusters_greater, front, rank_of
+from imharness.stats import ALPHA, FEWEST, Rank, clusters_greater, front, interval, rank_of
 from imharness.tracks import (
     Blocks,
     Column,
@@ -29,6 +29,7 @@ from imharness.tracks import (
     mean_value,
     missing,
     ranked,
+    value_of,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -60,7 +61,14 @@ class Contest:
     for "nothing". `protection` needs a direction and `wins`; its `cluster` is what is resampled. `utility`: a column
     whose `value` returns what each entry has where nobody attacks. `undefended`: the entry whose utility less `share`
     of it is the gate. `controls`: entry -> why it is never crowned. `flags`: entry -> why its number is an upper bound.
-    `proxies`: what stands in for something real. `chosen`: where one attack was chosen for each entry on other units.
+    `proxies`: what stands in for something real. `unknown`: entry -> why it has no number at all. `chosen`: where one
+    attack was chosen for each entry on other units.
+
+    `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
+    did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
+    counts against its entry. `balanced`: a facet whose values, such as families of distortions, weigh the same in all
+    means however many units they have; no unit may have two of them. `all_controls`: the winner has to be better than
+    controls below the gate, too; so where protection implies utility, so that no control protects by being useless.
 
     `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
     entry), ``{utility}`` and ``{plain}`` (utility of both).
@@ -79,6 +87,10 @@ class Contest:
     controls: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     proxies: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    met: str = ""
+    balanced: str = ""
+    all_controls: bool = False
     chosen: Chosen | None = None
 
     @property
@@ -92,9 +104,16 @@ class Contest:
         return self._turned(self.scores)
 
     @cached_property
+    def known(self) -> tuple[npt.NDArray[np.bool_], ...]:
+        """Where an entry has a number, or met an attack that says nothing: ``(entries, units)`` of each setting."""
+        told = tuple(~np.isnan(own) for own in self.gains)
+        met = self.scores.values[self.met] if self.met else told
+        return tuple(a | (b == 1) for a, b in zip(told, met, strict=True))
+
+    @cached_property
     def settings(self) -> list[int]:
         """The settings that every entry should have: those that at least half of the entries have."""
-        return _common(self.gains)
+        return _common(self.known)
 
     @cached_property
     def names(self) -> list[str]:
@@ -116,6 +135,26 @@ class Contest:
         for c, at in zip(self.settings, self.places, strict=True):
             own[at] = self.scores.clusters(self.protection.cluster, c)
         return own.astype(str)
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """The weight of each unit, 1 on average; None where all weigh the same."""
+        if not self.balanced:
+            return None
+        own = np.empty(len(self.names), dtype=object)
+        for c, at in zip(self.settings, self.places, strict=True):
+            own[at] = self.scores.conditions[c][self.balanced]
+        _, place, sizes = np.unique(own.astype(str), return_inverse=True, return_counts=True)
+        return None if len(set(sizes)) < 2 else np.asarray(len(own) / len(sizes) / sizes[place])
+
+    def mean(self, numbers: Floats) -> Value:
+        """Return the mean of numbers ``(units,)`` as a cell; NaN is left out."""
+        kept, weights = np.isfinite(numbers), self.weights
+        if weights is None or not kept.any():
+            return mean_value(numbers, self.clusters)
+        w, x = weights[kept], (weights * numbers)[kept]
+        clusters = None if self.clusters is None else self.clusters[kept]
+        return value_of(interval(lambda drawn: x[drawn].sum(axis=1) / w[drawn].sum(axis=1), len(x), clusters))
 
     def worst(self, rows: Sequence[int], like: int | None = None) -> Floats:
         """Return the gain of each unit under the worst attack ``(rows, units)``, mean over the other facets, or NaN.
@@ -143,15 +182,15 @@ class Contest:
         return found, which
 
     def coverage(self, row: int) -> float:
-        """Return the share of units and settings for which an entry has a number."""
+        """Return the share of units and settings for which an entry has a number, or met what says nothing."""
         known = [own[row] for own in self._covered]
         return float(np.concatenate(known).mean()) if known else 0.0
 
     @cached_property
     def _covered(self) -> list[npt.NDArray[np.bool_]]:
-        """Return where entries have a number, for each setting that counts."""
-        gains = self.gains if self.chosen is None else self._turned(self.chosen.tried)
-        return [~np.isnan(gains[c]) for c in _common(gains)]
+        """Return where entries have a number, or met what says nothing, for each setting that counts."""
+        known = self.known if self.chosen is None else tuple(~np.isnan(own) for own in self._turned(self.chosen.tried))
+        return [known[c] for c in _common(known)]
 
     def _turned(self, scores: Blocks) -> tuple[Floats, ...]:
         blocks = scores.values[self.protection.of or self.protection.key]
@@ -171,8 +210,8 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     """Return the ranking, its table, and the comparison behind it."""
     entries = rules.scores.entries
     coverage = [rules.coverage(i) for i in range(len(entries))]
-    complete = [i for i, share in enumerate(coverage) if share == 1.0]
     own = rules.worst(range(len(entries)))
+    complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(own[i]).all()]
     ranks = [_rank(rules, i, complete, own) for i in range(len(entries))]
     values = [_values(rules, i, coverage[i], own[i], _behind(ranks[i], i, complete)) for i in range(len(entries))]
     for found, rank in zip(values, ranks, strict=True):
@@ -199,15 +238,16 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     winner, claim = _claim(rules, own, ranks, complete, places, {row.label: row.values for row in table.rows})
     ranking = Ranking(
         table=id, comparison=paired.id, over=rules.over, attack=rules.attack, attacker=rules.attacker,
-        unaware=rules.unaware, undefended=rules.undefended, gate=None if np.isnan(gate) else _way(rules) * gate,
-        share=rules.share, places=places, winner=winner, claim=claim, proxies=rules.proxies,
+        unaware=rules.unaware, balanced=rules.balanced, undefended=rules.undefended,
+        gate=None if np.isnan(gate) else _way(rules) * gate, share=rules.share, places=places, winner=winner,
+        claim=claim, proxies=rules.proxies,
     )  # fmt: skip
     return TrackReport([table], [paired], rankings=[ranking])
 
 
-def _common(gains: Sequence[Floats]) -> list[int]:
+def _common(known: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
     """Return the settings that at least half of the entries have."""
-    return [c for c, own in enumerate(gains) if np.mean(~np.isnan(own).all(axis=1)) >= 0.5]
+    return [c for c, own in enumerate(known) if np.mean(own.any(axis=1)) >= 0.5]
 
 
 def mean_of(parts: Floats) -> Floats:
@@ -226,31 +266,41 @@ def _rank(rules: Contest, i: int, complete: Sequence[int], own: Floats) -> Rank 
     rivals = [j for j in complete if j != i]
     if np.isnan(own[i]).all() or (rules.chosen is not None and i not in complete):
         return None
-    return rank_of(own[i], own[rivals] if i in complete else rules.worst(rivals, like=i), rules.clusters)
+    others = own[rivals] if i in complete else rules.worst(rivals, like=i)
+    return rank_of(own[i], others, rules.clusters, rules.weights)
 
 
 def _values(rules: Contest, i: int, coverage: float, own: Floats, behind: Value) -> dict[str, Value]:
     label = rules.scores.entries[i]
+    nothing = missing(rules.unknown[label]) if label in rules.unknown else None
     return {
-        "worst": mean_value(rules.sign * own, rules.clusters),
-        "unaware": _against(rules, label, aware=False),
-        "aware": _against(rules, label, aware=True),
+        "worst": nothing or rules.mean(rules.sign * own),
+        "unaware": nothing or _against(rules, i, aware=False),
+        "aware": nothing or _against(rules, i, aware=True),
         "utility": missing("not measured") if rules.utility.value is None else rules.utility.value(label),
         "behind": behind,
         "coverage": Value(value=100 * coverage),
     }
 
 
-def _against(rules: Contest, label: str, *, aware: bool) -> Value:
+def _against(rules: Contest, row: int, *, aware: bool) -> Value:
     """Return the mean over the attacks that know the defense, or over those that do not."""
-    scores = rules.scores if rules.chosen is None else rules.chosen.kinds
-    among = rules.settings if rules.chosen is None else range(len(scores.conditions))
-    measure, conditions = rules.protection.of or rules.protection.key, scores.conditions
-    own = [c for c in among if (conditions[c][rules.attacker] != rules.unaware) == aware]
-    numbers, clusters = scores.once_by(rules.protection.cluster, measure, label, own)
-    if not len(numbers):
-        return missing("no such attack on it")
-    return mean_value(numbers, clusters if rules.protection.cluster else None)
+    if rules.chosen is not None:
+        return _of_kind(rules, rules.chosen.kinds, row, aware)
+    parts = np.full((len(rules.settings), len(rules.names)), np.nan)
+    for part, c, at in zip(parts, rules.settings, rules.places, strict=True):
+        if (rules.scores.conditions[c][rules.attacker] != rules.unaware) == aware:
+            part[at] = rules.gains[c][row]
+    numbers = rules.sign * mean_of(parts)
+    return missing("no such attack on it") if np.isnan(numbers).all() else rules.mean(numbers)
+
+
+def _of_kind(rules: Contest, kinds: Blocks, row: int, aware: bool) -> Value:
+    """Return the same of the strongest attack of each attacker."""
+    chosen = [c for c, own in enumerate(kinds.conditions) if (own[rules.attacker] != rules.unaware) == aware]
+    cluster, measure = rules.protection.cluster, rules.protection.of or rules.protection.key
+    numbers, clusters = kinds.once_by(cluster, measure, rules.scores.entries[row], chosen)
+    return mean_value(numbers, clusters if cluster else None) if len(numbers) else missing("no such attack on it")
 
 
 def _place(rank: Rank | None, clusters: npt.NDArray[np.str_] | None) -> Value:
@@ -319,8 +369,8 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
         of("behind", "behind", f"{own.label} lost to the best other entry, with its simultaneous interval.",
            better="lower"),
         ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher",
-                   description="Share of units and settings for which there is a number, %. Only entries with all of "
-                   "them can win; the others are ranked on what they have."),
+                   description="Share of units and settings that an entry met, %. Only entries that met all of them "
+                   "can win; the others are ranked on what they have."),
     )  # fmt: skip
 
 
@@ -336,7 +386,8 @@ def _claim(
         kept = f"keeps {utility.label} within {rules.share:.0%} of {rules.undefended}"
         return "", f"No entry that met every attack {kept}: there is no winner." + _stand_ins(rules)
     first = min(stands, key=lambda i: (_number(values[entries[i]]["rank"]), entries[i]))
-    controls = [i for i in complete if places[entries[i]].control and places[entries[i]].passes]
+    controls = [i for i in complete if places[entries[i]].control]
+    controls = [i for i in controls if rules.all_controls or places[entries[i]].passes]
     for rival in controls:
         reason = _not_told(rules, own[first] - own[rival], len(stands) * len(controls))
         if reason:
@@ -361,11 +412,12 @@ def _not_told(rules: Contest, gains: Floats, tests: int) -> str:
     count = int(known.sum()) if clusters is None else len(set(clusters))
     if count < FEWEST:
         return f"it has {count} {unit}{'' if count == 1 else 's'}, and a test needs {FEWEST}"
-    rounded = gains[known].astype(np.float32).astype(np.float64)
+    weights = None if rules.weights is None else rules.weights[known]
+    rounded = (gains[known] * (1.0 if weights is None else weights)).astype(np.float32).astype(np.float64)
     p = float(clusters_greater(rounded, clusters)[0])
     if p * tests < ALPHA:
         return ""
-    needed = rank_of(np.zeros(int(known.sum())), gains[None, known], clusters).needed[0]
+    needed = rank_of(np.zeros(int(known.sum())), gains[None, known], clusters, weights).needed[0]
     about = f"; about {int(needed)} would, were the difference as large as it looks" if needed > count else ""
     return f"{count} {unit}s do not show a difference in {spec.label}{about}"
 

@@ -44,16 +44,25 @@ class Rank:
     needed: Floats
 
 
-def rank_of(own: Floats, others: Floats, clusters: npt.ArrayLike | None = None, *, resamples: int = RESAMPLES) -> Rank:
+def rank_of(
+    own: Floats,
+    others: Floats,
+    clusters: npt.ArrayLike | None = None,
+    weights: Floats | None = None,
+    *,
+    resamples: int = RESAMPLES,
+) -> Rank:
     """Return the rank of an entry; `own` ``(n,)`` and `others` ``(m, n)`` are gains by unit, more is better.
 
     NaN where an entry has no number: a difference is taken over the units that both have. `clusters`: the name of each
-    unit's cluster ``(n,)``, resampled as a whole; without them every unit is one.
+    unit's cluster ``(n,)``, resampled as a whole; without them every unit is one. `weights`: how much each unit counts
+    ``(n,)``, above 0; without them all count the same.
     """
     d = np.asarray(others, dtype=np.float64) - own
     known = ~np.isnan(d)
     codes, k = coded(np.arange(d.shape[1]) if clusters is None else clusters)
-    sums, sizes = (_by_cluster(part, codes, k) for part in (np.where(known, d, 0.0), known.astype(np.float64)))
+    counted = known * (1.0 if weights is None else weights)
+    sums, sizes = (_by_cluster(part, codes, k) for part in (np.where(known, d, 0.0) * counted, counted))
     with np.errstate(invalid="ignore", divide="ignore"):
         ahead = sums.sum(axis=1) / sizes.sum(axis=1)
         if k < FEWEST or not len(d):

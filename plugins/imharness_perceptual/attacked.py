@@ -51,7 +51,8 @@ def attacked(query: Query) -> Table:
     return Table(
         id="attacked",
         title="Distances under attack",
-        caption="An attack pushes a distorted image away from its reference inside a small ball: how far does the "
+        caption="Study table: an attack pushes a distorted image away from its reference inside a small ball: how far "
+        "does the "
         "distance move, as a multiple of the mean distance, and does the milder of two distortions still look nearer? "
         "The first depends on the unit of a distance, and PSNR, which counts downwards from infinity, has none; the "
         "second does not, so it ranks.",

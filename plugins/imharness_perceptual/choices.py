@@ -20,6 +20,17 @@ def distances(query: Query) -> Blocks:
     return query.blocks(sql, entry="metric", by=["dataset"], measures=["distance"], about=FACTS)
 
 
+def attacked_distances(query: Query) -> Blocks:
+    """Return d(x, reference) without an attack and `after` one, by data set, attack and radius, as `distances` does."""
+    known = ", ".join(f'd."{name}"' for name in FACTS)
+    sql = (
+        f"SELECT a.metric, a.dataset, a.attack, a.radius, {known}, a.before AS distance, a.after "
+        "FROM attack AS a JOIN distance AS d USING (metric, dataset, name)"
+    )
+    by, measures = ["dataset", "attack", "radius"], ["distance", "after"]
+    return query.blocks(sql, entry="metric", by=by, measures=measures, about=FACTS)
+
+
 def facts(images: Blocks, c: int) -> Facts:
     """Return what is known of the images of a data set."""
     return {name: images.about[name][c] for name in FACTS}
@@ -31,6 +42,8 @@ def forced_choices(images: Blocks) -> Blocks:
     Judged choices stand in the data; on a ladder, neighbouring severities of one distortion make one, with the milder
     alternative 0 always nearer. ``about`` has the `photograph` of a choice, the `judge` share that found 1 nearer, and
     how many `judges` were asked: 0 where nobody was, NaN where the data do not say.
+
+    Where `images` have a measure `after` an attack, the alternative that is nearer by the judges is seen as attacked.
     """
     found = []
     for pairs in (_judged, _neighbours):
@@ -38,8 +51,11 @@ def forced_choices(images: Blocks) -> Blocks:
             known = facts(images, c)
             first, second, units, judge, judges = pairs(known)
             block = images.values["distance"][c]
+            moved = images.values["after"][c] if "after" in images.values else block
+            zero = np.where(judge > 0.5, block[:, first], moved[:, first])
+            one = np.where(judge > 0.5, moved[:, second], block[:, second])
             names = np.array([f"{own['dataset']} {unit}" for unit in units], dtype=object)
-            right = credit(block[:, first], block[:, second], judge)
+            right = credit(zero, one, judge)
             about = {"family": known["family"][first], "photograph": known["photograph"][first]}
             found.append((own, names, right, {**about, "judge": judge, "judges": judges}))
     found = [part for part in found if len(part[1])]

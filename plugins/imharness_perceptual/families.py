@@ -1,12 +1,12 @@
 """Means over families of distortions, with intervals by photograph: units of one photograph are not independent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from imharness.stats import interval
-from imharness.tracks import Value, missing, value_of
+from imharness.tracks import Blocks, Value, missing, value_of
 
 Part = tuple[np.ndarray, np.ndarray]
 """Numbers of a family without NaN, and the name of each one's photograph."""
@@ -15,6 +15,17 @@ Part = tuple[np.ndarray, np.ndarray]
 def repeated(photographs: np.ndarray) -> np.ndarray | None:
     """Return the photographs as clusters, or None where each has one unit, so that units are independent."""
     return photographs if len(np.unique(photographs.astype(str))) < len(photographs) else None
+
+
+def parts_of(choices: Blocks, metric: str, families: Sequence[str], measure: str = "all") -> dict[str, Part]:
+    """Return family -> a metric's credit for its choices, and their photographs."""
+    row, found = choices.entries.index(metric), {}
+    for family in families:
+        places = choices.where(distortion=family)
+        numbers = np.concatenate([choices.values[measure][c][row] for c in places])
+        photographs = np.concatenate([choices.about["photograph"][c] for c in places])
+        found[family] = (numbers[~np.isnan(numbers)], photographs[~np.isnan(numbers)])
+    return found
 
 
 def mean_of_families(parts: Mapping[str, Part]) -> Value:

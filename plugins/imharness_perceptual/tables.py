@@ -24,7 +24,8 @@ from imharness.tracks import (
 )
 from imharness_perceptual.attacked import attacked
 from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder
-from imharness_perceptual.families import Part, mean_of_families, repeated
+from imharness_perceptual.families import Part, mean_of_families, parts_of, repeated
+from imharness_perceptual.ranked import ranked_metrics
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, majority
 
 CEILING, ANOTHER, MAJORITY = "people", "another person", "majority of people"
@@ -32,14 +33,19 @@ Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 """The distances of one metric, a fact of the images they belong to, and their photographs."""
 
 
-def report(query: Query) -> TrackReport:
-    """Return every table there are results for; the first ranks metrics by forced choices."""
+def report(query: Query, share: float = 0.05) -> TrackReport:
+    """Return every table there are results for; the first ranks metrics by forced choices under attack.
+
+    A winner may agree less than the best metric by a `share` where nobody attacks.
+    """
     if "distance" not in query.steps:
         return TrackReport()
     images = distances(query)
     choices = forced_choices(images)
     asked = any(map(len, choices.units))
-    found = _agreement(images, choices) if asked else TrackReport()
+    found = TrackReport()
+    if asked:
+        found = ranked_metrics(query, choices, share) + _agreement(query, images, choices)
     tables = [*_noticeable(images), *_tests_together(images, choices), *_opinions(images)]
     if "attack" in query.steps and "before" in query("SELECT * FROM attack LIMIT 0"):
         tables.append(attacked(query))
@@ -57,7 +63,7 @@ def _beside(images: Blocks, metric: str, masks: Sequence[np.ndarray], fact: str)
     return distance, wanted, photographs
 
 
-def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
+def _agreement(query: Query, images: Blocks, choices: Blocks) -> TrackReport:
     families = sorted({own["distortion"] for own in choices.conditions})
     human = any((judges != 0).any() for judges in choices.about["judges"])
     ladder = [on_ladder(facts(images, c)) for c in range(len(images.conditions))]
@@ -70,12 +76,11 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
         description="Share of judges that the metric agrees with; every choice counts once.",
         unit="forced choice",
     )
-    text = "Mean of the families; share of judges agreed with, 0.5 is chance."
     each = {"cluster": "photograph", "unit": wins.unit}
     text = "Mean of the families; share of judges agreed with, 0.5 is chance."
 
     def agreed(metric: str) -> Value:
-        return mean_of_families(_parts(choices, metric, families))
+        return mean_of_families(parts_of(choices, metric, families))
 
     columns = [Column("all", "2AFC agreement", text, "higher", value=agreed, wins=wins, **each)]
     if on_a_ladder:
@@ -90,10 +95,13 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
                 cluster_unit="photograph",
             )
         )
+    if "ms" in query("SELECT * FROM distance LIMIT 0"):
+        columns.append(_time(query))
     for family in families:
         text, only = f"2AFC agreement on {family}.", {"distortion": family}
         columns.append(Column(family, family, text, "higher", of="all", where=only, **each))
     parts = [
+        "Study table (LPIPS, table 5 and figure 4): nobody attacks. ",
         "Two distorted images, one reference: which is nearer? The credit is the share of judges that a metric agrees "
         "with, averaged over families. ",
         "People: one of the judges drawn from those asked; another person: somebody who was not asked; majority: the "
@@ -116,15 +124,11 @@ def _agreement(images: Blocks, choices: Blocks) -> TrackReport:
     )
 
 
-def _parts(choices: Blocks, metric: str, families: Sequence[str]) -> dict[str, Part]:
-    """Return family -> a metric's credit for its choices, and their photographs."""
-    row, found = choices.entries.index(metric), {}
-    for family in families:
-        places = choices.where(distortion=family)
-        numbers = np.concatenate([choices.values["all"][c][row] for c in places])
-        photographs = np.concatenate([choices.about["photograph"][c] for c in places])
-        found[family] = (numbers[~np.isnan(numbers)], photographs[~np.isnan(numbers)])
-    return found
+def _time(query: Query) -> Column:
+    found = query("SELECT metric, avg(ms) AS ms FROM distance_tasks GROUP BY metric")
+    ms = dict(zip(found["metric"], found["ms"], strict=True))
+    text = "Milliseconds for one pair of images on the machine of the run, mean over the data sets."
+    return Column("ms", "ms per pair", text, "lower", 1, value=lambda metric: Value(value=float(ms[metric])))
 
 
 def _people(choices: Blocks, families: Sequence[str]) -> list[Row]:
@@ -201,7 +205,8 @@ def _noticeable(images: Blocks) -> list[Table]:
         Table(
             id="jnd",
             title="Just noticeable differences",
-            caption="Are pairs in which people saw no difference the nearest? Average precision by family, and mean.",
+            caption="Study table (LPIPS, section 4): are pairs in which people saw no difference the nearest? Average "
+            "precision by family, and mean.",
             entry="metric",
             columns=tuple(columns),
             rows=tuple(ranked(rows, columns[0])),
@@ -246,7 +251,7 @@ def both_tests(images: Blocks, choices: Blocks) -> dict[str, tuple[float, float]
     seen = {family: masks for family, masks in _seen(images).items() if family in judged}
     found: dict[str, tuple[float, float]] = {}
     for metric in images.entries if seen else ():
-        agreed = mean_of_families(_parts(choices, metric, list(seen)))
+        agreed = mean_of_families(parts_of(choices, metric, list(seen)))
         noticed = _precision(images, metric, seen)
         if agreed.value is not None and noticed.value is not None:
             found[metric] = (agreed.value, noticed.value)
@@ -273,7 +278,8 @@ def _tests_together(images: Blocks, choices: Blocks) -> list[Table]:
         Table(
             id="tests",
             title="Do both tests rank metrics alike?",
-            caption=f"Correlation of 2AFC agreement and JND mAP over {len(found)} metrics.",
+            caption="Study table (LPIPS, figure 5): correlation of 2AFC agreement and JND mAP over "
+            f"{len(found)} metrics.",
             entry="tests",
             columns=columns,
             rows=(Row(label="2AFC and JND", values=values),),
@@ -311,7 +317,7 @@ def _opinions(images: Blocks) -> list[Table]:
         Table(
             id="opinions",
             title="SROCC with opinion scores, by size",
-            caption="Spearman correlation of minus the distance with the mean opinion score.",
+            caption="Study table: Spearman correlation of minus the distance with the mean opinion score.",
             entry="metric",
             columns=columns,
             rows=tuple(ranked(rows, columns[0])),

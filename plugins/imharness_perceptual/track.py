@@ -54,8 +54,8 @@ class PerceptualTrack(Track):
                     own.task(attack, {"attack": ball}, options={"radius": radius, "images": self.attacked_images})
 
     def report(self, query: Query) -> TrackReport:
-        """Return agreement with judges by metric and family, further tests, and how far distances are moved."""
-        return report(query)
+        """Return agreement under attack, agreement by metric and family, further tests, how far distances are moved."""
+        return report(query, self.utility_loss)
 
 
 @hookimpl

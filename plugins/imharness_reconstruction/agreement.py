@@ -139,7 +139,8 @@ def agreement_table(studies: Sequence[Study]) -> Table:
     return Table(
         id="agreement",
         title="Which metric ranks models as people do",
-        caption="Rank correlation between the leakage of protected models by a metric and the share of their "
+        caption="Study table (SemSim, tables 1 and 2): rank correlation between the leakage of protected models by a "
+        "metric and the share of their "
         f"reconstructions that are recognised ({who}): 1 for the same order, -1 for the reverse. n is the number of "
         "models, and intervals resample them. All reconstructions count, those of attacks that did not converge too."
         f"{limit_of({m for s in studies for m in s.scores})}",
@@ -175,7 +176,8 @@ def matrix_table(study: Study) -> Table:
     return Table(
         id=f"metric-matrix-{study.slug}",
         title=f"Metric against metric, {study.short}",
-        caption=f"Spearman's rho between two rankings of {len(study.models)} protected models; {study.place}. "
+        caption="Study table (SemSim, figure 3): "
+        f"Spearman's rho between two rankings of {len(study.models)} protected models; {study.place}. "
         f"Recognised: {study.who}.{limit_of(study.scores)}",
         entry="metric",
         columns=columns,
@@ -204,7 +206,8 @@ def comparison_table(study: Study) -> Table:
     return Table(
         id=f"agreement-tests-{study.slug}",
         title=f"Does one metric agree better than another? {study.short}",
-        caption="Williams' test of two dependent rank correlations with the ranking by people, two-sided, over "
+        caption="Study table: Williams' test of two dependent rank correlations with the ranking by people, "
+        "two-sided, over "
         f"{len(study.models)} models, Bonferroni-corrected over {pairs} pairs; {study.place}. Recognised: {study.who}."
         f"{limit_of(study.scores)}",
         entry="metric",

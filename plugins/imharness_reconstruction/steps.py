@@ -91,6 +91,18 @@ def leakage(context: StepContext) -> StepResult:
 
 
 @step(version="1")
+def guess(context: StepContext) -> StepResult:
+    """Compare every private image with the mean of the training images: what is reached without any gradient."""
+    images, metric = context.images(), context.build("metric")
+    mean = _pool(context, context.images("training", limited=False)).images.mean(dim=0).mul(255).round() / 255
+
+    def score(positions: list[int], private: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"score": metric(mean.to(private.device).expand_as(private), private)}
+
+    return StepResult(rows={"name": list(images.names), **context.map(images, score)})
+
+
+@step(version="1")
 def distribution(context: StepContext) -> StepResult:
     """Compare all reconstructions with all private images by one number."""
     private, _ = _loaded(context, context.images())

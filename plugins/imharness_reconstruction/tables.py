@@ -30,25 +30,21 @@ from imharness_reconstruction.agreement import (
     slug,
 )
 from imharness_reconstruction.convergence import SHARE
+from imharness_reconstruction.ranked import BASELINE, CELL, ENOUGH, TRAINED, ranked_models
 from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 
-BASELINE = "harness/plain-gradient"
-CELL = "dataset, attack, model, defense"
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
 COMMON = "Over held-out images and the models that were trained under every defense."
-TRAINED = "trained"
 NOTES = {
     TRAINED: "Trained models: their gradients are small and attacks converge less often; see the converged share.",
     "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
 }
-ENOUGH = 0.5
-"""A model is ranked under an attack that converged for at least this share of the images."""
 NO_COMMON = "there is no image on which the attack converged for every ranked model"
 PEOPLE, PROXY = "people", "proxy: top-1 of a classifier, not people"
 
 
-def report(query: Query) -> TrackReport:
-    """Return every table there are results for."""
+def report(query: Query, share: float = 0.05) -> TrackReport:
+    """Return every table there are results for; a winner may cost a `share` of the undefended model's accuracy."""
     if "leakage" not in query.steps:
         return TrackReport()
     scores = leakages(query)
@@ -60,7 +56,7 @@ def report(query: Query) -> TrackReport:
     if studies:
         agreements = [agreement_table(studies), *map(matrix_table, studies), *map(comparison_table, studies)]
     main, *others = found.tables
-    return TrackReport(
+    return ranked_models(query, studies, share) + TrackReport(
         tables=[main, *agreements, *_cost(query), *others],
         comparisons=found.comparisons,
         charts=_charts(main),
@@ -74,14 +70,17 @@ def leakages(query: Query) -> Blocks:
     A metric of whole sets has one number in place of those (`whole`), and `RECOGNISED` stands for a metric where
     somebody judged (`who`). `closeness` is 1 where a larger number means closer, -1 where a smaller one does. `source`
     is what the image was taken from. `state` says whether the models are trained. The measure `converged` is 1 where
-    the attack did, 0 where it did not, and NaN where nobody asked. PSNR counts as at most `RESOLVED`.
+    the attack did, 0 where it did not, and NaN where nobody asked; `loss` is its matching loss. PSNR counts as at most
+    `RESOLVED`.
     """
     columns = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'reconstruct'")[
         "column_name"
     ]
-    facts = f"SELECT {CELL}, name, source, state, converged FROM reconstruct"
+    loss = "loss" if "loss" in columns else "NULL AS loss"
+    facts = f"SELECT {CELL}, name, source, state, converged, {loss} FROM reconstruct"
     if not {"converged", "state"} <= set(columns):
-        facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
+        nothing = "name AS source, '' AS state, NULL AS converged, NULL AS loss"
+        facts = f"SELECT DISTINCT {CELL}, name, {nothing} FROM leakage"
     parts = [f"SELECT {CELL}, metric, name, score, closeness, false AS whole, '' AS who FROM leakage"]
     if "distribution" in query.steps:
         parts.append(f"SELECT {CELL}, metric, '', score, closeness, true, '' FROM distribution")
@@ -89,7 +88,7 @@ def leakages(query: Query) -> Blocks:
         parts.append(f"SELECT {CELL}, '{RECOGNISED}', name, score, 1, false, who FROM ({votes})")
     return query.blocks(
         f"WITH facts AS ({facts}), states AS (SELECT DISTINCT {CELL}, state FROM facts) "
-        "SELECT rows.* EXCLUDE (score), state, CAST(converged AS DOUBLE) AS converged, "
+        "SELECT rows.* EXCLUDE (score), state, CAST(converged AS DOUBLE) AS converged, CAST(loss AS DOUBLE) AS loss, "
         f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END AS score, "
         "model || ' + ' || defense AS entry, dataset || ' ' || name AS image, "
         "dataset || ' ' || COALESCE(source, name) AS source "
@@ -98,7 +97,7 @@ def leakages(query: Query) -> Blocks:
         entry="entry",
         by=["dataset", "attack", "state", "metric"],
         unit="image",
-        measures=["score", "converged"],
+        measures=["score", "converged", "loss"],
         about=["closeness", "whole", "who", "source"],
     )
 
@@ -166,10 +165,11 @@ def _ranking(scores: Blocks, first: bool) -> TrackReport:
     found = ranking(
         kept,
         *(_column(kept, metric, c, reasons, "models" if first else "") for metric, c in metrics),
-        _converged_column(scores),
+        *_convergence(scores),
         id="models" if first else f"models-{slug(attack.partition('/')[2] + (state and f'-{state}'))}",
         title=f"Protected models by leakage, {attack.partition('/')[2]}{state and f', {state}'}",
-        caption="A row is a classifier with a defense of the gradient or of the images; the less close a "
+        caption="Study table (SemSim, section 3): mean over private images of one attack. A row is a classifier with "
+        "a defense of the gradient or of the images; the less close a "
         f"reconstruction by {attack} comes, the better. A model is not ranked where the attack converged for less than "
         "half of the images: an attack that failed says nothing of the defense. All others are compared on the same n "
         "private images, those on which the attack converged for every one of them. Numbers of whole sets are of all "
@@ -201,19 +201,26 @@ def _converged(scores: Blocks) -> tuple[Blocks, dict[str, str]]:
     return replace(scores, values={**scores.values, "common": common}), reasons
 
 
-def _inversions(scores: Blocks) -> list[np.ndarray]:
-    """Return for each entry 1 or 0 for each private image: did the attack converge?"""
+def _inversions(scores: Blocks, measure: str = "converged") -> list[np.ndarray]:
+    """Return for each entry 1 or 0 for each private image: did the attack converge? Or another measure of it."""
     chosen = [c for c, own in enumerate(scores.conditions) if not scores.about["whole"][c][0]]
-    return [scores.once("converged", entry, chosen) for entry in scores.entries]
+    return [scores.once(measure, entry, chosen) for entry in scores.entries]
 
 
-def _converged_column(scores: Blocks) -> Column:
-    found = dict(zip(scores.entries, _inversions(scores), strict=True))
-    text = (
-        "Share of the private images whose reconstruction explains the shared gradient as well as the images do that "
-    )
-    text += f"were behind it, but for {SHARE:.0%} of a grey image's distance, and comes nearer to them than to grey."
-    return Column("converged", "converged", text, decimals=2, value=lambda entry: mean_value(found[entry]))
+def _convergence(scores: Blocks) -> list[Column]:
+    texts = {
+        "converged": "Share of the private images whose reconstruction explains the shared gradient as well as the "
+        f"images do that were behind it, but for {SHARE:.0%} of a grey image's distance, and comes nearer to them than "
+        "to grey.",
+        "loss": "Matching loss: one minus the cosine of the shared gradient and that of the reconstruction, where "
+        "pruning left something; mean over the private images.",
+    }
+    columns = []
+    for measure, text in texts.items():
+        found = dict(zip(scores.entries, _inversions(scores, measure), strict=True))
+        decimals, label = (2, measure) if measure == "converged" else (4, "matching loss")
+        columns.append(Column(measure, label, text, decimals=decimals, value=lambda e, own=found: mean_value(own[e])))
+    return columns
 
 
 def _column(scores: Blocks, metric: str, condition: int, reasons: Mapping[str, str], table: str) -> Column:
@@ -286,7 +293,7 @@ def _accuracy(dataset: str, model: str) -> Column:
 
 def _charts(main: Table) -> list[Chart]:
     """Draw each metric against recognition, where somebody recognised."""
-    metrics = [column for column in main.columns if column.key not in (RECOGNISED, "converged")]
+    metrics = [column for column in main.columns if column.key not in (RECOGNISED, "converged", "loss")]
     if RECOGNISED not in {column.key for column in main.columns}:
         return []
     return [

@@ -1,8 +1,9 @@
 """Track 2: how much of a private image can be rebuilt from the gradient it gives, and which metric ranks as people do.
 
 A protected model is a classifier with a defense. Its leakage under a metric is the mean, over images, of how close the
-reconstruction comes to the private image; protected models are ranked by it (SemSim, section 3). The ranking by people,
-the share of reconstructions they recognise, says which metric can be trusted (section 4).
+reconstruction comes to the private image; SemSim ranks protected models by it (section 3). The ranking by people, the
+share of reconstructions they recognise, says which metric can be trusted (section 4). By that metric the main table
+ranks what the strongest attack reaches, beside what the model can do.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from imharness.gradients import GradientDefense, ImageProtection, Info, Model, R
 from imharness.images import DistributionMetric, FullReferenceMetric
 from imharness.tracks import Planner, Query, Selection, Track, TrackReport
 from imharness_reconstruction.models.untrained import Untrained
-from imharness_reconstruction.steps import distribution, gallery, judge, leakage, recognise, reconstruct, train
+from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
 
 Guard = GradientDefense | ImageProtection
@@ -31,7 +32,7 @@ class ReconstructionTrack(Track):
     )
     title = "Reconstruction privacy"
     measures = "How close reconstruction attacks come to private images through the gradients a model shares."
-    steps = (train, judge, reconstruct, leakage, distribution, recognise, gallery)
+    steps = (train, judge, reconstruct, leakage, guess, distribution, recognise, gallery)
 
     epochs: int = Field(default=60, ge=1, le=10_000, description="Training of target classifiers and of the judge.")
     batch_size: int = Field(default=128, ge=1, description="Images per training step.")
@@ -58,6 +59,8 @@ class ReconstructionTrack(Track):
             guards: list[Guard] = [*selection.of(GradientDefense)]
             if training is not None:
                 guards += selection.of(ImageProtection)
+                for metric in selection.of(FullReferenceMetric):
+                    own.task(guess, {"metric": metric})
             for model, guard, attack in product(models, guards, attacks):
                 if self._meets(attack, model, guard):
                     self._attacked(own, selection, training is not None, model, guard, attack)
@@ -95,8 +98,8 @@ class ReconstructionTrack(Track):
             cell.task(recognise, {"judge": asked}, options=options, needs={"rebuilt": rebuilt, **before})
 
     def report(self, query: Query) -> TrackReport:
-        """Return the ranking of protected models, what defenses cost, and which metric agrees with people."""
-        return report(query)
+        """Return who leaks least, SemSim's tables, what defenses cost, and which metric agrees with people."""
+        return report(query, self.utility_loss)
 
 
 def training_part(dataset: ImageDataset) -> ImageDataset | None:

@@ -1,6 +1,7 @@
 """Who wins: worst case, controls, gates and intervals of ranks, on scores whose truth is known beforehand."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -178,3 +179,70 @@ def test_nobody_on_the_front_is_beaten_and_everybody_else_is(points) -> None:
     for i, kept in enumerate(front(first, second)):
         beaten = ((first >= first[i]) & (second >= second[i]) & ((first > first[i]) | (second > second[i]))).any()
         assert kept == (not beaten)
+
+
+def test_an_attack_that_says_nothing_is_not_withheld_by_the_entry() -> None:
+    """On half of the images pgd did not converge for "good": the others count there, and "good" stays complete."""
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 8, 8, 8)}
+    scores["good"][2, ::2] = np.nan
+    own = blocks(scores, 10)
+    silent = {name: np.isnan(values).astype(float) for name, values in scores.items()}
+    met = tuple(np.stack([silent[entry][c] for entry in own.entries]) for c in range(3))
+    rules = Contest(
+        replace(own, values={**own.values, "silent": met}), PROTECTION,
+        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)), "none", CLAIM,
+        controls={"none": "undefended"}, met="silent",
+    )  # fmt: skip
+    found = contest(rules, id="r", title="", caption="", entry="defense")
+    rows = {row.label: row.values for row in found.tables[0].rows}
+    assert found.rankings[0].winner == "good"
+    assert rows["good"]["coverage"].value == 100
+    assert rows["good"]["worst"].value == pytest.approx(np.nanmax(scores["good"], axis=0).mean())
+    without = contest(replace(rules, met=""), id="r", title="", caption="", entry="defense")
+    assert without.rankings[0].winner == "late"
+
+
+def test_an_entry_of_which_nothing_is_known_stands_last_with_its_reason() -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": np.full((3, 30), np.nan)}
+    own = blocks(scores, 10)
+    silent = tuple(np.isnan(block).astype(float) for block in own.values["d"])
+    rules = Contest(
+        replace(own, values={**own.values, "silent": silent}), PROTECTION,
+        Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)), "none", CLAIM,
+        controls={"none": "undefended"}, met="silent", unknown={"late": "no attack converged"},
+    )  # fmt: skip
+    found = contest(rules, id="r", title="", caption="", entry="defense")
+    last = found.tables[0].rows[-1]
+    assert (last.label, last.values["worst"].missing) == ("late", "no attack converged")
+    assert not found.rankings[0].places["late"].complete
+    assert found.rankings[0].winner == "good"
+
+
+@pytest.mark.parametrize("clusters", [False, True])
+def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) -> None:
+    """By units "many" wins, 1 of 90 against 3 of 30; by families "few" does, and the interval covers the truth."""
+    generator, sizes = np.random.default_rng(4), {"large": 90, "small": 30}
+    means = {"many": {"large": 1.0, "small": 6.0}, "few": {"large": 3.0, "small": 2.0}, "none": dict.fromkeys(sizes, 9)}
+    conditions = tuple({"attack": "a", "attacker": "fixed", "family": name} for name in sizes)
+    units = tuple(np.array([f"{name}{k:02d}" for k in range(n)], dtype=object) for name, n in sizes.items())
+    photographs = tuple(np.array([f"p{k % 30}" if clusters else u for k, u in enumerate(own)]) for own in units)
+    covered, placed = [], []
+    for _ in range(40):
+        values = tuple(
+            np.stack([generator.normal(means[e][name], 1, n) for e in sorted(means)]) for name, n in sizes.items()
+        )
+        own = Blocks(tuple(sorted(means)), conditions, units, {"d": values}, {"photograph": photographs})
+        rules = Contest(
+            own, PROTECTION, Column("u", "U", "U.", "higher", value=lambda _: Value(value=1.0)), "none", CLAIM,
+            controls={"none": "undefended"}, balanced="family",
+        )  # fmt: skip
+        found = contest(rules, id="r", title="", caption="", entry="metric")
+        rows = {row.label: row.values for row in found.tables[0].rows}
+        few = [block[0].mean() for block in values]
+        assert rows["few"]["worst"].value == pytest.approx(np.mean(few))
+        assert rows["few"]["unaware"].value == pytest.approx(np.mean(few))
+        covered.append(rows["many"]["behind"].low <= 1.0 <= rows["many"]["behind"].high)
+        placed.append(found.rankings[0].winner == "few")
+    assert sum(covered) >= 35
+    assert all(placed)
+    assert found.rankings[0].balanced == "family"

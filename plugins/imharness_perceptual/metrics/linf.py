@@ -8,7 +8,9 @@ from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Me
 class LargestDifference(FullReferenceMetric):
     """Largest absolute difference of a pixel value, in [0, 1]."""
 
-    info = MetricInfo(id="harness/linf", version="1", higher_means="worse_quality", unit="1")
+    info = MetricInfo(
+        id="harness/linf", version="1", higher_means="worse_quality", unit="1", control="a pixel-wise distance"
+    )
 
     def build(self, device: torch.device) -> FullReferenceScore:
         def score(images: Images, reference: Images) -> Scores:

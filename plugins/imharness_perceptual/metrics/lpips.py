@@ -53,6 +53,11 @@ class Lpips(FullReferenceMetric):
             raise ValueError(f"the variant {self.variant} has no weights of its own")
         return self
 
+    @property
+    def control(self) -> str:
+        """The variant on an untrained backbone is a control."""
+        return "random weights" if self.variant == "random" else ""
+
     def assets(self) -> tuple[Asset, ...]:
         """Return the ImageNet backbone where it is used as it is."""
         return (BACKBONES[self.net][0],) if self._published else ()

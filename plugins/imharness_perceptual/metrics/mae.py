@@ -8,7 +8,9 @@ from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Me
 class MeanAbsoluteError(FullReferenceMetric):
     """Mean absolute difference of pixel values in [0, 1]."""
 
-    info = MetricInfo(id="harness/mae", version="1", higher_means="worse_quality", unit="1")
+    info = MetricInfo(
+        id="harness/mae", version="1", higher_means="worse_quality", unit="1", control="a pixel-wise distance"
+    )
 
     def build(self, device: torch.device) -> FullReferenceScore:
         def score(images: Images, reference: Images) -> Scores:

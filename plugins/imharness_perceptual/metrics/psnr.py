@@ -12,7 +12,9 @@ Average the MSE when identical images are expected."""
 class Psnr(FullReferenceMetric):
     """Peak signal-to-noise ratio for a peak of 1, in dB; identical images give 160 dB."""
 
-    info = MetricInfo(id="harness/psnr", version="1", higher_means="better_quality", unit="dB")
+    info = MetricInfo(
+        id="harness/psnr", version="1", higher_means="better_quality", unit="dB", control="a pixel-wise distance"
+    )
 
     def build(self, device: torch.device) -> FullReferenceScore:
         floor = 10 ** (-IDENTICAL_DB / 10)

@@ -8,7 +8,7 @@ from imharness.gradients import GradientDefense, Gradients, ImageRng, Info, Prot
 class PlainGradient(GradientDefense):
     """No defense: the gradient is shared as it is."""
 
-    info = Info(id="harness/plain-gradient", version="1")
+    info = Info(id="harness/plain-gradient", version="1", control="no defense")
 
     def build(self, device: torch.device) -> ProtectGradients:
         def protect(gradients: Gradients, rng: ImageRng) -> Gradients:

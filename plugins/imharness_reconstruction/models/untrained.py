@@ -10,7 +10,7 @@ from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Arch
 class Untrained(Model):
     """An architecture that is attacked as initialised, beside the same one that the run trains."""
 
-    info = Info(id="harness/untrained", version="1")
+    info = Info(id="harness/untrained", version="1", control="an untrained network")
     architecture: Architecture = Field(default="lenet", description="What is initialised.")
 
     def build(self, device: torch.device) -> NetworkFactory:

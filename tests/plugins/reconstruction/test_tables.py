@@ -62,12 +62,12 @@ def test_the_model_that_leaks_least_stands_first_and_one_without_a_number_last(r
     for defense in (PRUNED, HIDDEN):
         results.add("distribution", {"score": [3.0], "closeness": [-1]}, defense=defense, attack="x/a", metric=SETS)
     found = results.tables()
-    assert next(iter(found)) == "models"
+    assert list(found)[:3] == ["ranking", "worst-by-metric", "models"]
     first = {"x/m + x/pruning": 7.5, "x/m + harness/plain-gradient": 25, "x/m + x/hiding": None}
     assert list(means(found["models"], PSNR).items()) == list(first.items())
     assert list(means(found["models"], SETS).values()) == [3, None, 3]
     shown = [(c.key, c.better) for c in found["models"].columns]
-    assert shown == [(PSNR, "lower"), (SETS, "higher"), ("converged", "")]
+    assert shown == [(PSNR, "lower"), (SETS, "higher"), ("converged", ""), ("loss", "")]
     assert means(found["models-b"], PSNR) == {"x/m + harness/plain-gradient": 45}
 
 
@@ -75,7 +75,7 @@ def test_every_metric_compares_models_by_itself_and_knows_its_direction(results:
     results.leaks(PLAIN, [20, 30])
     rows = {"name": IMAGES, "score": [1.0, 2.0], "closeness": [-1, -1]}
     results.add("leakage", rows, defense=PLAIN, attack="x/a", metric="x/mse")
-    psnr, mse = report(ResultQuery(results.store, results.records)).comparisons
+    _, psnr, mse = report(ResultQuery(results.store, results.records)).comparisons
     assert [own["metric"] for paired in (psnr, mse) for own in paired.conditions] == [PSNR, "x/mse"]
     assert (psnr.better, mse.better) == ("lower", "higher")
     assert psnr.units == mse.units == (("x/d b", "x/d a"),)
@@ -133,6 +133,24 @@ def test_trained_models_have_a_table_beside_those_as_initialised(results: Result
     assert means(found["models-a-trained"], PSNR) == {f"x/m + {PLAIN}": 35}
 
 
+def test_the_network_as_initialised_is_a_state_of_the_model_that_was_trained(results: Results) -> None:
+    """What leaks in the first round counts for the trained model, too; undefended, it is a control of its own."""
+    trained, first = "harness/lenet[channels=16,activation=relu]", "harness/untrained"
+    for defense, early, late in ((PLAIN, [40, 41], [20, 21]), (PRUNED, [30, 10], [15, 16])):
+        for model, score, state in ((first, early, "as initialised"), (trained, late, "trained")):
+            rows = {"name": IMAGES, "score": np.float32(score), "closeness": [1, 1]}
+            results.add("leakage", rows, model=model, defense=defense, attack="x/a", metric=PSNR)
+            results.add("reconstruct", fit([True, True], state), model=model, defense=defense, attack="x/a")
+        results.add("train", {"name": IMAGES, "right": [True, True]}, model=trained, defense=defense)
+    found = report(ResultQuery(results.store, results.records))
+    expected = {f"{trained} + {PRUNED}": 23, f"{trained} + {PLAIN}": 40.5, f"{first} + {PLAIN}": 40.5}
+    assert means(found.tables[0], "worst") == expected
+    controls = {entry: place.control for entry, place in found.rankings[0].places.items()}
+    assert controls[f"{first} + {PLAIN}"] == "an untrained network"
+    assert controls[f"{trained} + {PLAIN}"] == "no defense"
+    assert found.rankings[0].over == ("attack", "attacker", "state")
+
+
 def test_images_that_came_back_exactly_count_as_the_noise_of_8_bits(results: Results) -> None:
     results.leaks(PLAIN, [160, 40])
     assert means(results.tables()["models"], PSNR)[f"x/m + {PLAIN}"] == pytest.approx((58.92 + 40) / 2, abs=0.01)
@@ -155,8 +173,9 @@ def test_people_decide_where_they_were_asked_and_the_judge_elsewhere(results: Re
     found = results.tables()
     assert means(found["models"], "recognised") == {"x/m + harness/plain-gradient": 0.5}
     assert means(found["models-b"], "recognised") == {"x/m + harness/plain-gradient": 1}
-    assert found["models"].columns[-2].description.endswith("; people.")
-    assert "proxy" in found["models-b"].columns[-2].description
+    asked = {c.key: c.description for c in found["models"].columns}, {c.key: c for c in found["models-b"].columns}
+    assert asked[0]["recognised"].endswith("; people.")
+    assert "proxy" in asked[1]["recognised"].description
 
 
 def test_the_metric_that_ranks_models_as_people_do_stands_first(results: Results) -> None:

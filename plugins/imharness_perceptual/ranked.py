@@ -1,0 +1,165 @@
+"""Which distance sees like people, and still does when somebody attacks it.
+
+Of every forced choice the worst outcome counts: untouched, and with the alternative that people find nearer pushed away
+within a ball that is the same for all metrics. Agreement is a share of what people reach among themselves, and
+families of distortions weigh the same. It stands beside the agreement on untouched images, and nobody wins who agrees
+much less there than the best metric does.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from imharness.tracks import Blocks, Chart, Column, Query, TrackReport, Value, Wins
+from imharness_perceptual.choices import attacked_distances, forced_choices
+from imharness_perceptual.families import mean_of_families, parts_of
+from imharness_perceptual.verdicts import another_person, ceiling
+from imharness_policy import Contest, contest
+
+ID = "ranking"
+NOBODY, UNAWARE, AWARE = "none", "unaware", "aware"
+BALL = re.compile(r"(alpha|radius)=[^,\]]*,?")
+
+
+def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
+    """Return the contest of metrics over their forced choices, as shares of what people reach."""
+    reach = _reach(choices)
+    untouched = _as_share(choices, reach)
+    agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
+    best = max(agreed, key=lambda metric: (_number(agreed[metric]), metric))
+    met = _as_share(_attacked(query), reach) if _is_attacked(query) else None
+    scores = untouched_and_attacked(untouched, met) if met else _named(untouched, NOBODY, UNAWARE)
+    human = any((judges != 0).any() for judges in choices.about["judges"])
+    people = "people agree among themselves" if human else "there is to agree with"
+    unit = {"cluster": "photograph", "unit": "forced choice"}
+    protection = Column(
+        "share", "agreement", f"Agreement on forced choices as a share of what {people}, mean of the families.",
+        "higher", wins=Wins("protection-wins", "Which metric agrees more under attack", "more agreement",
+                            unit="forced choice"), **unit,
+    )  # fmt: skip
+    utility = Column(
+        "utility", "agreement untouched", f"The same where nobody attacks, over all choices: a share of what {people}.",
+        "higher", value=lambda metric: agreed[metric], **unit,
+    )  # fmt: skip
+    balls = sorted({own["attack"] for own in scores.conditions} - {NOBODY})
+    hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
+    rules = Contest(
+        scores, protection, utility, best, share=share, unaware=UNAWARE, controls=_controls(query),
+        proxies=_proxies(query), balanced="distortion", all_controls=True,
+        claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
+        "agrees best untouched, reaches {without} and {plain}.",
+    )  # fmt: skip
+    found = contest(
+        rules, id=ID, title="Agreement on forced choices under attack", entry="metric",
+        caption="Two distorted images, one reference: which is nearer? A row is a metric; its agreement is the share "
+        f"of judges that it agrees with, as a share of what {people}: two different judges of one choice where several "
+        "were asked, 1 where the order of severities decides. Of each choice the worst counts: untouched, or with the "
+        "alternative that is nearer for people pushed away by an attack on this metric, within the same ball for all. "
+        "Unaware: nobody attacks; aware: the attack knows the metric. Families of distortions weigh the same. The gate "
+        "is the untouched agreement of the metric that agrees best. Pixel-wise distances and random weights are "
+        "controls.",
+        note="" if balls else "Nobody attacked: agreement and its worst case are the same.",
+    )  # fmt: skip
+    front = Chart(
+        id="accuracy-robustness", title="Agreement untouched and under attack", kind="scatter", table=ID, x="utility",
+        y="worst", front=True, caption="What a metric agrees with where nobody attacks, and what is left of it under "
+        "the worst attack.",
+    )  # fmt: skip
+    return found + TrackReport(charts=[front])
+
+
+def _agreed(untouched: Blocks, metric: str) -> Value:
+    families = sorted({own["distortion"] for own in untouched.conditions})
+    return mean_of_families(parts_of(untouched, metric, families, "share"))
+
+
+def _number(value: Value) -> float:
+    return -np.inf if value.value is None else value.value
+
+
+def _reach(choices: Blocks) -> dict[str, float]:
+    """Return family -> the mean agreement of two different judges; of one with all, where too few were asked."""
+    found = {}
+    for family in sorted({own["distortion"] for own in choices.conditions}):
+        judge, judges = (
+            np.concatenate([choices.about[name][c] for c in choices.where(distortion=family)])
+            for name in ("judge", "judges")
+        )
+        two = another_person(judge, judges)
+        found[family] = float(np.where(np.isnan(two), ceiling(judge), two).mean())
+    return found
+
+
+def _as_share(choices: Blocks, reach: Mapping[str, float]) -> Blocks:
+    blocks = zip(choices.conditions, choices.values["all"], strict=True)
+    return replace(choices, values={"share": tuple(block / reach[own["distortion"]] for own, block in blocks)})
+
+
+def _named(choices: Blocks, attack: str, attacker: str) -> Blocks:
+    facets = {"attack": attack, "attacker": attacker}
+    kept = ("dataset", "distortion")
+    conditions = tuple({**{name: own[name] for name in kept}, **facets} for own in choices.conditions)
+    return replace(choices, conditions=conditions)
+
+
+def _is_attacked(query: Query) -> bool:
+    return "attack" in query.steps and "before" in query("SELECT * FROM attack LIMIT 0")
+
+
+def _attacked(query: Query) -> Blocks:
+    return forced_choices(attacked_distances(query))
+
+
+def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
+    """Return the choices that were attacked, without an attack and with each; those of metrics that met none have NaN.
+
+    Without attacked choices, all of them untouched.
+    """
+    hit = {str(name) for units in met.units for name in units}
+    if not hit:
+        return _named(untouched, NOBODY, UNAWARE)
+    kept = [np.isin(units.astype(str), list(hit)) for units in untouched.units]
+    place = {metric: row for row, metric in enumerate(met.entries)}
+    rows = np.array([place.get(metric, -1) for metric in untouched.entries])
+
+    def aligned(block: np.ndarray) -> np.ndarray:
+        return np.where(rows[:, None] >= 0, block[rows], np.nan)
+
+    plain, attacked = _named(untouched, NOBODY, UNAWARE), [_ball(own) for own in met.conditions]
+    chosen = [c for c, mask in enumerate(kept) if mask.any()]
+    return Blocks(
+        untouched.entries,
+        (
+            *(plain.conditions[c] for c in chosen),
+            *({"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": AWARE}
+              for own, ball in zip(met.conditions, attacked, strict=True)),
+        ),
+        (*(untouched.units[c][kept[c]] for c in chosen), *met.units),
+        {"share": (
+            *(untouched.values["share"][c][:, kept[c]] for c in chosen), *map(aligned, met.values["share"]),
+        )},
+        {name: (*(untouched.about[name][c][kept[c]] for c in chosen), *met.about[name]) for name in untouched.about},
+    )  # fmt: skip
+
+
+def _ball(condition: Mapping[str, str]) -> str:
+    """Return an attack's label with its ball in words."""
+    plain = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", "")
+    return f"{plain} within {condition['radius']}/255"
+
+
+def _controls(query: Query) -> dict[str, str]:
+    sql = (
+        "SELECT 1 AS found FROM information_schema.columns WHERE table_name = 'components' AND column_name = 'control'"
+    )
+    if not len(query(sql)["found"]):
+        return {}
+    found = query("SELECT label, control FROM components WHERE kind = 'metric' AND control <> '' ORDER BY label")
+    return dict(zip(found["label"], found["control"], strict=True))
+
+
+def _proxies(query: Query) -> tuple[str, ...]:
+    found = query("SELECT DISTINCT proxy FROM distance WHERE proxy <> '' ORDER BY proxy")
+    return tuple(str(text) for text in found["proxy"])

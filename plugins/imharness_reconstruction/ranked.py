@@ -1,0 +1,333 @@
+"""Which protected model leaks least: the strongest attack that converged counts, image by image.
+
+An entry is a model with a defense. What it leaks is how close a reconstruction comes by the metric that agrees best
+with people; what it costs is test accuracy. A model is attacked as trained and as initialised, since gradients are
+shared from the first round of training on. An attack that did not converge says nothing of a defense: of each private
+image, the strongest of those that did counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from imharness.tracks import (
+    Blocks,
+    Chart,
+    Column,
+    ColumnSpec,
+    Query,
+    Row,
+    Table,
+    TrackReport,
+    Value,
+    Wins,
+    mean_value,
+    missing,
+    ranked,
+)
+from imharness_policy import Contest, contest
+from imharness_reconstruction.agreement import Study, agreement
+from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
+from imharness_reconstruction.models.untrained import Untrained
+from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
+
+BASELINE = "harness/plain-gradient"
+TRAINED = "trained"
+FLOOR = "mean image"
+ENOUGH = 0.5
+"""A model is ranked where some attack converged for at least this share of the images."""
+ID = "ranking"
+BY = ["dataset", "attack", "attacker", "state", "metric"]
+CELL = "dataset, attack, model, defense"
+CLUSTER = {"cluster": "source", "cluster_unit": "photograph"}
+UNAWARE, ADAPTIVE = "unaware", "adaptive"
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """The metric that leakage is ranked by, why it is, and what stands in for people."""
+
+    metric: str
+    reason: str
+    proxies: tuple[str, ...]
+
+
+def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
+    """Return the metric of single images whose ranking of models agrees best with people, by its mean signed rho.
+
+    Studies by people count, those by a classifier only where there are none; without any, PSNR it is.
+    """
+    asked = [study for study in studies if "proxy" not in study.who] or list(studies)
+    means: dict[str, float] = {}
+    for metric in metrics:
+        found = [agreement(study, metric, "rho").value for study in asked if metric in study.scores]
+        known = [rho for rho in found if rho is not None]
+        if known:
+            means[metric] = float(np.mean(known))
+    who = tuple(sorted({study.who.removeprefix("proxy: ") for study in asked if "proxy" in study.who}))
+    if not means:
+        first = PSNR if PSNR in metrics else min(metrics)
+        return Yardstick(first, "nobody was asked which metric sees as people do", (f"{_short(first)} for people",))
+    best = min(means, key=lambda metric: (-means[metric], metric != PSNR, metric))
+    by = "people recognised" if not who else "a classifier recognised, not people"
+    about = f"its ranking of models agrees best with what {by}: mean rho {means[best]:.2f} over {len(asked)} studies"
+    return Yardstick(best, about, who)
+
+
+def ranked_models(query: Query, studies: Sequence[Study], share: float) -> TrackReport:
+    """Return who leaks least, with every metric of the same reconstructions beside it; nothing without scores."""
+    kinds = query("SELECT DISTINCT metric, closeness FROM leakage ORDER BY metric")
+    closeness = dict(zip(kinds["metric"], kinds["closeness"], strict=True))
+    chosen = yardstick(studies, list(closeness))
+    accuracy = _accuracies(query)
+    rules = _rules(query, chosen.metric, closeness[chosen.metric], accuracy, share)
+    without = f", and {_mean_image(rules)} is reached without any gradient" if FLOOR in rules.scores.entries else ""
+    label = rules.protection.label
+    rules = replace(
+        rules,
+        proxies=(*chosen.proxies, *_small(query)),
+        claim=f"{{winner}} leaks least of the models that keep test accuracy: the strongest attack that converged "
+        f"reaches {label} {{protection}}, where it reaches {{without}} without a defense{without}. Test accuracy is "
+        "{utility}, and {plain} without a defense.",
+    )
+    found = contest(
+        rules,
+        id=ID,
+        title="Protected models by what the strongest attack rebuilds",
+        caption="A row is a model with a defense. Of each private image the closest reconstruction counts, over the "
+        "attacks that converged and over the model as trained and as initialised; the less close, the better. "
+        f"Closeness is {label}, as {chosen.reason}. The gate is the test accuracy of the best undefended model, "
+        "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only what pruning left "
+        "of a gradient; on others they do what unaware ones do. The mean image is a guess without any gradient."
+        f"{limit_of([chosen.metric])}",
+        entry="protected model",
+        note=_absent(query, rules),
+    )
+    (ranking,) = found.rankings
+    if FLOOR in ranking.places:
+        met_nothing = ranking.places[FLOOR].model_copy(update={"broken_by": {}})
+        ranking = ranking.model_copy(update={"places": {**ranking.places, FLOOR: met_nothing}})
+    front = Chart(
+        id="protection-utility", title="Leakage against test accuracy", kind="scatter", table=ID, x="utility",
+        y="worst", front=True, caption="What a protected model can do, and how close the strongest attack comes.",
+    )  # fmt: skip
+    beside = _beside(query, rules, closeness, accuracy)
+    return replace(found, rankings=[ranking]) + TrackReport([beside], charts=[front] if accuracy else [])
+
+
+def _short(metric: str) -> str:
+    return metric.partition("/")[2]
+
+
+def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Value], share: float) -> Contest:
+    scores, unknown = _shared(_scores(query, metric), accuracy)
+    plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
+    best = max(plain, key=lambda e: (_number(accuracy.get(e)), e), default=f"a model with {BASELINE}")
+    better = "lower" if closeness > 0 else "higher"
+    unit = "private image"
+    protection = Column(
+        "score", _short(metric), f"{_short(metric)} between reconstruction and private image.", better, 3,
+        wins=Wins("protection-wins", "Which protected model leaks less", "reconstructions less close", unit=unit),
+        **CLUSTER,
+    )  # fmt: skip
+    utility = Column(
+        "utility", "test accuracy", "Share of held-out images that the protected model gets right.", "higher",
+        unit="held-out image", value=lambda entry: accuracy.get(entry, missing("not trained in this run")), **CLUSTER,
+    )  # fmt: skip
+    return Contest(
+        scores, protection, utility, best, "", over=("attack", "attacker", "state"), unaware=UNAWARE, share=share,
+        controls=_controls(query, scores.entries, accuracy), unknown=unknown, met="failed",
+    )  # fmt: skip
+
+
+def _scores(query: Query, metric: str) -> Blocks:
+    """Return the scores of protected models and of the mean image; `failed` is 1 where an attack did not converge."""
+    columns = set(query("SELECT * FROM reconstruct LIMIT 0")) if _has_rows(query, "reconstruct") else set()
+    told = {"converged", "state", "source"} <= columns
+    facts = f"SELECT {CELL}, name, source, state, converged FROM reconstruct"
+    if not told:
+        facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
+    trained = f"SELECT DISTINCT model FROM ({facts}) WHERE state = '{TRAINED}'"
+    alike = ", ".join(f"('{Untrained(architecture=a).label}', '{own.label}')" for a, own in ARCHITECTURES.items())
+    adaptive = ", ".join(f"'{label}'" for label in _adaptive(query)) or "''"
+    psnr = f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END"
+    guesses = ""
+    if "guess" in query.steps:
+        guesses = (
+            f" UNION ALL SELECT '{FLOOR}', dataset, attack, attacker, state, name, source, guess.score, NULL FROM "
+            f"(SELECT * FROM guess WHERE metric = '{metric}') AS guess "
+            "JOIN (SELECT DISTINCT dataset, attack, attacker, state, name, source FROM own) USING (dataset, name)"
+        )
+    return query.blocks(
+        f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
+        f"WHERE same IN ({trained})), "
+        "cells AS (SELECT leakage.*, source, state, converged FROM leakage "
+        f"JOIN facts USING ({CELL}, name) WHERE metric = '{metric}'), "
+        "named AS (SELECT cells.*, COALESCE(same, model) AS entered FROM cells LEFT JOIN alike USING (model) "
+        f"UNION ALL SELECT cells.*, model FROM cells JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
+        "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
+        f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, name, "
+        f"COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
+        f"SELECT entry, dataset, attack, attacker, state, '{metric}' AS metric, dataset || ' ' || name AS image, "
+        "dataset || ' ' || source AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
+        f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
+        entry="entry",
+        by=BY,
+        unit="image",
+        measures=["score", "failed"],
+        about=["source"],
+    )
+
+
+def _has_rows(query: Query, step: str) -> bool:
+    found = query(f"SELECT 1 AS found FROM information_schema.tables WHERE table_name = '{step}'")
+    return bool(len(found["found"]))
+
+
+def _adaptive(query: Query) -> list[str]:
+    """Return the attacks that match only what pruning left."""
+    if not _has_rows(query, "components"):
+        return []
+    sql = "SELECT label FROM components WHERE kind = 'attack' AND parameters->>'surviving' = 'true' ORDER BY label"
+    return [str(label) for label in query(sql)["label"]]
+
+
+def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
+    """Return the settings that most models met with those who met one, and why nothing is known of some of them.
+
+    Where models were trained, they decide which settings these are, and of the others undefended ones alone remain.
+    """
+    plain = f" + {BASELINE}"
+    chosen = np.array([e in accuracy or e == FLOOR or e.endswith(plain) for e in scores.entries])
+    voters = np.array([e in accuracy for e in scores.entries])
+    if not voters.any():
+        chosen, voters = np.ones(len(chosen), bool), np.array([e != FLOOR for e in scores.entries])
+    met = [(block == 0) | (block == 1) for block in scores.values["failed"]]
+    common = [c for c, own in enumerate(met) if np.mean(own[voters].any(axis=1)) >= 0.5]
+    left = {
+        name: tuple(np.where(chosen[:, None], block, np.nan) for block in blocks)
+        for name, blocks in scores.values.items()
+    }
+    scores = replace(scores, values=left).part(common)
+    unknown = {}
+    for row, entry in enumerate(scores.entries):
+        done, _ = _explained(scores, row)
+        if done.mean() < ENOUGH:
+            unknown[entry] = f"attacks converged for {int(done.sum())} of {len(done)} images only"
+            for block in scores.values["score"]:
+                block[row] = np.nan
+    return scores, unknown
+
+
+def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each private image that an entry was attacked on 1 if any attack converged, and what it is of."""
+    failed = np.concatenate([block[row] for block in scores.values["failed"]])
+    units, sources = np.concatenate(scores.units).astype(str), np.concatenate(scores.about["source"])
+    met = ~np.isnan(failed)
+    names, first, place = np.unique(units[met], return_index=True, return_inverse=True)
+    done = np.zeros(len(names))
+    np.maximum.at(done, place, 1 - failed[met])
+    return done, sources[met][first]
+
+
+def _accuracies(query: Query) -> dict[str, Value]:
+    """Return the test accuracy of every protected model that was trained."""
+    if "train" not in query.steps:
+        return {}
+    source = "source" if "source" in query("SELECT * FROM train LIMIT 0") else "name"
+    right = query.blocks(
+        f"SELECT dataset, dataset || ' ' || name AS image, dataset || ' ' || {source} AS source, "
+        "model || ' + ' || defense AS entry, CAST(\"right\" AS DOUBLE) AS accuracy FROM train",
+        entry="entry",
+        by=["dataset"],
+        unit="image",
+        measures=["accuracy"],
+        about=["source"],
+    )
+    return {entry: mean_value(*right.once_by("source", "accuracy", entry)) for entry in right.entries}
+
+
+def _controls(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
+    """Return the entries that are never crowned, each with the reason."""
+    found = {FLOOR: "no gradient"} if FLOOR in entries else {}
+    marked = _marked(query)
+    for entry in entries:
+        model, _, defense = entry.partition(" + ")
+        if entry != FLOOR and entry not in accuracy and accuracy:
+            found[entry] = "an untrained network"
+        elif defense == BASELINE:
+            found[entry] = "no defense"
+        elif defense in marked or model in marked:
+            found[entry] = marked.get(defense) or marked[model]
+    return found
+
+
+def _marked(query: Query) -> dict[str, str]:
+    """Return the components that say that they are controls, and what for."""
+    sql = (
+        "SELECT 1 AS found FROM information_schema.columns WHERE table_name = 'components' AND column_name = 'control'"
+    )
+    if not len(query(sql)["found"]):
+        return {}
+    found = query("SELECT label, control FROM components WHERE control <> '' ORDER BY label")
+    return dict(zip(found["label"], found["control"], strict=True))
+
+
+def _number(value: Value | None) -> float:
+    return -np.inf if value is None or value.value is None else value.value
+
+
+def _mean_image(rules: Contest) -> str:
+    found = rules.mean(rules.sign * rules.worst([rules.scores.entries.index(FLOOR)])[0])
+    return "nothing" if found.value is None else f"{found.value:.{rules.protection.decimals}f}"
+
+
+def _small(query: Query) -> tuple[str, ...]:
+    """Return what stands in for photographs of private life, where the images are thumbnails."""
+    sets = query("SELECT DISTINCT dataset FROM leakage ORDER BY dataset")["dataset"]
+    thumbnails = [name for name in sets if "thumbnails" in name]
+    return ("thumbnails of a few photographs for private images",) if thumbnails else ()
+
+
+def _absent(query: Query, rules: Contest) -> str:
+    """Say which protected models stand in study tables only."""
+    every = set(query("SELECT DISTINCT model || ' + ' || defense AS entry FROM leakage")["entry"])
+    same = {Untrained(architecture=a).label: own.label for a, own in ARCHITECTURES.items()}
+    here = {entry.partition(" + ")[0] for entry in rules.scores.entries}
+    models = {entry.partition(" + ")[0] for entry in every}
+    gone = sorted(model for model in models if model not in here and same.get(model) not in here)
+    return f"Met other attacks, and stand in the study tables: {', '.join(gone)}." if gone else ""
+
+
+def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy: Mapping[str, Value]) -> Table:
+    """Return the same reconstructions by every metric, and for how many images some attack converged."""
+    columns, values = [], {entry: dict[str, Value]() for entry in rules.scores.entries}
+    for metric in sorted(closeness, key=lambda m: (m != PSNR, m)):
+        own = _rules(query, metric, closeness[metric], accuracy, rules.share)
+        columns.append(replace(own.protection, key=metric).spec)
+        found = own.worst(range(len(own.scores.entries)))
+        for entry, gains in zip(own.scores.entries, found, strict=True):
+            reason = own.unknown.get(entry)
+            values[entry][metric] = missing(reason) if reason else own.mean(own.sign * gains)
+    columns.append(
+        ColumnSpec(
+            key="converged", label="converged", decimals=2, unit="private image", cluster_unit="photograph",
+            description="Share of the private images for which at least one attack converged.",
+        )
+    )  # fmt: skip
+    for row, (entry, own) in enumerate(values.items()):
+        own["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, row))
+    rows = [Row(label=entry, values=own) for entry, own in values.items()]
+    return Table(
+        id="worst-by-metric",
+        title="What the strongest attack rebuilds, by metric",
+        caption="The same private images and attacks as in the ranking. Each metric has its own strongest attack for "
+        f"each image.{limit_of(list(closeness))}",
+        entry="protected model",
+        columns=tuple(columns),
+        rows=tuple(ranked(rows, columns[0])),
+        ranked_by=columns[0].key,
+    )

@@ -1,0 +1,228 @@
+"""Which metric wins, where that is known: one knows the label, one guesses, and one is turned by an attack."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.truth.test_perceptual import Simulated, choices, preferring
+
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered, installed
+from imharness.data import ImageDataset, ImageSet
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Info, MetricInfo, Scores
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.results.query import ResultQuery
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, run_task
+from imharness.tracks import TrackReport, Value
+from imharness_perceptual.tables import report
+
+TRACK = "harness/perceptual"
+SIZES = {"blur": 60, "noise": 30}
+KNOWS, GUESSES, TURNS, TWIN = "harness/knows", "harness/guesses", "harness/turns", "harness/twin"
+
+
+def study(
+    right: Mapping[str, np.ndarray], attacked: Mapping[str, np.ndarray], controls: Mapping[str, str], judges: int = 5
+) -> TrackReport:
+    """Return the report on choices of 15 photographs in two families of 60 and 30.
+
+    `right`: metric -> whether it chooses as people, for all 90 choices; `attacked`: the same under an attack. Four of
+    five people find alternative 0 nearer, or as many as `judges` say.
+    """
+    share = np.full(90, (judges // 5) / judges if judges else 0.0)
+    proxy = "" if judges else "the order of strengths"
+    distance: list[dict[str, Any]] = []
+    hits: list[dict[str, Any]] = []
+    start = 0
+    for family, n in SIZES.items():
+        own = slice(start, start + n)
+        start += n
+        sources = np.array([f"p{i % 15:02d}" for i in range(n)])
+        pairs = {metric: preferring(~known[own]) for metric, known in right.items()}
+        rows = choices(pairs, share[own], family=family, sources=sources, judges=judges, proxy=proxy)
+        distance += rows
+        for row in rows:
+            if row["choice"] == 0 and row["metric"] in attacked:
+                i = int(row["name"].split("/")[1]) + own.start
+                after = row["distance"] if attacked[row["metric"]][i] else 9.0
+                hits.append(_hit(row, after))
+            elif row["choice"] == 1 and row["metric"] in attacked:
+                hits.append(_hit(row, row["distance"]))
+    marks = [{"kind": "metric", "label": label, "control": why} for label, why in controls.items()]
+    marks.append({"kind": "metric", "label": "harness/none", "control": ""})
+    steps = {"distance": distance, "components": marks, **({"attack": hits} if hits else {})}
+    return report(Simulated(**steps))
+
+
+def _hit(row: Mapping[str, Any], after: float) -> dict[str, Any]:
+    about = {name: row[name] for name in ("metric", "dataset", "name", "reference", "photograph", "family", "severity")}
+    return {**about, "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]", "radius": 4, "before": row["distance"],
+            "after": after}  # fmt: skip
+
+
+def guesses(seed: int, n: int = 90) -> np.ndarray:
+    return np.random.default_rng(seed).random(n) < 0.5
+
+
+def cells(found: TrackReport) -> dict[str, Mapping[str, Value]]:
+    return {row.label: row.values for row in found.tables[0].rows}
+
+
+KNOWN = np.ones(90, dtype=bool)
+
+
+def test_what_an_attack_turns_does_not_win_and_what_knows_the_label_does() -> None:
+    """ "turns" is as good untouched; of every third choice an attack turns it, and it guesses no better than that."""
+    turned = np.arange(90) % 3 > 0
+    right = {KNOWS: KNOWN, TURNS: KNOWN, GUESSES: guesses(1)}
+    found = study(right, {KNOWS: KNOWN, TURNS: turned, GUESSES: guesses(1)}, {GUESSES: "a guess"})
+    (ranking,), rows = found.rankings, cells(found)
+    assert found.tables[0].id == "ranking"
+    assert (ranking.winner, ranking.places[GUESSES].control) == (KNOWS, "a guess")
+    people = (0.8**2 + 0.2**2) * 5 / 4 - 1 / 4
+    assert rows[KNOWS]["worst"].value == pytest.approx(0.8 / people)
+    assert rows[TURNS]["utility"].value == pytest.approx(0.8 / people)
+    assert rows[TURNS]["worst"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
+    assert rows[TURNS]["aware"].value == pytest.approx((0.8 * 2 + 0.2) / 3 / people)
+    assert rows[TURNS]["unaware"].value == pytest.approx(0.8 / people)
+    assert ranking.places[TURNS].broken_by["x/ball[steps=4] within 4/255"] == pytest.approx(1 / 3)
+    assert [row.label for row in found.tables[0].rows] == [KNOWS, TURNS, GUESSES]
+
+
+def test_families_count_the_same() -> None:
+    """Right on all 60 of one family and on none of the 30 others: a half, not two thirds."""
+    right = {KNOWS: KNOWN, GUESSES: np.arange(90) < 60}
+    rows = cells(study(right, {}, {}, judges=0))
+    assert rows[GUESSES]["worst"].value == pytest.approx(0.5)
+    assert rows[GUESSES]["utility"].value == pytest.approx(0.5)
+    assert rows[KNOWS]["worst"].value == 1
+
+
+def test_a_control_is_never_crowned_and_who_is_not_better_than_it_neither() -> None:
+    right = {TWIN: KNOWN, KNOWS: KNOWN, GUESSES: guesses(2)}
+    found = study(right, {}, {TWIN: "random weights"}, judges=0)
+    assert not found.rankings[0].winner
+    assert found.rankings[0].claim.startswith(f"This data cannot tell {KNOWS} from {TWIN} (random weights)")
+    assert found.rankings[0].claim.endswith("Proxies: the order of strengths.")
+
+
+def test_a_metric_that_met_no_attack_does_not_win_where_others_did() -> None:
+    right = {KNOWS: KNOWN, TWIN: KNOWN, GUESSES: guesses(3)}
+    found = study(right, {KNOWS: KNOWN, GUESSES: guesses(3)}, {GUESSES: "a guess"})
+    assert found.rankings[0].winner == KNOWS
+    assert not found.rankings[0].places[TWIN].complete
+
+
+def test_guesses_win_nothing() -> None:
+    """Four guess, one of them a control: whoever is ahead is told from it in 5% of the studies at most."""
+    crowned, means = 0, []
+    for seed in range(40):
+        right = {f"harness/g{i}": guesses(100 * seed + i) for i in range(4)}
+        found = study(right, {}, {"harness/g0": "a guess"}, judges=0)
+        crowned += bool(found.rankings[0].winner)
+        means += [own["worst"].value for own in cells(found).values()]
+    assert np.mean(means) == pytest.approx(0.5, abs=0.02)
+    assert crowned / 40 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 40)
+
+
+def test_the_numbers_of_the_headline_follow_from_the_scores_on_the_board() -> None:
+    found = study(
+        {KNOWS: KNOWN, TURNS: np.arange(90) % 10 > 0, GUESSES: guesses(1)},
+        {KNOWS: np.arange(90) % 9 > 0, TURNS: np.arange(90) % 3 > 0, GUESSES: guesses(1)}, {GUESSES: "a guess"},
+    )  # fmt: skip
+    (ranking,), paired = found.rankings, found.comparisons[0]
+    row = paired.entries.index(ranking.winner)
+    worst: dict[tuple[str, str], float] = {}
+    untouched: dict[tuple[str, str], float] = {}
+    for facets, names, block in zip(paired.conditions, paired.units, paired.values, strict=True):
+        for name, number in zip(names, block[row].tolist(), strict=True):
+            key = facets["distortion"], name
+            worst[key] = min(worst.get(key, np.inf), number)
+            if facets["attack"] == "none":
+                untouched[key] = number
+    numbers = [
+        np.mean([np.mean([v for (f, _), v in own.items() if f == family]) for family in SIZES])
+        for own in (worst, untouched)
+    ]
+    said = [float(text) for text in re.findall(r"\d\.\d{3}", ranking.claim)]
+    assert said[:2] == pytest.approx(numbers, abs=5e-4)
+
+
+class Pairs(ImageDataset):
+    """Forced choices between flat patches of two shades; people find the one nearer to the reference nearer."""
+
+    info = Info(id="acme/pairs", version="1")
+
+    def build(self, device: torch.device) -> ImageSet:
+        shades, columns, names = [], dict[str, list[Any]](), []
+        for family in ("near", "far"):
+            for i in range(16):
+                second = bool((i * 7 + len(family)) % 3)
+                offset = (0.05 + 0.01 * i, 0.3)
+                for choice, shade in enumerate((0.0, *(offset[::-1] if second else offset))):
+                    group, own = f"{family}/{i}", choice - 1
+                    names.append(f"{group}/{('ref', 'p0', 'p1')[choice]}")
+                    shades.append(0.4 + shade)
+                    facts = {
+                        "reference": f"{group}/ref", "photograph": f"photograph {i % 8}", "family": family,
+                        "group": group if choice else "", "choice": own, "judge": float(second) if choice else np.nan,
+                        "judges": 5.0,
+                    }  # fmt: skip
+                    for name, fact in facts.items():
+                        columns.setdefault(name, []).append(fact)
+        values = torch.tensor(shades)
+
+        def load(rows: Sequence[int]) -> Images:
+            return values[list(rows), None, None, None].expand(-1, 3, 8, 8).clone()
+
+        facts = {name: np.array(own) for name, own in columns.items()}
+        return ImageSet(tuple(names), ((8, 8),) * len(names), load, facts)
+
+
+class Sees(FullReferenceMetric):
+    """The difference of mean shades, which is the label; `grain` adds what a small ball can raise at will."""
+
+    info = MetricInfo(id="acme/sees", version="1", higher_means="worse_quality", differentiable=True)
+    grain: float = 0.0
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        def score(images: Images, reference: Images) -> Scores:
+            rough = (images[..., 1:] - images[..., :-1] + 0.001).abs().flatten(1).mean(dim=1)
+            return (images - reference).flatten(1).mean(dim=1).abs() + self.grain * rough
+
+        return score
+
+
+class Blind(FullReferenceMetric):
+    """Gives every image the same distance."""
+
+    info = MetricInfo(id="acme/blind", version="1", higher_means="worse_quality", control="a constant")
+
+    def build(self, device: torch.device) -> FullReferenceScore:
+        return lambda images, reference: 0 * (images - reference).flatten(1).sum(dim=1)
+
+
+def test_plan_run_and_tables_crown_the_metric_that_sees_and_withstands(tmp_path: Any) -> None:
+    own = (Pairs(), Sees(), Sees(grain=100.0), Blind())
+    registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
+    metrics = ["acme/sees", "acme/sees[grain=100]", "acme/blind"]
+    select = {"dataset": ["acme/pairs"], "metric": metrics, "attack": ["ifgsm[iterations=4]"]}
+    part = TrackProfile(select=select, options={"radii": [4]})
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    marks = [{"kind": "metric", "label": c.label, "control": c.control} for c in own[1:]]
+    found = report(ResultQuery(cache.store, records, marks))
+    rows = cells(found)
+    assert found.rankings[0].winner == "acme/sees"
+    assert rows["acme/sees"]["worst"].value == rows["acme/sees[grain=100]"]["utility"].value == 1
+    assert rows["acme/sees[grain=100]"]["worst"].value == 0
+    assert rows["acme/blind"]["worst"].value == 0.5
+    assert found.rankings[0].places["acme/blind"].control == "a constant"
+    assert next(c.label for c in found.tables[1].columns if c.key == "ms") == "ms per pair"

@@ -1,0 +1,214 @@
+"""Which protected model leaks least, where that is known: attacks with a closed form, defenses spoilt by so much."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.truth.test_reconstruction import (
+    COUNT,
+    NETWORK,
+    PLAIN,
+    SIDE,
+    SILENT,
+    TRACK,
+    Eyes,
+    Idle,
+    Oracle,
+    Pictures,
+    Silent,
+    Spoilt,
+    pictures,
+)
+
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered, installed
+from imharness.data import ImageSet
+from imharness.gradients import (
+    GradientDefense,
+    Gradients,
+    ImageRng,
+    Images,
+    Info,
+    Progress,
+    ProtectGradients,
+    Reconstruct,
+    ReconstructionAttack,
+)
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.results.query import ResultQuery
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, run_task
+from imharness.tracks import TrackReport, Value
+from imharness_reconstruction.agreement import Study
+from imharness_reconstruction.ranked import yardstick
+from imharness_reconstruction.tables import report
+
+DOUBLED, SAME, SPOILT = "acme/doubled", "acme/same", "acme/spoilt[level=6]"
+MODEL = "harness/mlp[hidden=(16,)]"
+
+
+class Album(Pictures):
+    """The same pictures to train on and to attack."""
+
+    info = Info(id="acme/album", version="1")
+    split: str = "test"
+
+    def build(self, device: torch.device) -> ImageSet:
+        return super().build(device)
+
+
+class Doubled(GradientDefense):
+    """Doubles the gradient of the first weights: who does not know that finds pictures that are too bright."""
+
+    info = Info(id=DOUBLED, version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        def protect(gradients: Gradients, rng: ImageRng) -> Gradients:
+            first = next(iter(gradients))
+            return {**gradients, first: 2 * gradients[first]}
+
+        return protect
+
+
+class Same(GradientDefense):
+    """Changes nothing."""
+
+    info = Info(id=SAME, version="1")
+
+    def build(self, device: torch.device) -> ProtectGradients:
+        return lambda gradients, rng: dict(gradients)
+
+
+class Halver(ReconstructionAttack):
+    """The oracle, by half: it knows that the gradient was doubled."""
+
+    info = Info(id="acme/halver", version="1")
+
+    def build(self, device: torch.device) -> Reconstruct:
+        def reconstruct(
+            gradients: Gradients, model: torch.nn.Module, shape: tuple[int, int, int], rng: ImageRng, progress: Progress
+        ) -> Images:
+            weight, bias = list(gradients.values())[:2]
+            rows, unit = torch.arange(len(bias)), bias.abs().argmax(dim=1)
+            return (weight[rows, unit] / bias[rows, unit, None] / 2).nan_to_num(0.5).view(-1, *shape).clamp(0, 1)
+
+        return reconstruct
+
+
+def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
+    """Train the network under each defense, attack it, and return what the board shows."""
+    own = (Album(), Doubled(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
+    registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
+    select = {
+        "dataset": ["acme/album"], "model": [NETWORK], "attack": attacks, "defense": defenses,
+        "metric": ["psnr", "mse"],
+    }  # fmt: skip
+    options = {"judge": "acme/eyes", "epochs": 150, "batch_size": 9, "learning_rate": 0.05}
+    part = TrackProfile(select=select, options=options)
+    graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)
+    cache = BuildCache(registry, Store(folder), torch.device("cpu"), 16)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    return report(ResultQuery(cache.store, records))
+
+
+def psnr(images: Images) -> np.ndarray:
+    return -10 * (images - pictures()).square().flatten(1).mean(dim=1).log10().numpy()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> TrackReport:
+    attacks = ["acme/oracle", "acme/halver", "acme/idle"]
+    return study(tmp_path_factory.mktemp("ranking"), [PLAIN, DOUBLED, SPOILT, SILENT], attacks)
+
+
+def cells(found: TrackReport) -> dict[str, dict[str, Value]]:
+    return {row.label.replace(f"{MODEL} + ", ""): dict(row.values) for row in found.tables[0].rows}
+
+
+def test_a_defense_that_one_attack_breaks_is_ranked_by_it(found: TrackReport) -> None:
+    """The oracle converges for nobody behind the doubled gradient; the attack that knows of it gives all back."""
+    rows, ranking = cells(found), found.rankings[0]
+    assert found.tables[0].id == "ranking"
+    assert rows[PLAIN]["worst"].value == pytest.approx(58.9, abs=0.3)
+    assert rows[DOUBLED]["worst"].value == pytest.approx(58.9, abs=0.3)
+    assert ranking.places[f"{MODEL} + {DOUBLED}"].broken_by == {"acme/halver": 1.0}
+    assert ranking.places[f"{MODEL} + {PLAIN}"].broken_by == {"acme/oracle": 1.0}
+    assert rows[SPOILT]["worst"].value < 30
+    assert ranking.winner == f"{MODEL} + {SPOILT}"
+    assert ranking.places[f"{MODEL} + {PLAIN}"].control == "no defense"
+    assert {own["attack"] for own in found.comparisons[0].conditions} == {"acme/oracle", "acme/halver", "acme/idle"}
+    assert rows[SPOILT]["coverage"].value == 100
+
+
+def test_zeros_protect_and_cost_all_utility(found: TrackReport) -> None:
+    rows, ranking = cells(found), found.rankings[0]
+    assert rows[PLAIN]["utility"].value == 1
+    assert rows[SILENT]["utility"].value < 0.5
+    assert not ranking.places[f"{MODEL} + {SILENT}"].passes
+    assert ranking.gate == pytest.approx(0.95)
+
+
+def test_the_mean_image_is_the_floor_and_is_never_crowned(found: TrackReport) -> None:
+    mean = pictures().mean(dim=0).mul(255).round() / 255
+    floor = psnr(mean.expand(COUNT, 3, SIDE, SIDE)).mean()
+    rows, place = cells(found), found.rankings[0].places["mean image"]
+    assert rows["mean image"]["worst"].value == pytest.approx(floor, abs=1e-3)
+    assert (place.control, place.broken_by) == ("no gradient", {})
+    assert f"{floor:.3f} is reached without any gradient" in found.rankings[0].claim
+
+
+def test_the_numbers_of_the_headline_follow_from_the_scores_on_the_board(found: TrackReport) -> None:
+    ranking, paired = found.rankings[0], found.comparisons[0]
+    numbers = []
+    for entry in (ranking.winner, ranking.undefended):
+        row, worst = paired.entries.index(entry), {}
+        for names, block in zip(paired.units, paired.values, strict=True):
+            for name, number in zip(names, block[row].tolist(), strict=True):
+                if number == number:
+                    worst[name] = max(worst.get(name, -np.inf), number)
+        numbers.append(np.mean(list(worst.values())))
+    said = [float(text) for text in re.findall(r"\d+\.\d{3}", ranking.claim)]
+    assert said[:2] == pytest.approx(numbers, abs=5e-4)
+    assert said[3:5] == [cells(found)[SPOILT]["utility"].value, 1.0]
+    assert "Proxies: psnr for people" in ranking.claim
+
+
+def test_a_defense_that_changes_nothing_is_not_told_from_none(tmp_path: Path) -> None:
+    found = study(tmp_path, [PLAIN, SAME], ["acme/oracle"])
+    assert not found.rankings[0].winner
+    assert found.rankings[0].claim.startswith(f"This data cannot tell {MODEL} + {SAME} from {MODEL} + {PLAIN}")
+
+
+def test_the_closed_form_of_cafe_is_all_that_an_attack_can_reach(tmp_path: Path) -> None:
+    """The first layer is linear: least squares gives the pictures back from gradients of batches."""
+    found = study(tmp_path, [PLAIN], ["cafe[batch=2]", "acme/oracle"])
+    means = [t.rows[0].values["harness/psnr"].value for t in found.tables if t.id.startswith("models")]
+    assert means == pytest.approx([58.9, 58.9], abs=0.3)
+    assert cells(found)[PLAIN]["worst"].value == pytest.approx(58.9, abs=0.3)
+
+
+def test_where_no_attack_converged_nothing_is_known(tmp_path: Path) -> None:
+    found = study(tmp_path, [PLAIN, SPOILT], ["acme/idle"])
+    rows = cells(found)
+    for defense in (PLAIN, SPOILT):
+        assert rows[defense]["worst"].missing == "attacks converged for 0 of 9 images only"
+    assert not found.rankings[0].winner
+
+
+def test_the_yardstick_is_what_people_agree_with_and_which_way_counts() -> None:
+    """By people "fine" ranks as they do and "back" the other way round; a classifier sees it the other way."""
+    people = np.arange(8)[:, None] > np.arange(8)[None]
+    level = np.arange(8.0)[:, None] * np.ones((1, 8))
+    names = tuple(f"m{i}" for i in range(8))
+    scores = {"x/back": -level, "x/fine": level, "x/noise": np.sin(9 * level)}
+    asked = Study("d", "a", names, scores, people.astype(float), "people")
+    judged = Study("d", "b", names, scores, people[::-1].astype(float), "proxy: top-1 of a classifier, not people")
+    assert yardstick([judged, asked], list(scores)).metric == "x/fine"
+    assert yardstick([judged, asked], list(scores)).proxies == ()
+    by_judge = yardstick([judged], list(scores))
+    assert (by_judge.metric, by_judge.proxies) == ("x/back", ("top-1 of a classifier, not people",))
+    assert yardstick([], ["x/fine", "harness/psnr"]).metric == "harness/psnr"
