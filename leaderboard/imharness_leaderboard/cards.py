@@ -21,8 +21,9 @@ class Card:
     claim: str
     winner: str
     front: Front | None
-    against: str
-    """The entry that the winner is compared with, the best of the others; empty without one."""
+    pair: tuple[str, ...]
+    """The short names of the two entries that the page offers to compare: the first two that are no controls."""
+    compare: str
 
 
 def data_line(boards: Sequence[Board]) -> tuple[bool, str]:
@@ -38,19 +39,18 @@ def data_line(boards: Sequence[Board]) -> tuple[bool, str]:
 
 def cards(boards: Sequence[Board], views: Mapping[str, Sequence[RankingView]]) -> list[Card]:
     """Return a card for each board."""
-    found = []
-    for board in boards:
-        own = views.get(board.track, ())
-        if not own:
-            found.append(Card(board, "", "", None, ""))
-            continue
-        first = own[0]
-        others = [row.label for row in first.table.rows if row.label != first.ranking.winner
-                  and not first.ranking.places[row.label].control]  # fmt: skip
-        front = front_of(first.table, first.ranking, 320, 150, small=True)
-        against = others[0] if others and first.ranking.winner else ""
-        found.append(Card(board, first.ranking.claim, first.ranking.winner, front, against))
-    return found
+    return [_card(board, views.get(board.track, ())) for board in boards]
+
+
+def _card(board: Board, views: Sequence[RankingView]) -> Card:
+    if not views:
+        return Card(board, "", "", None, (), "")
+    view, ranking = views[0], views[0].ranking
+    rivals = [label for label in view.names if not ranking.places[label].control]
+    rivals.sort(key=lambda label: label != ranking.winner)
+    front = front_of(view.table, ranking, 320, 150, small=True)
+    pair = tuple(view.names[label] for label in rivals[:2]) if len(rivals) > 1 else ()
+    return Card(board, ranking.claim, ranking.winner, front, pair, view.compared(*rivals[:2]) if pair else "")
 
 
 def found_by_search(boards: Sequence[Board], entries: Sequence[EntryView]) -> list[list[str]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import numpy as np
 
@@ -193,6 +194,12 @@ class RankingView:
                 "attackNames": self.attack_names, "colours": COLOURS, "broken": BROKEN,
                 "measure": self.column("worst").label}  # fmt: skip
 
+    def compared(self, *labels: str) -> str:
+        """Return the address of the page that compares entries under attacks that know them; empty without scores."""
+        facts = [("c", self.index), *(("e", label) for label in labels)]
+        facts.append((f"without.{self.ranking.attacker}", self.ranking.unaware))
+        return f"compare.html#{urlencode(facts)}" if self.index else ""
+
     @cached_property
     def multiples(self) -> tuple[str, list[Small]]:
         """The facet that small drawings divide the ranking by, and a drawing for each of its values."""
@@ -229,7 +236,10 @@ class RankingView:
         last = len(order)
         return found.model_copy(update={
             "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
-            "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
+            "columns": tuple(
+                column.model_copy(update={"label": self.names.get(column.label, column.label)})
+                for column in sorted(found.columns, key=lambda column: order.get(column.label, last))
+            ),
         })  # fmt: skip
 
     @cached_property
