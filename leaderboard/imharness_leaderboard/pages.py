@@ -19,9 +19,11 @@ import numpy.typing as npt
 from imharness.errors import StoreError
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
-from imharness_leaderboard import addresses, tables, wording
+from imharness_leaderboard import addresses, rankings, tables, wording
+from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
+from imharness_leaderboard.citations import bibtex, cff
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
@@ -71,6 +73,10 @@ class _Build:
         self.boards = boards = [with_conditions(board, self.scores[board.track]) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
         self.views = entry_views(boards, self.gallery)
+        self.rankings = {
+            board.track: rankings.ranking_views(board, self.scores[board.track], self.gallery[board.track], release)
+            for board in boards
+        }
         self._by_label: dict[str, EntryView] = {}
         for (_, label), view in self.views.items():
             self._by_label.setdefault(label, view)
@@ -100,12 +106,13 @@ class _Build:
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
             (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline", "legend")),
+            (rankings, ("row_text",)),
             (wording, ("brief",)),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
         found.globals.update(
             boards=self.boards, themes=list(THEMES), release=self.release, standing_word=standing_word,
-            standing_of=self._standing, link_of=self._link,
+            standing_of=self._standing, link_of=self._link, shown_value=tables.shown, large=LARGE,
         )  # fmt: skip
         return found
 
@@ -118,18 +125,33 @@ class _Build:
         for view in self.views.values():
             self._page(view.page, "entry.html", title=view.label, view=view)
         self._write_data()
-        self._page("index.html", "index.html", title="", here="index.html")
+        self._write_home()
         self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
         self._page("compare.html", "compare.html", title="Compare entries", here="compare.html")
         self._write_changes(releases)
         self.site.finish()
 
+    def _write_home(self) -> None:
+        demo, line = data_line(self.boards)
+        self._page("index.html", "index.html", title="", here="index.html", demo=demo, data_line=line,
+                   cards=cards(self.boards, self.rankings))  # fmt: skip
+        self.site.write("data/search.json", json_text(found_by_search(self.boards, list(self.views.values()))))
+        self._page("submit.html", "submit.html", title="Submit")
+        texts = [(board, bibtex(board, self.release)) for board in self.boards]
+        file = cff(self.boards, self.release)
+        self.site.write("data/CITATION.cff", file)
+        self._page("cite.html", "cite.html", title="Cite", demo=demo, data_line=line, citations=texts, cff=file)
+
     def _write_track(self, board: Board) -> None:
         here = addresses.track_page(board)
         pictures, gallery = self._pictures(board), self.gallery[board.track]
-        small = [table for table in board.tables[1:] if len(table.rows) <= LARGE]
-        self._page(here, "track.html", title=board.title, here=here, board=board, pictures=pictures,
-                   gallery=bool(gallery), small=small)  # fmt: skip
+        views = self.rankings[board.track]
+        above = {id for view in views for id in (view.table.id, view.ranking.comparison)}
+        studies = [table for table in board.tables if table.id not in above]
+        plain = studies.pop(0) if studies and not views else None
+        small = [table for table in studies if len(table.rows) <= LARGE]
+        self._page(here, "track.html", title=board.title, here=here, board=board, pictures=pictures, rankings=views,
+                   gallery=bool(gallery), plain=plain, studies=studies, small=small)  # fmt: skip
         for table in board.tables:
             page, title = addresses.table_page(board, table), f"{table.title}, {board.title}"
             self._page(page, "table.html", title=title, here=here, board=board, table=table,
