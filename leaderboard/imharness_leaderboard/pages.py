@@ -30,8 +30,15 @@ from imharness_leaderboard.feed import atom_feed
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.gallery import GalleryExample, write_gallery
 from imharness_leaderboard.methods import methods
-from imharness_leaderboard.numbers import comparison_index, write_comparisons, write_results, write_tables
+from imharness_leaderboard.numbers import (
+    comparison_index,
+    csv_bytes,
+    write_comparisons,
+    write_results,
+    write_tables,
+)
 from imharness_leaderboard.picture import THEMES, Picture
+from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import scores_of
 
 STATIC = Path(__file__).parent / "static"
@@ -141,8 +148,11 @@ class _Build:
     def _pictures(self, board: Board) -> list[Picture]:
         """Draw the pictures of a board in every theme, and return them."""
         found = [picture for chart in board.charts if (picture := chart_picture(board, chart)) is not None]
-        found += [picture for scores in self.scores[board.track] for picture in comparison_pictures(board, scores)]
+        compared = self.scores[board.track]
+        found += [picture for own in board.rankings for picture in ranking_pictures(board, own, compared)]
+        found += [picture for scores in compared for picture in comparison_pictures(board, scores)]
         for picture in found:
+            self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
             for theme in THEMES:
                 self.site.make(picture.file(theme), picture.source, partial(picture.svg, theme))
         return found
@@ -187,5 +197,7 @@ class _Build:
 def _pictures_of_table(pictures: Sequence[Picture], board: Board, table: Table) -> list[Picture]:
     """Return the pictures that are drawn from a table, or from the scores behind it."""
     names = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
-    names |= {f"{addresses.slug(table.id)}-{form}" for form in ("ranks", "spread")}
-    return [picture for picture in pictures if picture.name.rpartition("/")[2] in names]
+    own = f"{addresses.slug(table.id)}-"
+    names |= {own + form for form in ("ranks", "spread", "worst", "trade")}
+    return [picture for picture in pictures
+            if (name := picture.name.rpartition("/")[2]) in names or name.startswith(f"{own}attacks")]  # fmt: skip
