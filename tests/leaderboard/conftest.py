@@ -31,6 +31,8 @@ from imharness.results.records import (
 from imharness.results.store import Store
 from imharness_leaderboard.pages import build_site
 
+from .contested import contested
+
 EVIL = "<script>alert('x')</script>"
 ENTRIES = ("acme/blur", "acme/blur[radius=2]", "acme/none", EVIL)
 
@@ -151,7 +153,7 @@ def save(store: Store, made: Board, scores: PairedScores | None = None) -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built site of one board with everything, and one with 5,000 rows."""
+    """A built site of one board with everything, one with 5,000 rows, and one that is ranked by the policy."""
     folder = tmp_path_factory.mktemp("leaderboard")
     store = Store(folder / "store")
     save(store, board(store))
@@ -159,6 +161,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain = board(track="harness/plain", title="Plain track", tables=(by_photograph(), many(5000)), charts=(),
                   comparisons=(grouped.stored()[0],))  # fmt: skip
     save(store, plain, grouped)
+    store.save_board(*contested(board, store, images(store)))
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
     return folder / "site"

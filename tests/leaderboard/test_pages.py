@@ -20,6 +20,7 @@ from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import best, headline
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
+from .contested import LEVELS
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -31,7 +32,7 @@ def test_every_kind_of_page_is_there(built: Path) -> None:
     assert {"index.html", "acme--evil.html", "plain.html", "methods.html", "compare.html", "changes.html", "data.html",
             "acme--evil/main.html", "acme--evil/wins.html", "acme--evil/conditions-defense.html",
             "acme--evil/gallery.html", "entries/defense-acme--blur.html"} <= found  # fmt: skip
-    assert sum(name.startswith("entries/") for name in found) == len(ENTRIES)
+    assert sum(name.startswith("entries/") for name in found) == len(ENTRIES) + len(LEVELS)
 
 
 def test_everything_is_escaped(built: Path) -> None:

@@ -1,0 +1,108 @@
+"""A board whose entries are ranked by the policy of all tracks, from scores whose truth is known.
+
+`jpeg` holds against every attack. `flip` is the best against attacks that do not know it, and the worst against those
+that do. `median` is as good as `jpeg` and costs too much. `noise` looks best and is flagged, `purifier` lacks a
+setting, and `none` is the undefended control. All numbers are D in % of the range; each data set has 12 images, made
+of the same 12 photographs.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from imharness.results.records import Board, Entry, Example, Panel, Parameter
+from imharness.results.store import Store
+from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
+from imharness_policy import Contest, contest
+
+NONE, JPEG, FLIP = "harness/none", "harness/jpeg[quality=50,subsampling=4:2:0]", "harness/flip[axis=horizontal]"
+MEDIAN, NOISE, PURIFIER = "acme/median[size=5]", "acme/noise[sigma=0.1]", "acme/a-purifier-with-a-long-name[steps=50]"
+LEVELS = {NONE: (19, 19), JPEG: (6, 9), FLIP: (2, 18), MEDIAN: (6, 9), NOISE: (1, 1), PURIFIER: (7, 10)}
+"""Mean D against attacks that do not know the entry, and against those that do."""
+UTILITY = {NONE: 0.91, JPEG: 0.89, FLIP: 0.88, MEDIAN: 0.62, NOISE: 0.87, PURIFIER: 0.9}
+ATTACKS, ATTACKERS = ("harness/ifgsm[steps=10]", "harness/square"), ("fixed", "adaptive")
+METRICS, DATASETS = ("harness/embedded", "harness/sharpness"), ("koniq", "tid")
+PROXIES = ("labels by a formula",)
+CLAIM = ("Against attackers who know the defense, {winner} holds D at {protection}% of the range where without a "
+         "defense it is {without}%; SROCC on clean images is {utility} of {plain}.")  # fmt: skip
+
+
+def blocks(seed: int = 5) -> Blocks:
+    """Return D by attack, attacker, metric and data set, as float32."""
+    rng, entries = np.random.default_rng(seed), tuple(sorted(LEVELS))
+    settings = list(itertools.product(ATTACKS, ATTACKERS, METRICS, DATASETS))
+    of_photograph = rng.normal(0, 0.8, 12)
+    values = []
+    for attack, attacker, metric, dataset in settings:
+        levels = np.array([LEVELS[label][ATTACKERS.index(attacker)] for label in entries])[:, None]
+        stronger = 0.5 * (attack == ATTACKS[0]) + 0.7 * (metric == METRICS[1])
+        block = np.abs(levels + stronger + of_photograph + rng.normal(0, 0.7, (len(entries), 12)))
+        if (attack, attacker, dataset) == (ATTACKS[1], "adaptive", "tid"):
+            block[entries.index(PURIFIER)] = np.nan
+        values.append(block.astype(np.float32))
+    return Blocks(
+        entries,
+        tuple(dict(zip(("attack", "attacker", "metric", "dataset"), own, strict=True)) for own in settings),
+        tuple(np.array([f"{own[3]}-{i:02d}" for i in range(12)], dtype=object) for own in settings),
+        {"d": tuple(values)},
+        {"photograph": (np.array([f"photograph {i:02d}" for i in range(12)], dtype=object),) * len(settings)},
+    )
+
+
+def rules(scores: Blocks, **changes: object) -> Contest:
+    """Return the contest of these scores."""
+    wins = Wins("contest-d", "Who beats whom by D", "lower D", measure="D, % of the range")
+    facts: dict[str, object] = {
+        "protection": Column("d", "D, % of the range", "Change of the score, % of the metric's range.", "lower", 2,
+                             wins=wins, cluster="photograph", unit="image"),
+        "utility": Column("srocc", "SROCC clean", "Spearman's rho with the labels where nobody attacks.", "higher",
+                          value=lambda label: Value(value=UTILITY[label], low=UTILITY[label] - 0.03,
+                                                    high=UTILITY[label] + 0.02, n=24)),
+        "undefended": NONE, "claim": CLAIM, "controls": {NONE: "undefended"},
+        "flags": {NOISE: ("more steps lowered the attack's success",)}, "proxies": PROXIES,
+    }  # fmt: skip
+    return Contest(scores=scores, **(facts | changes))
+
+
+def report(scores: Blocks | None = None, **changes: object) -> TrackReport:
+    """Return the ranking with its table and comparison."""
+    return contest(
+        rules(scores or blocks(), **changes), id="contest", title="Defenses by the worst attack",
+        caption="Of each image the worst attack counts.", entry="defense",
+    )  # fmt: skip
+
+
+def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Board, Mapping[str, np.ndarray]]:
+    """Return a board of the contest, and the scores behind it; `task` has the two images of the gallery."""
+    made = report()
+    stored = [own.stored() for own in made.comparisons]
+    study = board().tables[0].model_copy(update={"id": "study", "title": "Mean over attacks, as in the paper"})
+    entries = tuple(
+        Entry(
+            kind="defense", id=label.partition("[")[0], label=label, version="3", summary="A defense of the tests.",
+            package="acme", package_version="1.4", author="A. Author", licence="MIT",
+            parameters=tuple(
+                Parameter(name=name, value=value, default="1", bounds="", description="A parameter.")
+                for name, _, value in (part.partition("=") for part in label.partition("[")[2].rstrip("]").split(","))
+                if name
+            ),
+        )
+        for label in LEVELS
+    )  # fmt: skip
+    panels = tuple(
+        Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
+        for i, name in enumerate(("original", "attacked", "defended"))
+    )
+    examples = tuple(
+        Example(entry=label, title=f"photograph {i:02d}", facets={"attack": ATTACKS[0]}, panels=panels)
+        for label in LEVELS
+        for i in range(2)
+    )
+    own = board(
+        track="harness/contest", title="Contest track", measures="Defenses against attacks on metrics.",
+        command="harness run --track harness/contest --profile p", tables=(*made.tables, study),
+        comparisons=tuple(comparison for comparison, _ in stored), rankings=tuple(made.rankings), entries=entries,
+        examples=examples, charts=(), missing=(), failed={}, versions={"numpy": "2.0"},
+    )  # fmt: skip
+    return own, {comparison.id: numbers for comparison, numbers in stored}
