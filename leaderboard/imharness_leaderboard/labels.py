@@ -17,9 +17,11 @@ from imharness_leaderboard.picture import Style
 
 SIZE = 8.0
 """Size of a label, points."""
-NEAR, FAR = (6.0, 12.0, 20.0), (30.0, 42.0, 58.0, 78.0, 102.0, 130.0, 160.0)
+NEAR, FAR = (6.0, 12.0, 20.0), tuple(np.arange(30.0, 270.0, 13.0).tolist())
 """Distances of a label from its point, px; all labels may stand near, those that must be there also far."""
-_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_BESIDE = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_BETWEEN = ((2, 1), (-2, 1), (2, -1), (-2, -1), (1, 2), (-1, 2), (1, -2), (-1, -2))
+"""Directions to look in; those between only far from a point."""
 _SIDES = {-1: "right", 0: "center", 1: "left"}
 _HEIGHTS = {-1: "top", 0: "center", 1: "bottom"}
 
@@ -45,6 +47,12 @@ class _Place(NamedTuple):
     offset: tuple[float, float]
     far: bool
 
+    def joint(self, at: tuple[float, float]) -> list[Box]:
+        """Return what the line to a point at `at` covers, a little off the point; nothing for a place beside it."""
+        dx, dy = self.offset
+        ends = [(at[0] + 0.4 * dx, at[1] + 0.4 * dy), (at[0] + dx, at[1] + dy)]
+        return list(_along(ends)) if self.far else []
+
 
 def write_labels(
     axes: Axes, style: Style, labels: Sequence[str], points: Sequence[tuple[float, float]], needed: Sequence[bool],
@@ -68,6 +76,7 @@ def write_labels(
         if place is None:
             continue
         taken.append(place.box)
+        drawn += place.joint(at[i])
         across, up = place.towards
         text = axes.annotate(
             labels[i], points[i], (place.offset[0] * 0.72, place.offset[1] * 0.72), textcoords="offset points",
@@ -85,12 +94,13 @@ def _free(
     at: tuple[float, float], label: str, frame: Box, taken: Sequence[Box], line: Sequence[Box], *, must: bool
 ) -> _Place | None:
     """Return a place for a label; for one that must be there the least bad, should none be free."""
-    width, height = _width(label), 12.0
+    width, height = _width(label), 14.0
     places = list(_places(at, width, height, (*NEAR, *FAR) if must else NEAR))
     inside = [p for p in places if p.box.left >= frame.left and p.box.right <= frame.right
               and p.box.low >= frame.low and p.box.high <= frame.high]  # fmt: skip
     off = [p for p in inside if not any(p.box.shared(other) for other in taken)]
-    clear = [p for p in off if not any(p.box.shared(other) for other in line)]
+    clear = [p for p in off if not any(p.box.shared(other) for other in line)
+             and not any(part.shared(other) for part in p.joint(at) for other in taken)]  # fmt: skip
     if clear or off:
         return (clear or off)[0]
     return min(inside or places, key=lambda p: sum(p.box.shared(other) for other in taken)) if must else None
@@ -98,9 +108,10 @@ def _free(
 
 def _places(at: tuple[float, float], width: float, height: float, distances: Sequence[float]) -> Iterator[_Place]:
     for distance in distances:
-        for across, up in _DIRECTIONS:
-            long = math.hypot(across, up)
-            dx, dy = across * distance / long, up * distance / long
+        for right, above in _BESIDE + (_BETWEEN if distance > NEAR[-1] else ()):
+            long = math.hypot(right, above)
+            dx, dy = right * distance / long, above * distance / long
+            across, up = (right > 0) - (right < 0), (above > 0) - (above < 0)
             left = at[0] + dx - (width, width / 2, 0)[across + 1]
             low = at[1] + dy - (height, height / 2, 0)[up + 1]
             yield _Place(Box(left, low, left + width, low + height), (across, up), (dx, dy), distance > NEAR[1])

@@ -172,7 +172,7 @@ def _heats(ranking: Ranking, scores: Scores, order: Sequence[str]) -> Iterator[t
         yield (
             "attacks",
             f"{own.measure} by attack",
-            "Mean over units and other settings, each attack by itself. Darker: the attack achieves more.",
+            "Mean over units and other settings, each attack by itself. The stronger the colour, the more it achieves.",
             heat,
         )
     if ranking.undefended not in own.entries:
@@ -188,7 +188,7 @@ def _heats(ranking: Ranking, scores: Scores, order: Sequence[str]) -> Iterator[t
             yield (
                 f"attacks-by-{facet}",
                 f"{own.measure} of {brief(ranking.undefended)}, by attack and {facet}",
-                "What each attack achieves where nothing defends. Darker: it achieves more.",
+                "What each attack achieves where nothing defends. The stronger the colour, the more.",
                 heat,
             )
 
@@ -230,7 +230,7 @@ def _heat_data(heat: Heat) -> Columns:
 
 
 def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
-    """Draw a matrix, dark at the bad end, with its numbers where there is room."""
+    """Draw a matrix, in the strongest colour at the bad end, with its numbers where there is room."""
     colours = LinearSegmentedColormap.from_list("heat", [style.paper, style.colours[0]])
     sign = -1 if heat.better == "higher" else 1
     known = sign * heat.values[~np.isnan(heat.values)]
@@ -240,8 +240,10 @@ def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False)
     axes.set_yticks(np.arange(len(heat.rows)) + 0.5, heat.rows)
-    axes.set_xticks(np.arange(len(heat.columns)) + 0.5, heat.columns, rotation=60, ha="right", rotation_mode="anchor",
-                    fontsize=8)  # fmt: skip
+    upright = sum(len(name) + 2 for name in heat.columns) < 60
+    names = axes.set_xticks(np.arange(len(heat.columns)) + 0.5, heat.columns, fontsize=8)
+    for tick in names if not upright else ():
+        tick.label1.set(rotation=60, ha="right", rotation_mode="anchor")
     if len(heat.columns) > 18:
         return
     for (i, j), value in np.ndenumerate(heat.values):
