@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ import numpy.typing as npt
 from imharness.errors import StoreError
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
-from imharness_leaderboard import addresses, tables, wording
+from imharness_leaderboard import addresses, recipes, tables, wording
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
+from imharness_leaderboard.citations import Citation, board_citation, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
@@ -74,6 +75,7 @@ class _Build:
 
     def __init__(self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str) -> None:
         self.site, self.problems, self.release = site, problems, release
+        self.day = datetime.now(UTC).date().isoformat() if release else last_day(boards)
         self.scores = {board.track: scores_of(board, self._numbers(store, board)) for board in boards}
         self.boards = boards = [with_conditions(board, self.scores[board.track]) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
@@ -107,7 +109,8 @@ class _Build:
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
             (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline", "legend")),
-            (wording, ("brief",)),
+            (wording, ("brief", "breaking")),
+            (recipes, ("compute_again",)),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
         found.globals.update(
@@ -123,7 +126,7 @@ class _Build:
         for board in self.boards:
             self._write_track(board)
         for view in self.views.values():
-            self._page(view.page, "entry.html", title=view.label, view=view)
+            self._write_entry(view)
         self._write_data()
         self._page("index.html", "index.html", title="", here="index.html")
         self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
@@ -144,6 +147,18 @@ class _Build:
         if gallery:
             page, title = addresses.gallery_page(board), f"Gallery, {board.title}"
             self._page(page, "gallery.html", title=title, here=here, board=board, gallery=gallery)
+
+    def _write_entry(self, view: EntryView) -> None:
+        stands = [f"place {own.rank} in {own.board.title}" for own in view.results]
+        citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
+        self._write_citation(citation)
+        recipe = recipes.try_out(view.kind, view.label, view.facts)
+        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, recipe=recipe,
+                   check=recipes.check(view.facts))  # fmt: skip
+
+    def _write_citation(self, citation: Citation) -> None:
+        self.site.write(f"{citation.file}.bib", citation.bibtex)
+        self.site.write(f"{citation.file}.cff", citation.cff)
 
     def _pictures(self, board: Board) -> list[Picture]:
         """Draw the pictures of a board in every theme, and return them."""
@@ -166,12 +181,14 @@ class _Build:
         self.site.write("data/comparisons.json", json_text(comparison_index(self.boards)))
         files = sorted(name for name in self.site.files if name.startswith("data/") and not name.endswith(".f32"))
         sizes = {name: wording.human_size(self.site.size(name)) for name in files}
-        self._page("data.html", "data.html", title="Data", sizes=sizes, here="data.html")
+        citation = board_citation(self.boards, self.release, self.day)
+        self._write_citation(citation)
+        self._page("data.html", "data.html", title="Data", sizes=sizes, citation=citation, here="data.html")
 
     def _write_changes(self, releases: Sequence[Release]) -> None:
         state = {board.track: summary(board) for board in self.boards}
         if self.release:
-            releases = [*releases, Release(name=self.release, date=datetime.now(UTC).date(), boards=state)]
+            releases = [*releases, Release(name=self.release, date=date.fromisoformat(self.day), boards=state)]
             self.site.write(FILE, releases_json(releases))
         found = history(releases, None if self.release else state)
         self._page("changes.html", "changes.html", title="Changes", history=found, here="changes.html")

@@ -14,6 +14,11 @@ def brief(label: str) -> str:
     return label.replace("harness/", "")
 
 
+def breaking(label: str) -> Markup:
+    """Return a label as pages show it, as escaped HTML that may be broken between its parts but not within a word."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/,=_+])|(?=\[)", brief(label)))
+
+
 def short(labels: Sequence[str]) -> list[str]:
     """Return labels without their parameters, where that leaves them apart."""
     bare = {label: brief(label).partition("[")[0] for label in labels}
