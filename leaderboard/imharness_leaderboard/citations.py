@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from imharness.results.records import Board, Entry
 from imharness_leaderboard.addresses import slug
-from imharness_leaderboard.wording import brief, joined
+from imharness_leaderboard.wording import brief
 
 NAME = "Image privacy leaderboard"
 AUTHORS = "The image-privacy-harness authors"
-BOARD = "cite/leaderboard"
-"""Address of the board's citation, without extension."""
 _PAPER = re.compile(r"(?P<authors>.+?): (?P<title>.+) \((?P<year>\d{4})\)")
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\textbraceleft{}", "}": r"\textbraceright{}", "~": r"\textasciitilde{}",
@@ -74,12 +72,29 @@ def tex(text: str) -> str:
     return "".join(_SPECIAL.get(c, c) for c in _tidy(text))
 
 
-def board_citation(boards: Sequence[Board], release: str, day: str) -> Citation:
-    """Return the citation of the leaderboard; `release` is empty for a state that is not published."""
-    tracks = joined(sorted(board.title for board in boards))
-    profiles = joined(sorted({board.profile for board in boards}))
-    return Citation(BOARD, f"{NAME}, {named(release)}", AUTHORS, named(release), day,
-                    f"{_upper(named(release))} of {day}, profile {profiles}; tracks: {tracks}")  # fmt: skip
+def bibtex(board: Board, release: str, *, row: str = "", author: str = "", version: str = "") -> str:
+    """Return the BibTeX entry of a track's board, or of a row of it; `version` is that of the row's numbers."""
+    words = (NAME, board.title, brief(row), board.finished[:4])
+    key = "-".join(part for part in (re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words) if part)
+    about = [_upper(named(release)), f"profile {board.profile}, seed {board.seed}"]
+    about += [f"version {version} of the numbers"] if version else []
+    about += [f"digest of the results {board.sources[:12]}"]
+    what = f"{brief(row)}, in: {board.title}" if row else board.title
+    fields = {"title": f"{{{tex(f'{what}, {NAME}')}}}", "author": f"{{{tex(author or AUTHORS)}}}",
+              "year": board.finished[:4], "note": tex("; ".join(about))}  # fmt: skip
+    return _entry("misc", key, fields)
+
+
+def cff(boards: Sequence[Board], release: str, day: str) -> str:
+    """Return the content of a ``CITATION.cff`` for this state of the leaderboard."""
+    message = "If you use these numbers, please cite this release, and the studies whose methods it ran."
+    lines = ["cff-version: 1.2.0", f"message: {_yaml(message)}",
+             f"title: {_yaml(NAME)}", "type: dataset", "authors:", f"  - name: {_yaml(AUTHORS)}",
+             f"version: {_yaml(named(release))}", f"date-released: {_yaml(day)}", "identifiers:"]  # fmt: skip
+    for board in boards:
+        lines += ["  - type: other", f"    value: {_yaml(board.sources)}",
+                  f"    description: {_yaml(f'Digest of the results of {board.title}')}"]  # fmt: skip
+    return "\n".join(lines) + "\n"
 
 
 def entry_citation(

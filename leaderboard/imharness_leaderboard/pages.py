@@ -19,10 +19,11 @@ import numpy.typing as npt
 from imharness.errors import StoreError
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
-from imharness_leaderboard import addresses, recipes, tables, wording
+from imharness_leaderboard import addresses, rankings, recipes, tables, wording
+from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
-from imharness_leaderboard.citations import Citation, board_citation, entry_citation, last_day
+from imharness_leaderboard.citations import bibtex, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
@@ -80,6 +81,10 @@ class _Build:
         self.boards = boards = [with_conditions(board, self.scores[board.track]) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
         self.views = entry_views(boards, self.gallery)
+        self.rankings = {
+            board.track: rankings.ranking_views(board, self.scores[board.track], self.gallery[board.track], release)
+            for board in boards
+        }
         self._by_label: dict[str, EntryView] = {}
         for (_, label), view in self.views.items():
             self._by_label.setdefault(label, view)
@@ -109,13 +114,14 @@ class _Build:
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
             (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline", "legend")),
-            (wording, ("brief", "breaking")),
+            (rankings, ("row_text",)),
             (recipes, ("compute_again",)),
+            (wording, ("brief", "breaking")),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
         found.globals.update(
             boards=self.boards, themes=list(THEMES), release=self.release, standing_word=standing_word,
-            standing_of=self._standing, link_of=self._link,
+            standing_of=self._standing, link_of=self._link, shown_value=tables.shown, large=LARGE,
         )  # fmt: skip
         return found
 
@@ -128,18 +134,34 @@ class _Build:
         for view in self.views.values():
             self._write_entry(view)
         self._write_data()
-        self._page("index.html", "index.html", title="", here="index.html")
+        self._write_home()
         self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
         self._page("compare.html", "compare.html", title="Compare entries", here="compare.html")
         self._write_changes(releases)
         self.site.finish()
 
+    def _write_home(self) -> None:
+        demo, line = data_line(self.boards)
+        self._page("index.html", "index.html", title="", here="index.html", demo=demo, data_line=line,
+                   cards=cards(self.boards, self.rankings))  # fmt: skip
+        self.site.write("data/search.json", json_text(found_by_search(self.boards, list(self.views.values()))))
+        self._page("submit.html", "submit.html", title="Submit")
+        texts = [(board, bibtex(board, self.release)) for board in self.boards]
+        file = cff(self.boards, self.release, self.day)
+        self.site.write("cite/leaderboard.bib", "\n".join(text for _, text in texts))
+        self.site.write("cite/CITATION.cff", file)
+        self._page("cite.html", "cite.html", title="Cite", demo=demo, data_line=line, citations=texts, cff=file)
+
     def _write_track(self, board: Board) -> None:
         here = addresses.track_page(board)
         pictures, gallery = self._pictures(board), self.gallery[board.track]
-        small = [table for table in board.tables[1:] if len(table.rows) <= LARGE]
-        self._page(here, "track.html", title=board.title, here=here, board=board, pictures=pictures,
-                   gallery=bool(gallery), small=small)  # fmt: skip
+        views = self.rankings[board.track]
+        above = {id for view in views for id in (view.table.id, view.ranking.comparison)}
+        studies = [table for table in board.tables if table.id not in above]
+        plain = studies.pop(0) if studies and not views else None
+        small = [table for table in studies if len(table.rows) <= LARGE]
+        self._page(here, "track.html", title=board.title, here=here, board=board, pictures=pictures, rankings=views,
+                   gallery=bool(gallery), plain=plain, studies=studies, small=small)  # fmt: skip
         for table in board.tables:
             page, title = addresses.table_page(board, table), f"{table.title}, {board.title}"
             self._page(page, "table.html", title=title, here=here, board=board, table=table,
@@ -151,14 +173,11 @@ class _Build:
     def _write_entry(self, view: EntryView) -> None:
         stands = [f"place {own.rank} in {own.board.title}" for own in view.results]
         citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
-        self._write_citation(citation)
+        self.site.write(f"{citation.file}.bib", citation.bibtex)
+        self.site.write(f"{citation.file}.cff", citation.cff)
         recipe = recipes.try_out(view.kind, view.label, view.facts)
         self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, recipe=recipe,
                    check=recipes.check(view.facts))  # fmt: skip
-
-    def _write_citation(self, citation: Citation) -> None:
-        self.site.write(f"{citation.file}.bib", citation.bibtex)
-        self.site.write(f"{citation.file}.cff", citation.cff)
 
     def _pictures(self, board: Board) -> list[Picture]:
         """Draw the pictures of a board in every theme, and return them."""
@@ -181,9 +200,7 @@ class _Build:
         self.site.write("data/comparisons.json", json_text(comparison_index(self.boards)))
         files = sorted(name for name in self.site.files if name.startswith("data/") and not name.endswith(".f32"))
         sizes = {name: wording.human_size(self.site.size(name)) for name in files}
-        citation = board_citation(self.boards, self.release, self.day)
-        self._write_citation(citation)
-        self._page("data.html", "data.html", title="Data", sizes=sizes, citation=citation, here="data.html")
+        self._page("data.html", "data.html", title="Data", sizes=sizes, here="data.html")
 
     def _write_changes(self, releases: Sequence[Release]) -> None:
         state = {board.track: summary(board) for board in self.boards}

@@ -90,6 +90,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         )
         for label in LEVELS
     )  # fmt: skip
+    wins = [own.wins() for own in made.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
         for i, name in enumerate(("original", "attacked", "defended"))
@@ -101,7 +102,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
     )
     own = board(
         track="harness/contest", title="Contest track", measures="Defenses against attacks on metrics.",
-        command="harness run --track harness/contest --profile p", tables=(*made.tables, study),
+        command="harness run --track harness/contest --profile p", tables=(*made.tables, study, *wins),
         comparisons=tuple(comparison for comparison, _ in stored), rankings=tuple(made.rankings), entries=entries,
         examples=examples, charts=(), missing=(), failed={}, versions={"numpy": "2.0"},
     )  # fmt: skip

@@ -31,10 +31,10 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     """A page that may only talk to the site; errors of scripts, and requests elsewhere, fail the test."""
     context = browser.new_context(viewport=SIZES["desk"], base_url=address)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield from _watched(context, address)
+    yield from watched(context, address)
 
 
-def _watched(context, address: str) -> Iterator[Page]:
+def watched(context, address: str) -> Iterator[Page]:
     elsewhere, errors = [], []
 
     def guard(route) -> None:

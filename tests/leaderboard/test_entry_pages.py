@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from imharness.components.component import SELECTABLE
 from imharness.results.records import Entry, Standing
 from imharness_leaderboard import recipes
-from imharness_leaderboard.citations import Citation, board_citation, entry_citation, tex
+from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
 
@@ -136,38 +136,38 @@ def test_bibtex_is_balanced_and_escaped() -> None:
     assert not re.search(r"(?<!\\)[%&#$]", found)
     assert "javascript" not in found
     assert "release r1" in found.lower()
+    assert balanced(bibtex(board(title=ODD), ODD, row=ODD, author=ODD, version=ODD))
     assert "place 1 (1 to 2) of 3 in T" in found
     assert "author = {{One} and {Two} and {Three}}" in found
     assert "year = {2020}" in found
 
 
-def cff(citation: Citation) -> dict[str, str]:
+def scalars(text: str) -> dict[str, str]:
     """The scalars at the top of a CFF file; each quoted one must be JSON, which YAML contains."""
     found = {}
-    for line in citation.cff.splitlines():
+    for line in text.splitlines():
         match = re.fullmatch(r"([a-z-]+): (.+)", line)
         if match:
             value = match[2]
             found[match[1]] = json.loads(value) if value.startswith('"') else value
         else:
-            assert re.fullmatch(r'[a-z-]+:|  (- | {2,6})[a-z -]+:( (".*"|\d{4}|article))?', line), line
+            assert re.fullmatch(r'[a-z-]+:|  (- | {2,6})[a-z -]+:( (".*"|\d{4}|article|other))?', line), line
     return found
 
 
 def test_cff_holds_release_date_and_whatever_a_name_contains() -> None:
     entry = Entry(kind="defense", id="a/b", label="a/b", version=ODD, author=ODD, paper=f"{ODD}: {ODD} (2021)")
-    found = cff(entry_citation("defense", ODD, entry, [], "", "2026-11-22"))
+    found = scalars(entry_citation("defense", ODD, entry, [], "", "2026-11-22").cff)
     assert found["cff-version"] == "1.2.0"
     assert found["date-released"] == "2026-11-22"
     assert found["version"] == " ".join(ODD.split())
-    whole = cff(board_citation([board()], "r1", "2026-11-22"))
-    assert whole["version"] == "release r1"
-    assert "Evil track" in whole["abstract"]
+    whole = scalars(cff([board()], "r1", "2026-11-22"))
+    assert (whole["version"], whole["date-released"]) == ("release r1", "2026-11-22")
 
 
 def test_citations_of_the_board_and_of_each_entry_are_files(built: Path) -> None:
     pages = sorted(path.stem for path in (built / "entries").glob("*.html"))
-    for form in ("bib", "cff"):
-        assert sorted(path.stem for path in (built / "cite").glob(f"*.{form}")) == sorted(["leaderboard", *pages])
-    assert "2026-01-02" in (built / "cite" / "leaderboard.bib").read_text()
+    for form, whole in (("bib", "leaderboard"), ("cff", "CITATION")):
+        assert sorted(path.stem for path in (built / "cite").glob(f"*.{form}")) == sorted([whole, *pages])
+    assert (built / "cite" / "leaderboard.bib").read_text().count("@misc") == 3
     assert EVIL not in (built / "data.html").read_text()

@@ -95,13 +95,13 @@ export function rankBiserial(differences) {
   return total ? signed / total : 0;
 }
 
-function hash(x) {
+export function hash(x) {
   x = Math.imul(x ^ x >>> 16, 0x7feb352d);
   x = Math.imul(x ^ x >>> 15, 0x846ca68b);
   return (x ^ x >>> 16) >>> 0;
 }
 
-function percentile(sorted, share) {
+export function percentile(sorted, share) {
   const place = share * (sorted.length - 1), below = Math.floor(place);
   return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }

@@ -7,7 +7,7 @@ let waiting = 0;
 function remember(key, value) {
   if (value) state.set(key, value); else state.delete(key);
   clearTimeout(waiting);
-  waiting = setTimeout(() => history.replaceState(null, "", state.size ? `#${state}` : location.pathname), 150);
+  waiting = setTimeout(() => history.replaceState(null, "", state.size ? `#${state}` : location.pathname + location.search), 150);
 }
 
 function element(name, facts = {}, ...children) {

@@ -1,0 +1,43 @@
+"""How a row is named: a short name, who owns it, and its parameters as chips."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imharness_leaderboard.wording import brief
+
+_PARAMETERS = re.compile(r"\[([^\]]*)\]")
+
+
+@dataclass(frozen=True)
+class Name:
+    """The parts of a label: ``acme/blur[radius=2]`` is `owner` acme, `short` blur and one of the `chips`, radius=2.
+
+    The owner of first-party components is not named. A label of several components has the names of all.
+    """
+
+    owner: str
+    short: str
+    chips: tuple[str, ...]
+
+
+def name_of(label: str) -> Name:
+    """Return the parts of a label."""
+    chips = [chip.strip() for found in _PARAMETERS.findall(label) for chip in found.split(",") if chip.strip()]
+    bare = [brief(part).partition("[")[0].strip() or part for part in label.split(" + ")]
+    owner, slash, short = bare[0].rpartition("/")
+    if len(bare) > 1 or not short:
+        return Name("", " + ".join(bare), tuple(chips))
+    return Name(owner if slash else "", short, tuple(chips))
+
+
+def short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return each label's short name, with its parameters where another one has the same name."""
+    names = {label: name_of(label) for label in labels}
+    shorts = [name.short for name in names.values()]
+    return {
+        label: name.short if shorts.count(name.short) == 1 else f"{name.short} {', '.join(name.chips)}".strip()
+        for label, name in names.items()
+    }

@@ -1,0 +1,108 @@
+"""Small drawings inside a page: numbers become coordinates of an SVG here, and templates write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from imharness.results.records import Value
+
+CHARACTER, LINE = 6.7, 13.0
+"""Largest usual width of a character of a label and its height, px."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps numbers from `low` to `high` to px from `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, number: float) -> float:
+        """Return the place of a number, px, one decimal."""
+        share = (number - self.low) / (self.high - self.low) if self.high > self.low else 0.5
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def ticks(self, most: int = 5) -> list[float]:
+        """Return round numbers within the scale, at most `most`."""
+        width = self.high - self.low
+        if width <= 0:
+            return [self.low]
+        rough = width / max(most - 1, 1)
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+        first = math.ceil(self.low / step - 1e-9)
+        return [round(i * step, 10) for i in range(first, math.floor(self.high / step + 1e-9) + 1)][:most]
+
+
+def scale_of(numbers: Iterable[float | None], start: float, end: float, margin: float = 0.06) -> Scale:
+    """Return a scale that holds all numbers with some room beside them."""
+    known = [number for number in numbers if number is not None and math.isfinite(number)]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    room = margin * (high - low) or max(abs(high), 1.0) * margin
+    return Scale(low - room, high + room, start, end)
+
+
+def ends(values: Iterable[Value | None]) -> list[float | None]:
+    """Return all numbers of values, with the ends of their intervals."""
+    return [number for v in values if v is not None for number in (v.value, v.low, v.high)]
+
+
+class Mark(NamedTuple):
+    """A point of a scatter plot: its place, px, its name, its kind (a CSS class) and what hovering tells."""
+
+    x: float
+    y: float
+    name: str
+    kind: str
+    title: str
+
+
+class Label(NamedTuple):
+    """A text at a place, px; `anchor` says which of its ends is there."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str
+    kind: str
+
+
+def place_labels(marks: Sequence[Mark], first: Sequence[int], width: float, height: float) -> list[Label]:
+    """Return labels that overprint neither each other nor a mark; those that find no room are left out.
+
+    `first`: the marks that are named before all others, in order.
+    """
+    taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
+    found = []
+    for i in [*first, *(i for i in range(len(marks)) if i not in set(first))]:
+        mark = marks[i]
+        long = CHARACTER * len(mark.name)
+        for gap in (9.0, 20.0, 34.0):
+            places = [(mark.x + 9, mark.y + 4 + up, "start") for up in (0.0, gap - 9, 9 - gap)]
+            places += [(mark.x - 9, mark.y + 4 + up, "end") for up in (0.0, gap - 9, 9 - gap)]
+            places += [(mark.x, mark.y - gap, "middle"), (mark.x, mark.y + gap + 8, "middle")]
+            free = [place for place in places if _fits(_box(*place, long), taken, width, height)]
+            if free:
+                x, y, anchor = free[0]
+                taken.append(_box(x, y, anchor, long))
+                found.append(Label(round(x, 1), round(y, 1), mark.name, anchor, mark.kind))
+                break
+    return found
+
+
+def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, float, float]:
+    left = x - {"start": 0.0, "middle": long / 2, "end": long}[anchor]
+    return left, y - LINE + 3, left + long, y + 3
+
+
+def _fits(box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]], width: float,
+          height: float) -> bool:  # fmt: skip
+    left, top, right, bottom = box
+    if left < 2 or top < 2 or right > width - 2 or bottom > height - 2:
+        return False
+    return not any(left < r and a < right and top < b and c < bottom for a, c, r, b in taken)

@@ -1,0 +1,383 @@
+"""What a reader picks on the page of a track, the browser ranks as Python does; and the questions readers come with."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote_plus
+
+import numpy as np
+import pytest
+import scipy
+from playwright.sync_api import Browser, Page
+
+from imharness.stats import rank_of
+from imharness.tracks import Blocks
+from imharness_leaderboard.worst_case import worst_case
+from imharness_policy import contest
+from imharness_statistics.bootstrap import percentiles
+from imharness_statistics.clusters import clusters_greater, coded
+from imharness_statistics.head_to_head import resampled
+
+from .contested import (
+    ATTACKS,
+    CLAIM,
+    DATASETS,
+    FLIP,
+    JPEG,
+    LEVELS,
+    MEDIAN,
+    METRICS,
+    NOISE,
+    NONE,
+    PROXIES,
+    PURIFIER,
+    blocks,
+    report,
+    rules,
+)
+from .test_browser import SIZES, settled, watched
+
+AGREE = {"rel": 1e-9, "abs": 1e-12}
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page that may only talk to the site."""
+    yield from watched(browser.new_context(viewport=SIZES["desk"], base_url=address), address)
+
+
+def chosen(scores: Blocks, picks: dict[str, str]) -> list[int]:
+    """Return the settings that a choice leaves."""
+    aware = {"": (True, False), "aware": (True,), "unaware": (False,)}[picks.get("attacker", "")]
+    others = {key: value for key, value in picks.items() if key != "attacker"}
+    return [c for c in scores.where(**others) if (scores.conditions[c]["attacker"] != "fixed") in aware]
+
+
+def result(page: Page) -> dict:
+    page.locator("table.ranking[data-result]").wait_for()
+    return json.loads(page.locator("table.ranking").first.get_attribute("data-result"))
+
+
+@pytest.mark.parametrize(
+    "picks",
+    [
+        {"attacker": "unaware"},
+        {"attacker": "aware"},
+        {"attacker": "aware", "metric": METRICS[1]},
+        {"attack": ATTACKS[1], "dataset": DATASETS[1]},
+        {"attacker": "unaware", "attack": ATTACKS[0], "metric": METRICS[0], "dataset": DATASETS[0]},
+    ],
+)
+def test_what_a_reader_picks_is_ranked_as_python_ranks_it(page: Page, picks: dict[str, str]) -> None:
+    scores = blocks()
+    part = scores.part(chosen(scores, picks))
+    wanted = report(part)
+    rules_here, ranking = rules(part), wanted.rankings[0]
+    settled(page, "contest.html")
+    for key, value in picks.items():
+        page.locator(f"select[data-pick={key}]").select_option(value)
+    page.wait_for_timeout(300)
+    found = result(page)
+    assert found["winner"] == ranking.winner
+    assert [row["label"] for row in found["rows"]] == [row.label for row in wanted.tables[0].rows]
+    own = rules_here.worst(range(len(part.entries)))
+    for row, told in zip(wanted.tables[0].rows, found["rows"], strict=True):
+        rank = row.values["rank"]
+        assert (told["rank"]["value"], told["rank"]["low"], told["rank"]["high"]) == (rank.value, rank.low, rank.high)
+        for key in ("worst", "unaware", "aware"):
+            assert_same((told[key] or {}).get("value"), row.values[key].value)
+        behind = row.values["behind"]
+        for key in ("value", "low", "high"):
+            assert_same((told["behind"] or {}).get(key), getattr(behind, key))
+        assert told["coverage"] == pytest.approx(row.values["coverage"].value, **AGREE)
+        place = ranking.places[row.label]
+        assert told["broken_by"] == pytest.approx(dict(place.broken_by), **AGREE)
+        assert told["complete"] == place.complete
+        low, high = interval(-own[part.entries.index(row.label)], rules_here.clusters)
+        assert (told["worst"]["low"], told["worst"]["high"]) == pytest.approx((low, high), **AGREE)
+
+
+def assert_same(found: float | None, wanted: float | None) -> None:
+    assert (found is None) == (wanted is None)
+    assert wanted is None or found == pytest.approx(wanted, **AGREE)
+
+
+def interval(numbers: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
+    """Return the interval of a mean by the draws that a browser can repeat."""
+    known = ~np.isnan(numbers)
+    codes, k = coded(clusters[known])
+    drawn = resampled(k)
+    sums, sizes = np.bincount(codes, numbers[known]), np.bincount(codes)
+    low, high = percentiles(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), k)
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize(("k", "clusters"), [(40, 8), (30, 30), (12, None), (4, None)])
+def test_ranks_with_gaps_and_the_quantile_of_student_equal_python_s(page: Page, k: int, clusters: int | None) -> None:
+    generator = np.random.default_rng(k)
+    gains = generator.normal(size=(5, k)) + np.array([0, 0.3, 0.6, -1, 4])[:, None]
+    gains[generator.uniform(size=gains.shape) < 0.1] = np.nan
+    names = None if clusters is None else generator.integers(0, clusters, k)
+    wanted = rank_of(gains[0], gains[1:], names)
+    settled(page, "compare.html")
+    script = (
+        "async ([own, others, names]) => { const s = await import('/contest.js');"
+        " const full = (a) => a.map((x) => x ?? NaN);"
+        " const plain = (a) => a.map((x) => (Number.isNaN(x) ? null : x));"
+        " const r = s.rankOf(full(own), others.map(full), names);"
+        " return {...r, low: plain(r.low), high: plain(r.high)}; }"
+    )
+    listed = [[None if np.isnan(x) else x for x in row] for row in gains.tolist()]
+    found = page.evaluate(script, [listed[0], listed[1:], None if names is None else names.tolist()])
+    assert (found["place"], found["best"], found["worst"]) == (wanted.place, wanted.best, wanted.worst)
+    for key in ("ahead", "low", "high"):
+        numbers = [np.nan if x is None else x for x in found[key]]
+        assert numbers == pytest.approx(getattr(wanted, key), nan_ok=True, **AGREE)
+
+
+def test_the_tail_of_student_equals_scipy_s(page: Page) -> None:
+    settled(page, "compare.html")
+    pairs = [[share, k] for share in (0.4, 0.05, 1e-3, 1e-6, 1e-12) for k in (4, 5, 11, 60, 1017)]
+    script = (
+        "async (pairs) => { const s = await import('/contest.js');"
+        " return pairs.map(([p, k]) => s.studentQuantile(p, k)); }"
+    )
+    found = page.evaluate(script, pairs)
+    assert found == pytest.approx([scipy.stats.t.isf(share, k) for share, k in pairs], rel=1e-9)
+
+
+def order(page: Page) -> list[str]:
+    return page.locator("table.ranking tr.entry").evaluate_all("(rows) => rows.map((row) => row.dataset.label)")
+
+
+def test_the_choice_stands_in_the_address_and_the_back_button_takes_it_back(page: Page) -> None:
+    settled(page, "contest.html")
+    default = order(page)
+    assert default == [row.label for row in report().tables[0].rows]
+    page.locator("select[data-pick=attacker]").select_option("unaware")
+    result(page)
+    assert order(page)[:2] == [NOISE, FLIP]
+    assert page.url.endswith("?attacker=unaware")
+    link = page.url
+    page.locator("select[data-pick=metric]").select_option(METRICS[1])
+    page.wait_for_url("**metric=**")
+    page.go_back()
+    result(page)
+    assert page.locator("select[data-pick=metric]").input_value() == ""
+    page.go_back()
+    page.locator("table.ranking:not([data-result])").wait_for()
+    assert order(page) == default
+    settled(page, "about:blank")
+    settled(page, link)
+    assert result(page)["winner"] == FLIP
+    assert page.locator("tr.entry", has_text="flip").locator(".badge.first").inner_text() == "winner"
+    assert page.locator("tr.entry", has_text="flip").locator(".badge.broken").count() == 0
+
+
+def test_without_scripts_the_ranking_and_its_details_stand(browser: Browser, address: str) -> None:
+    context = browser.new_context(java_script_enabled=False, base_url=address)
+    opened = context.new_page()
+    opened.goto("contest.html")
+    assert order(opened) == [row.label for row in report().tables[0].rows]
+    assert opened.locator("tr.more-row").first.is_visible()
+    assert not opened.locator(".pickers").is_visible()
+    context.close()
+
+
+class TestAtMostTwoClicks:
+    """Questions that readers come with, each answered from the home page by at most two clicks."""
+
+    def test_which_defense_if_the_attacker_knows_it(self, page: Page) -> None:
+        settled(page, "index.html")
+        assert "jpeg[quality=50,subsampling=4:2:0] holds D at" in page.locator(".claim").inner_text()
+        page.get_by_role("link", name="Which holds if the attacker knows it?").click()
+        assert result(page)["winner"] == JPEG
+        assert page.locator(".verdict").inner_text().startswith("With attackers that know the defense: jpeg holds D, %")
+
+    def test_is_one_better_than_another_under_white_box_attacks(self, page: Page) -> None:
+        settled(page, "index.html")
+        page.get_by_role("link", name=re.compile("Is jpeg better than noise under white-box attacks")).click()
+        self.compared(page, JPEG, NOISE)
+        settled(page, "index.html")
+        page.get_by_role("link", name="Contest track").first.click()
+        page.locator("tr.entry", has_text="flip").get_by_role("link", name="vs noise").click()
+        self.compared(page, NOISE, FLIP)
+
+    def compared(self, page: Page, first: str, second: str) -> None:
+        page.locator("#result tr[data-pair]").first.wait_for()
+        row = page.locator("#result tr[data-pair]")
+        assert set(json.loads(row.first.get_attribute("data-pair"))) == {first, second}
+        scores = blocks()
+        aware = scores.part(chosen(scores, {"attacker": "aware"}))
+        means = {e: np.mean([block[aware.entries.index(e)] for block in aware.values["d"]]) for e in (first, second)}
+        told = json.loads(row.first.get_attribute("data-raw"))
+        a, b = json.loads(row.first.get_attribute("data-pair"))
+        assert told["difference"]["value"] == pytest.approx(means[b] - means[a], rel=1e-5)
+
+    def test_the_choice_of_the_page_goes_along_to_the_comparison(self, page: Page) -> None:
+        settled(page, f"contest.html?attacker=unaware&metric={METRICS[0]}")
+        first = result(page)["rows"][0]["label"]
+        link = page.locator("tr.entry", has_text="flip").get_by_role("link", name="vs noise").get_attribute("href")
+        assert first == NOISE
+        words = unquote_plus(link)
+        assert "without.attacker=adaptive" in words
+        assert f"without.metric={METRICS[1]}" in words
+
+    def test_what_broke_this_entry(self, page: Page) -> None:
+        settled(page, "index.html")
+        page.get_by_role("link", name="Contest track").first.click()
+        row = page.locator("tr.entry", has_text="flip")
+        assert row.locator(".badge.broken").inner_text() == "broken by ifgsm"
+        assert page.locator(".badge.broken").count() == 1
+        share = report().rankings[0].places[FLIP].broken_by[ATTACKS[0]]
+        assert row.locator(".strip .number").inner_text() == f"ifgsm {100 * share:.0f}"
+
+    def test_what_did_the_images_look_like_how_do_i_cite_export_and_reproduce_this_row(self, page: Page) -> None:
+        settled(page, "index.html")
+        page.get_by_role("link", name="Contest track").first.click()
+        row = page.locator("tr.entry", has_text="jpeg")
+        row.get_by_role("button", name="details").click()
+        details = page.locator(f"[id='{row.get_by_role('button').get_attribute('data-opens')}']")
+        assert details.get_by_role("img", name=re.compile("photograph 0")).count() >= 4
+        text = details.inner_text()
+        assert f"harness run --track harness/contest --profile p --seed 0 --limit 3 --defense '{JPEG}'" in text
+        assert re.search(r"@misc\{image-privacy-leaderboard-contest-track-jpeg", text)
+        assert "A. Author" in text
+        assert "version 3 of the numbers" in text
+        assert details.get_by_role("link", name="CSV").is_visible()
+        assert details.get_by_role("link", name="scores behind it").is_visible()
+
+    def test_which_labels_are_proxies_and_what_changed_and_how_to_cite_and_submit(self, page: Page) -> None:
+        settled(page, "index.html")
+        assert f"{PROXIES[0]}; do not cite" in page.locator(".data-strip").inner_text()
+        page.get_by_role("link", name="Cite", exact=True).click()
+        assert "@misc{image-privacy-leaderboard-contest-track-2026" in page.locator("main").inner_text()
+        assert "cff-version" in page.locator("main").inner_text()
+        page.go_back()
+        page.get_by_role("link", name="Submit", exact=True).click()
+        assert "harness submissions" in page.locator("main").inner_text()
+        page.go_back()
+        page.get_by_role("link", name="Changes", exact=True).first.click()
+        page.get_by_role("heading", name="Changes").wait_for()
+
+    def test_an_entry_is_found_by_its_name(self, page: Page) -> None:
+        settled(page, "index.html")
+        page.get_by_role("button", name="Search").click()
+        page.get_by_label("Search entries and tables").fill("purifier")
+        page.locator(".found a").first.click()
+        assert "a-purifier-with-a-long-name" in page.locator("h1").inner_text()
+
+
+def test_a_phone_shows_the_first_row_high_up_and_breaks_no_name(page: Page) -> None:
+    page.set_viewport_size(SIZES["phone"])
+    settled(page, "contest.html")
+    first = page.locator("tr.entry").first.bounding_box()
+    assert first["y"] < 600
+    heights = page.locator("tr.entry .name a").evaluate_all(
+        "(names) => names.map((n) => n.textContent.includes('-') ? 1 : n.getClientRects().length)"
+    )
+    assert set(heights) == {1}
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_labels_of_the_front_overprint_nothing(page: Page) -> None:
+    settled(page, "contest.html")
+    boxes = page.locator(".large-front .label, .large-front .mark").evaluate_all(
+        "(all) => all.map((one) => { const b = one.getBoundingClientRect();"
+        " return [b.left, b.top, b.right, b.bottom]; })"
+    )
+    labels = page.locator(".large-front .label").count()
+    assert labels >= 5
+    for i, (a, b, c, d) in enumerate(boxes):
+        for e, f, g, h in boxes[max(i + 1, labels if i >= labels else i + 1) :]:
+            if i < labels or (e, f, g, h) in boxes[:labels]:
+                assert not (a < g - 1 and e < c - 1 and b < h - 3 and f < d - 3)
+
+
+def test_the_table_has_eight_columns_and_says_its_unit(page: Page) -> None:
+    settled(page, "contest.html")
+    heads = page.locator("table.ranking thead th").all_inner_texts()
+    assert len(heads) == 8
+    assert "D, % of the range" in heads[2]
+
+
+class Downloaded:
+    """A comparison as a reader has it: an index and a file of float32 for each entry."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.index = json.loads((folder / name).read_text())
+        rows = [
+            np.frombuffer((folder / name).parent.joinpath(file).read_bytes(), "<f4") for file in self.index["files"]
+        ]
+        self.rows = dict(zip(self.index["entries"], rows, strict=True))
+
+    def worst(self, label: str) -> dict[int, float]:
+        """Return of each unit the largest D, the mean over metrics; written anew, one number after the other."""
+        found: dict[int, dict[tuple, float]] = {}
+        for c, condition in enumerate(self.index["conditions"]):
+            group = (condition["facets"]["metric"], condition["facets"]["dataset"])
+            for i, unit in enumerate(self.index["unit_sets"][condition["units"]]):
+                d = float(self.rows[label][self.index["starts"][c] + i])
+                if not np.isnan(d):
+                    own = found.setdefault(unit, {})
+                    own[group] = max(own.get(group, -np.inf), d)
+        return {unit: float(np.mean(list(own.values()))) for unit, own in found.items()}
+
+
+def test_a_reader_who_recomputes_the_headline_from_the_files_gets_the_same_sentence(built: Path) -> None:
+    """The winner, its numbers and the test against the control, from the downloaded files alone."""
+    results = json.loads((built / "data" / "results.json").read_text())
+    (board,) = [own for own in results["boards"] if own["rankings"]]
+    (ranking,) = board["rankings"]
+    data = Downloaded(built / "data" / "contest", f"{ranking['comparison']}.vectors.json")
+    (table,) = [own for own in board["tables"] if own["id"] == ranking["table"]]
+    utility = {row["label"]: row["values"]["utility"]["value"] for row in table["rows"]}
+    worst = {label: data.worst(label) for label in data.rows}
+    gate = utility[NONE] * (1 - ranking["share"])
+    everything = data.index["starts"][-1]
+    stands = [
+        label
+        for label, row in data.rows.items()
+        if len(row) == everything and not np.isnan(row).any() and utility[label] >= gate
+        and not ranking["places"][label]["control"] and not ranking["places"][label]["flags"]
+    ]  # fmt: skip
+    assert set(stands) == {JPEG, FLIP}
+    best = min(stands, key=lambda label: np.mean(list(worst[label].values())))
+    assert best == ranking["winner"]
+    units = sorted(worst[best])
+    gains = np.array([worst[NONE][unit] - worst[best][unit] for unit in units])
+    photographs = [data.index["clusters"][unit] for unit in units]
+    assert clusters_greater(gains, photographs)[0] * len(stands) < 0.05
+    text = CLAIM.format(
+        winner=best, protection=f"{np.mean(list(worst[best].values())):.2f}",
+        without=f"{np.mean(list(worst[NONE].values())):.2f}", utility=f"{utility[best]:.3f}",
+        plain=f"{utility[NONE]:.3f}",
+    )  # fmt: skip
+    assert ranking["claim"] == f"{text} Proxies: {PROXIES[0]}."
+    home = (built / "index.html").read_text()
+    assert ranking["claim"].replace("harness/", "") in home
+
+
+def test_small_drawings_show_the_worst_case_of_each_metric() -> None:
+    scores = blocks()
+    made = report(scores)
+    comparison, numbers = made.comparisons[0].stored()
+    for metric in METRICS:
+        kept = scores.where(metric=metric)
+        found = worst_case(comparison, numbers, made.rankings[0], kept)
+        wanted = contest(
+            replace(rules(scores), scores=scores.part(kept)), id="c", title="", caption="", entry="defense"
+        )
+        values = {row.label: row.values["worst"].value for row in wanted.tables[0].rows}
+        assert dict(zip(comparison.entries, found, strict=True)) == pytest.approx(values, rel=1e-12)
+
+
+def test_the_fixture_is_what_it_says(built: Path) -> None:
+    places, rows = report().rankings[0].places, report().tables[0].rows
+    labels: Sequence[str] = [row.label for row in rows]
+    assert set(labels) == set(LEVELS)
+    assert labels.index(FLIP) > labels.index(JPEG)
+    assert not places[PURIFIER].complete
+    assert places[MEDIAN].passes is False
