@@ -78,7 +78,7 @@ class _Build:
         self.site, self.problems, self.release = site, problems, release
         self.day = datetime.now(UTC).date().isoformat() if release else last_day(boards)
         self.scores = {board.track: scores_of(board, self._numbers(store, board)) for board in boards}
-        self.boards = boards = [with_conditions(board, self.scores[board.track]) for board in boards]
+        self.boards = boards = [tables.with_order(with_conditions(board, self.scores[board.track])) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
         self.views = entry_views(boards, self.gallery)
         self.rankings = {
@@ -113,7 +113,7 @@ class _Build:
         found.filters["code"] = wording.with_code
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
-            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline", "legend")),
+            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (recipes, ("compute_again",)),
             (wording, ("brief", "breaking")),

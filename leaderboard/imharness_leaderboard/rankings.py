@@ -88,6 +88,8 @@ class RankedRow:
     badges: Sequence[Badge]
     bars: Sequence[Bar]
     images: Sequence[GalleryExample]
+    needed: int | None
+    """How many units, or clusters, would tell it from the first; None where these do, or where that is not known."""
     entries: Sequence[Entry]
     command: str
     bibtex: str
@@ -148,6 +150,11 @@ class RankingView:
     def front(self) -> Front | None:
         """The large drawing of protection against utility."""
         return front_of(self.table, self.ranking, 760, 420)
+
+    @cached_property
+    def narrow_front(self) -> Front | None:
+        """The same for a narrow screen."""
+        return front_of(self.table, self.ranking, 350, 420)
 
     @property
     def index(self) -> str:
@@ -234,10 +241,7 @@ class RankingView:
         last = len(order)
         return found.model_copy(update={
             "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
-            "columns": tuple(
-                column.model_copy(update={"label": self.names.get(column.label, column.label)})
-                for column in sorted(found.columns, key=lambda column: order.get(column.label, last))
-            ),
+            "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
         })  # fmt: skip
 
     @cached_property
@@ -267,7 +271,7 @@ class RankingView:
             _at(self.scale, worst.high if worst else None),
             _at(self.rise, _number(row, "unaware")), _at(self.rise, _number(row, "aware")),
             self._strip(place), self._badges(row, place), self._bars(row.label),
-            [image for image in self.gallery if image.example.entry == row.label][:4], entries,
+            [image for image in self.gallery if image.example.entry == row.label][:4], _needed(row, place), entries,
             compute_again(self.board, [(entry.kind, entry.label) for entry in entries]),
             bibtex(self.board, self.release, row=row.label, author=", ".join(dict.fromkeys(e.author for e in entries
                    if e.author)), version=", ".join(e.version for e in entries)),
@@ -344,6 +348,12 @@ def row_text(value: Value | None, column: ColumnSpec) -> str:
     if value is None or value.low is None or value.high is None:
         return ""
     return f"{shown(Value(value=value.low), column)}–{shown(Value(value=value.high), column)}"
+
+
+def _needed(row: Row, place: Place) -> int | None:
+    worst = row.values.get("worst")
+    had = (worst.n if worst.clusters is None else worst.clusters) if worst is not None else None
+    return place.needed if place.needed is not None and had is not None and place.needed > had else None
 
 
 def _number(row: Row, key: str) -> float | None:
