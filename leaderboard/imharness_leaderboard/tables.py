@@ -28,8 +28,8 @@ def with_order(board: Board) -> Board:
     order: dict[str, int] = {}
     for row in (row for table in tables for row in table.rows):
         order.setdefault(row.label, len(order))
-    for label, place in list(order.items()):
-        order.setdefault(label.partition("[")[0], place)
+    for label, first in list(order.items()):
+        order.setdefault(label.partition("[")[0], first)
 
     def place(label: str) -> tuple[int, str]:
         return order.get(label, order.get(label.partition("[")[0], len(order))), label
