@@ -1,4 +1,4 @@
-"""The pictures that a track declares: curves, bars, and scatter plots with their Pareto front."""
+"""The pictures that a track declares: curves, dots with intervals, and scatter plots with their Pareto front."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from imharness.results.identity import digest
-from imharness.results.records import Board, Chart, Table
+from imharness.results.records import Board, Chart, ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import picture_base
-from imharness_leaderboard.picture import VERSION, WIDTH, Draw, Picture, Style
+from imharness_leaderboard.labels import write_labels
+from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high
 from imharness_leaderboard.tables import column_named, table_named
 from imharness_leaderboard.wording import brief
 
@@ -29,40 +29,50 @@ class Point(NamedTuple):
     y: float
 
 
-class Box(NamedTuple):
-    """A rectangle of the drawing, px."""
-
-    left: float
-    low: float
-    right: float
-    high: float
-
-    def overlaps(self, other: Box) -> bool:
-        """Say whether the two share any area."""
-        across = self.left < other.right and other.left < self.right
-        return across and self.low < other.high and other.low < self.high
-
-
 def chart_picture(board: Board, chart: Chart) -> Picture | None:
     """Return the picture of a declared chart, or None where there is nothing to draw."""
     table = table_named(board, chart.table)
     drawing = _drawing(chart, table)
     if drawing is None:
         return None
-    draw, height = drawing
+    draw, height, data = drawing
     source = digest([VERSION, chart.model_dump(mode="json"), table.model_dump(mode="json") if table else None])
-    return Picture(picture_base(board, chart.id), chart.title, chart.caption, source, draw, (WIDTH, height))
+    return Picture(picture_base(board, chart.id), chart.title, chart.caption, source, draw, (WIDTH, height), data)
 
 
-def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float] | None:
-    """Return how a chart is drawn, and its height in inches."""
+def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns] | None:
+    """Return how a chart is drawn, its height in inches, and its numbers."""
     if chart.kind == "curves" and chart.series:
-        return lambda axes, style: _draw_curves(axes, style, chart), HEIGHT
+        return lambda axes, style: _draw_curves(axes, style, chart), HEIGHT, _curve_data(chart)
     if chart.kind == "scatter" and (points := _points(table, chart)):
-        return lambda axes, style: _draw_scatter(axes, style, chart, table, points), HEIGHT
-    if chart.kind == "bars" and table is not None and column_named(table, chart.x) is not None:
-        return lambda axes, style: _draw_bars(axes, style, table, chart.x), 1.0 + 0.3 * len(table.rows)
+        front = _front(chart, table, points)
+        data = {"label": [p.label for p in points], "x": [p.x for p in points], "y": [p.y for p in points],
+                "front": front.astype(int).tolist()}  # fmt: skip
+        return lambda axes, style: _draw_scatter(axes, style, chart, table, points, front), HEIGHT, data
+    if chart.kind == "dots" and table is not None and (column := column_named(table, chart.x)) is not None:
+        rows = [row for row in table.rows if _known(row.values.get(chart.x))]
+        found = [row.values[chart.x] for row in rows]
+        data = {table.entry: [row.label for row in rows], column.label: [value.value for value in found],
+                "low": [value.low for value in found], "high": [value.high for value in found]}  # fmt: skip
+        return lambda axes, style: _draw_dots(axes, style, rows, column), rows_high(len(rows)), data
     return None
+
+
+def _known(value: Value | None) -> bool:
+    return value is not None and value.value is not None
+
+
+def axis_label(column: ColumnSpec | None, text: str = "") -> str:
+    """Return what stands at an axis: the column's label and its better direction."""
+    if column is None:
+        return text
+    return column.label + (f" ({column.better} is better)" if column.better else "")
+
+
+def _curve_data(chart: Chart) -> Columns:
+    points = [(line.label, x, y) for line in chart.series for x, y in zip(line.x, line.y, strict=True)]
+    names = ("series", chart.x_label or "x", chart.y_label or "y")
+    return {name: [point[i] for point in points] for i, name in enumerate(names)}
 
 
 def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
@@ -70,33 +80,36 @@ def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
         round, colour = divmod(i, len(style.colours))
         dash = DASHES[round % len(DASHES)]
         x, y = np.array(line.x), np.array(line.y)
-        axes.plot(x, y, dash, color=style.colours[colour], linewidth=1.4, label=brief(line.label))
+        shown = (x > 0) & (y > 0) if chart.log else np.ones(len(x), dtype=bool)
+        axes.plot(x[shown], y[shown], dash, color=style.colours[colour], linewidth=1.4, label=brief(line.label))
     if chart.log:
         smallest = min((v for line in chart.series for v in (*line.x, *line.y) if v > 0), default=1e-3)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlim(smallest, 1)
-        axes.set_ylim(smallest, 1.05)
-        axes.plot([smallest, 1], [smallest, 1], color=style.dim, linewidth=0.8)
+        if max((v for line in chart.series for v in (*line.x, *line.y)), default=0.0) <= 1:
+            axes.set_xlim(smallest, 1)
+            axes.set_ylim(smallest, 1.05)
+            axes.plot([smallest, 1], [smallest, 1], color=style.dim, linewidth=0.8)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor=style.ink, fontsize=8)
 
 
-def _draw_bars(axes: Axes, style: Style, table: Table, key: str) -> None:
-    rows = [(row.label, row.values[key]) for row in table.rows if key in row.values]
-    rows = [(label, value) for label, value in rows if value.value is not None]
-    places = np.arange(len(rows))[::-1]
-    middle = np.array([v.value for _, v in rows], dtype=float)
-    low = np.array([v.value if v.low is None else v.low for _, v in rows], dtype=float)
-    high = np.array([v.value if v.high is None else v.high for _, v in rows], dtype=float)
-    axes.barh(places, middle, color=style.colours[0], height=0.6)
-    errors = np.maximum(np.stack([middle - low, high - middle]), 0)
-    axes.errorbar(middle, places, xerr=errors, fmt="none", ecolor=style.ink, elinewidth=1, capsize=3)
-    axes.set_yticks(places, [brief(label) for label, _ in rows])
+def _draw_dots(axes: Axes, style: Style, rows: Sequence[Row], column: ColumnSpec) -> None:
+    draw_intervals(axes, style, [row.values[column.key] for row in rows])
+    axes.set_yticks(np.arange(len(rows))[::-1], [brief(row.label) for row in rows])
     axes.grid(visible=False, axis="y")
-    column = column_named(table, key)
-    axes.set_xlabel(column.label if column else key)
+    axes.set_xlabel(axis_label(column))
+
+
+def draw_intervals(axes: Axes, style: Style, values: Sequence[Value]) -> None:
+    """Draw numbers as dots with their intervals, the first one on top; the axis spans what is drawn."""
+    for place, value in zip(np.arange(len(values))[::-1], values, strict=True):
+        if value.low is not None and value.high is not None:
+            axes.plot([value.low, value.high], [place, place], color=style.colours[0], linewidth=1.6, alpha=0.75)
+        if value.value is not None:
+            axes.plot(value.value, place, "o", color=style.colours[0], markersize=5.5, zorder=3)
+    axes.set_ylim(-0.7, len(values) - 0.3)
 
 
 def _points(table: Table | None, chart: Chart) -> list[Point]:
@@ -110,22 +123,35 @@ def _points(table: Table | None, chart: Chart) -> list[Point]:
     return found
 
 
-def _draw_scatter(axes: Axes, style: Style, chart: Chart, table: Table | None, points: Sequence[Point]) -> None:
+def _columns(table: Table | None, chart: Chart) -> list[ColumnSpec | None]:
+    return [column_named(table, key) if table else None for key in (chart.x, chart.y)]
+
+
+def _front(chart: Chart, table: Table | None, points: Sequence[Point]) -> npt.NDArray[np.bool_]:
+    signs = [{"higher": 1, "lower": -1}.get(c.better, 0) if c else 0 for c in _columns(table, chart)]
+    if not chart.front or not all(signs):
+        return np.zeros(len(points), dtype=bool)
+    return pareto_front(signs[0] * np.array([p.x for p in points]), signs[1] * np.array([p.y for p in points]))
+
+
+def _draw_scatter(
+    axes: Axes, style: Style, chart: Chart, table: Table | None, points: Sequence[Point],
+    front: npt.NDArray[np.bool_],
+) -> None:  # fmt: skip
     x, y = np.array([p.x for p in points]), np.array([p.y for p in points])
-    columns = [column_named(table, key) if table else None for key in (chart.x, chart.y)]
-    signs = [{"higher": 1, "lower": -1}.get(c.better, 0) if c else 0 for c in columns]
-    front = pareto_front(signs[0] * x, signs[1] * y) if chart.front and all(signs) else np.zeros(len(x), dtype=bool)
-    if front.any():
-        order = np.argsort(x[front])
-        axes.plot(x[front][order], y[front][order], color=style.colours[1], linewidth=1.2, zorder=2)
+    line = sorted(zip(x[front].tolist(), y[front].tolist(), strict=True))
+    if line:
+        axes.plot(*zip(*line, strict=True), color=style.colours[1], linewidth=1.2, zorder=2)
     axes.scatter(x[~front], y[~front], s=26, color=style.colours[0], zorder=3)
     axes.scatter(x[front], y[front], s=34, color=style.colours[1], marker="D", zorder=3)
     if chart.log:
         axes.set_xscale("log")
-    for axis, column, text in zip((axes.xaxis, axes.yaxis), columns, (chart.x_label, chart.y_label), strict=True):
-        direction = f" ({column.better} is better)" if column and column.better in ("higher", "lower") else ""
-        axis.set_label_text((column.label if column else text) + direction)
-    _label_points(axes, style, points, front)
+    for axis, column, text in zip(
+        (axes.xaxis, axes.yaxis), _columns(table, chart), (chart.x_label, chart.y_label), strict=True
+    ):
+        axis.set_label_text(axis_label(column, text))
+    labels = [brief(point.label) for point in points]
+    write_labels(axes, style, labels, [(p.x, p.y) for p in points], front.tolist(), line)
 
 
 def pareto_front(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -136,39 +162,3 @@ def pareto_front(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> npt.
     no_worse = (x[:, None] >= x) & (y[:, None] >= y)
     better = (x[:, None] > x) | (y[:, None] > y)
     return np.asarray(~(no_worse & better).any(axis=0))
-
-
-def _label_points(axes: Axes, style: Style, points: Sequence[Point], front: npt.NDArray[np.bool_]) -> None:
-    """Write labels where there is room, those of the front first."""
-    figure = axes.get_figure()
-    assert isinstance(figure, Figure)
-    figure.draw_without_rendering()
-    places = [axes.transData.transform((p.x, p.y)) for p in points]
-    taken = [Box(x - 4, y - 4, x + 4, y + 4) for x, y in places]
-    extent = axes.get_window_extent()
-    frame = Box(extent.x0, extent.y0, extent.x1, extent.y1 + 10)
-    for i in sorted(range(len(points)), key=lambda i: (not front[i], i)):
-        label = brief(points[i].label)
-        x, y = places[i]
-        free = _free_place(x, y, 6.2 * len(label), frame, taken)
-        if free is None:
-            continue
-        (dx, dy), box = free
-        taken.append(box)
-        text = axes.annotate(
-            label, (points[i].x, points[i].y), (dx * 0.72, dy * 0.72), textcoords="offset points",
-            fontsize=8, color=style.ink if front[i] else style.dim, annotation_clip=False,
-        )  # fmt: skip
-        text.set_in_layout(False)
-
-
-def _free_place(
-    x: float, y: float, width: float, frame: Box, taken: Sequence[Box]
-) -> tuple[tuple[float, float], Box] | None:
-    """Return an offset for the label of a point, right, left, above or below it, and the box the label fills there."""
-    for dx, dy in ((7.0, -5.0), (-width - 7.0, -5.0), (-width / 2, 8.0), (-width / 2, -19.0)):
-        box = Box(x + dx, y + dy, x + dx + width, y + dy + 12.0)
-        fits = box.left >= frame.left and box.right <= frame.right and box.low >= frame.low and box.high <= frame.high
-        if fits and not any(box.overlaps(other) for other in taken):
-            return (dx, dy), box
-    return None

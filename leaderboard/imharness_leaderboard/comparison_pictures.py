@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from imharness.results.identity import digest
 from imharness.results.records import Board, Comparison
 from imharness_leaderboard.addresses import picture_base
-from imharness_leaderboard.picture import VERSION, WIDTH, Picture, Style
+from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief
 
@@ -26,17 +26,18 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
         return
     source = digest([VERSION, scores.source])
     base = picture_base(board, comparison.id)
-    size = (WIDTH, 1.2 + 0.27 * len(comparison.entries))
+    size = (WIDTH, rows_high(len(comparison.entries)))
     subject = comparison.title[:1].lower() + comparison.title[1:]
     yield Picture(
         f"{base}-ranks",
         f"Critical differences: {subject}",
         f"Mean rank by {comparison.measure} over the {comparison.unit}s that all entries share, with the best on top. "
-        "A bar joins entries that no test tells apart (Wilcoxon, Bonferroni-corrected over all pairs). Entries that "
-        "lack conditions which most others have are left out.",
+        "A bar at the right joins entries that no test tells apart (Wilcoxon, Bonferroni-corrected over all pairs). "
+        "Entries that lack conditions which most others have are left out.",
         source,
         lambda axes, style: _draw_ranks(axes, style, scores),
         size,
+        _rank_data(scores),
     )
     if comparison.measure not in NO_SPREAD:
         yield Picture(
@@ -47,26 +48,46 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
             source,
             lambda axes, style: _draw_spread(axes, style, scores),
             size,
+            _spread_data(scores),
         )
+
+
+def _ranked(scores: Scores) -> tuple[list[int], npt.NDArray[np.float64]]:
+    """Return the comparable entries by their mean rank, and these ranks."""
+    entries = _comparable(scores.comparison, scores.vectors)
+    sign = 1 if scores.comparison.better == "higher" else -1
+    ranks = _mean_ranks(-sign * _shared(scores))
+    order = np.argsort(ranks, kind="stable")
+    return [entries[i] for i in order], ranks[order]
+
+
+def _rank_data(scores: Scores) -> Columns:
+    entries, ranks = _ranked(scores)
+    names = [scores.comparison.entries[i] for i in entries]
+    return {scores.comparison.entry: names, f"mean rank by {scores.comparison.measure}": ranks.tolist()}
 
 
 def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
     comparison = scores.comparison
-    entries = _comparable(comparison, scores.vectors)
-    sign = 1 if comparison.better == "higher" else -1
-    ranks = _mean_ranks(-sign * _shared(scores))
+    entries, ranks = _ranked(scores)
     beats = scores.tested.beats(comparison.alpha)[np.ix_(entries, entries)]
-    order = np.argsort(ranks, kind="stable")
-    height = np.empty(len(order))
-    height[order] = np.arange(len(order))[::-1]
+    height = np.arange(len(entries))[::-1]
     axes.hlines(height, 0.5, ranks, color=style.line, linewidth=0.8)
     axes.scatter(ranks, height, s=28, color=style.colours[0], zorder=3)
     axes.set_yticks(height, [brief(comparison.entries[i]) for i in entries])
     axes.grid(visible=False, axis="y")
-    axes.set_xlim(0.5, len(entries) + 1.5)
-    for number, (first, last) in enumerate(_tied_runs(order, beats)):
-        x = max(ranks[first], ranks[last]) + 0.25 + 0.16 * (number % 4)
-        axes.plot([x, x], [height[first] + 0.2, height[last] - 0.2], color=style.colours[1], linewidth=2.4)
+    axes.set_xlim(0.5, len(entries) + 0.5)
+    axes.set_ylim(-0.7, len(entries) - 0.3)
+    beside = axes.get_yaxis_transform()  # x as a share of the axes' width: the bars stand on no scale
+    lanes: list[int] = []
+    for first, last in _tied_runs(beats):
+        lane = next((i for i, reached in enumerate(lanes) if reached < first), len(lanes))
+        lanes[lane : lane + 1] = [last]
+        x = 1.02 + 0.018 * lane
+        axes.plot(
+            [x, x], [height[first] + 0.25, height[last] - 0.25], color=style.colours[1], linewidth=2.6,
+            transform=beside, clip_on=False, solid_capstyle="butt", gid=f"tied-{first}-{last}",
+        )  # fmt: skip
     axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
 
 
@@ -93,41 +114,51 @@ def _mean_ranks(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(rankdata(costs, axis=0).mean(axis=1))
 
 
-def _tied_runs(order: npt.NDArray[np.int64], beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first and last entry of each longest run of neighbouring ranks in which nobody beats anybody."""
+def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the first and last place of each longest run of neighbours in which nobody beats anybody.
+
+    `beats`: ``(entries, entries)``, in the order of their ranks.
+    """
     found: list[tuple[int, int]] = []
     reach = -1
-    for start in range(len(order)):
+    for start in range(len(beats)):
         end = start
-        while end + 1 < len(order) and not _any_beats(beats, order[start : end + 2]):
+        while end + 1 < len(beats) and not beats[start : end + 2, start : end + 2].any():
             end += 1
         if end > start and end > reach:
-            found.append((int(order[start]), int(order[end])))
+            found.append((start, end))
             reach = end
     return found
 
 
-def _any_beats(beats: npt.NDArray[np.bool_], group: npt.NDArray[np.int64]) -> bool:
-    return bool(beats[np.ix_(group, group)].any())
+def _spreads(scores: Scores) -> list[tuple[int, npt.NDArray[np.float64]]]:
+    """Return entries with the 5th, 25th, 50th, 75th and 95th percentile of their means by unit, worst first."""
+    sign = 1 if scores.comparison.better == "higher" else -1
+    measured = [(i, row[~np.isnan(row)]) for i, row in enumerate(scores.means)]
+    found = [(i, np.percentile(row, [5, 25, 50, 75, 95])) for i, row in measured if len(row)]
+    return sorted(found, key=lambda pair: sign * float(pair[1][2]))
+
+
+def _spread_data(scores: Scores) -> Columns:
+    found = _spreads(scores)[::-1]
+    names = [scores.comparison.entries[i] for i, _ in found]
+    parts = {f"{p}%": [float(row[j]) for _, row in found] for j, p in enumerate((5, 25, 50, 75, 95))}
+    return {scores.comparison.entry: names, **parts}
 
 
 def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
-    comparison = scores.comparison
-    sign = 1 if comparison.better == "higher" else -1
-    measured = [(i, row[~np.isnan(row)]) for i, row in enumerate(scores.means)]
-    measured = [(i, row) for i, row in measured if len(row)]
-    measured.sort(key=lambda pair: sign * float(np.median(pair[1])))
+    comparison, found = scores.comparison, _spreads(scores)
     line = {"color": style.ink, "linewidth": 0.9}
     axes.bxp(
-        [_box(row) for _, row in measured], orientation="horizontal", widths=0.6, showfliers=False, patch_artist=True,
+        [_box(row) for _, row in found], orientation="horizontal", widths=0.6, showfliers=False, patch_artist=True,
         boxprops={"facecolor": style.colours[0], "edgecolor": style.ink, "linewidth": 0.6},
         medianprops={"color": style.paper, "linewidth": 1.8}, whiskerprops=line, capprops=line,
     )  # fmt: skip
-    axes.set_yticks(np.arange(1, len(measured) + 1), [brief(comparison.entries[i]) for i, _ in measured])
+    axes.set_yticks(np.arange(1, len(found) + 1), [brief(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")
 
 
 def _box(row: npt.NDArray[np.float64]) -> dict[str, object]:
-    low, first, middle, third, high = np.percentile(row, [5, 25, 50, 75, 95])
+    low, first, middle, third, high = row
     return {"whislo": low, "q1": first, "med": middle, "q3": third, "whishi": high, "fliers": []}

@@ -5,23 +5,81 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from imharness.results.records import Board, ColumnSpec, Entry, Row, Table
+from imharness.results.records import Board, ColumnSpec, Entry, Place, Ranking, Row, Table, several
 from imharness_leaderboard.addresses import entry_page
 from imharness_leaderboard.conditions import CONDITIONS
 from imharness_leaderboard.gallery import GalleryExample
+from imharness_leaderboard.tables import column_named, table_named, why
+from imharness_leaderboard.wording import brief, joined
 
 Rival = tuple[str, float | None, float | None]
 """Another entry's label, and the shares of conditions won and lost against it, %."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How an entry did in a ranking."""
+
+    board: Board
+    ranking: Ranking
+    table: Table
+    row: Row
+    place: Place
+
+    @property
+    def rank(self) -> str:
+        """The place in words, with its interval."""
+        return rank_words(self.table, self.row)
+
+    @property
+    def gate(self) -> str:
+        """Whether it keeps enough utility, in words."""
+        if self.place.passes is None:
+            return "not known: its utility was not measured"
+        than = f"{self.ranking.share:.0%} of what {brief(self.ranking.undefended)} has"
+        return f"passes: it loses at most {than}" if self.place.passes else f"fails: it loses more than {than}"
+
+    @property
+    def verdict(self) -> str:
+        """What the ranking makes of it, in one sentence."""
+        if self.place.control:
+            return f"It is a control ({self.place.control}) and is never called the winner."
+        if self.ranking.winner == self.row.label:
+            return "It is the winner: the best protection among the entries that keep enough utility."
+        reasons = ["it lacks some of the settings"] if not self.place.complete else []
+        reasons += ["its protection is an upper bound only"] if self.place.flags else []
+        reasons += ["it costs too much utility"] if self.place.passes is False else []
+        return f"It cannot win, because {joined(reasons)}." if reasons else ""
+
+    @property
+    def needed(self) -> str:
+        """How many units it takes to tell it from the first place, in words; empty where that is not known."""
+        column = column_named(self.table, "worst")
+        if self.place.needed is None or column is None:
+            return ""
+        return f"about {several(self.place.needed, column.cluster_unit or column.unit or 'unit')}"
+
+
+def rank_words(table: Table, row: Row) -> str:
+    """Return the place of a row in words, with its interval, as in "2 (1 to 4) of 6"."""
+    rank = row.values.get("rank")
+    if rank is None or rank.value is None:
+        return why(rank)
+    ends = "" if rank.low is None or rank.high is None else f" ({rank.low:.0f} to {rank.high:.0f})"
+    known = [own for row in table.rows if (own := row.values.get("rank")) is not None and own.value is not None]
+    return f"{rank.value:.0f}{ends} of {len(known)}"
 
 
 @dataclass
 class Appearance:
     """What a track's tables and gallery hold about an entry.
 
-    `columns` are those that are named after it, `rivals` its wins and losses against each other entry.
+    `results` are its places in rankings, `columns` those that are named after it, `rivals` its wins and losses against
+    each other entry.
     """
 
     board: Board
+    results: list[Result] = field(default_factory=list)
     rows: list[tuple[Table, Row]] = field(default_factory=list)
     conditions: list[tuple[Table, list[Row]]] = field(default_factory=list)
     columns: list[tuple[Table, ColumnSpec]] = field(default_factory=list)
@@ -39,6 +97,18 @@ class EntryView:
     facts: Entry | None
     parts: list[tuple[str, str]] = field(default_factory=list)
     appearances: list[Appearance] = field(default_factory=list)
+
+    @property
+    def results(self) -> list[Result]:
+        """Its places in the rankings of all tracks."""
+        return [result for seen in self.appearances for result in seen.results]
+
+    @property
+    def made_of(self) -> list[tuple[str, str]]:
+        """Kind and label of the components with which its cells are found; empty where a part is no component."""
+        if self.facts is not None:
+            return [(self.kind, self.label)]
+        return self.parts if len(self.parts) == len(self.label.split(" + ")) else []
 
 
 def standing_word(entry: Entry | None) -> str:
@@ -66,19 +136,27 @@ def entry_views(boards: Sequence[Board], gallery: dict[str, list[GalleryExample]
 
 
 def _entries(board: Board) -> Iterator[EntryView]:
-    """Yield the components of a board, then the rows of its main table that are made of several."""
+    """Yield the components of a board, then the rows of its main table and rankings that are made of several."""
     kinds = {entry.label: entry.kind for entry in board.entries}
     for entry in board.entries:
         yield EntryView(entry.kind, entry.label, entry_page(entry.kind, entry.label), entry)
-    for main in board.tables[:1]:
+    seen = set(kinds)
+    ranked = {ranking.table for ranking in board.rankings}
+    for main in [*board.tables[:1], *(table for table in board.tables[1:] if table.id in ranked)]:
         for row in main.rows:
-            if row.label not in kinds:
+            if row.label not in seen:
+                seen.add(row.label)
                 parts = [(kinds[part], part) for part in row.label.split(" + ") if part in kinds]
                 yield EntryView(main.entry, row.label, entry_page(main.entry, row.label), None, parts)
 
 
 def _appearance(board: Board, label: str, images: Sequence[GalleryExample]) -> Appearance:
     found = Appearance(board, images=[image for image in images if image.example.entry == label])
+    for ranking in board.rankings:
+        table = table_named(board, ranking.table)
+        for row in table.rows if table is not None else ():
+            if row.label == label and table is not None and label in ranking.places:
+                found.results.append(Result(board, ranking, table, row, ranking.places[label]))
     compared = {comparison.id for comparison in board.comparisons}
     for table in board.tables:
         own = [row for row in table.rows if row.label == label]

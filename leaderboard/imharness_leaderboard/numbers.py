@@ -35,7 +35,7 @@ def write_tables(site: SiteFolder, board: Board) -> None:
     """Write each table of a board as CSV, JSON and Parquet."""
     for table in board.tables:
         columns = _columns(table)
-        site.write(data_file(board, table.id, "csv"), _csv(columns))
+        site.write(data_file(board, table.id, "csv"), csv_bytes(columns))
         site.write(data_file(board, table.id, "json"), json_text(table.model_dump(mode="json")))
         site.write(data_file(board, table.id, "parquet"), _parquet(columns, table))
 
@@ -127,12 +127,13 @@ def _columns(table: Table) -> dict[str, list[object]]:
     return {name: column for name, column in found.items() if any(v not in (None, "") for v in column)}
 
 
-def _csv(columns: Mapping[str, list[object]]) -> str:
+def csv_bytes(columns: Mapping[str, Sequence[object]]) -> bytes:
+    """Return columns as a CSV file, which a spreadsheet opens safely."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(_csv_cell, columns))
     writer.writerows(map(_csv_cell, row) for row in zip(*columns.values(), strict=True))
-    return text.getvalue()
+    return text.getvalue().encode()
 
 
 def _csv_cell(value: object) -> object:

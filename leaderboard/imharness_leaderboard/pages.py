@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ import numpy.typing as npt
 from imharness.errors import StoreError
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
-from imharness_leaderboard import addresses, rankings, tables, wording
+from imharness_leaderboard import addresses, rankings, recipes, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
-from imharness_leaderboard.citations import bibtex, cff
+from imharness_leaderboard.citations import bibtex, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.current import current_boards
@@ -32,8 +32,15 @@ from imharness_leaderboard.feed import atom_feed
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.gallery import GalleryExample, write_gallery
 from imharness_leaderboard.methods import methods
-from imharness_leaderboard.numbers import comparison_index, write_comparisons, write_results, write_tables
+from imharness_leaderboard.numbers import (
+    comparison_index,
+    csv_bytes,
+    write_comparisons,
+    write_results,
+    write_tables,
+)
 from imharness_leaderboard.picture import THEMES, Picture
+from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import scores_of
 
 STATIC = Path(__file__).parent / "static"
@@ -69,8 +76,9 @@ class _Build:
 
     def __init__(self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str) -> None:
         self.site, self.problems, self.release = site, problems, release
+        self.day = datetime.now(UTC).date().isoformat() if release else last_day(boards)
         self.scores = {board.track: scores_of(board, self._numbers(store, board)) for board in boards}
-        self.boards = boards = [with_conditions(board, self.scores[board.track]) for board in boards]
+        self.boards = boards = [tables.with_order(with_conditions(board, self.scores[board.track])) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
         self.views = entry_views(boards, self.gallery)
         self.rankings = {
@@ -105,9 +113,10 @@ class _Build:
         found.filters["code"] = wording.with_code
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
-            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "headline", "legend")),
+            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
-            (wording, ("brief",)),
+            (recipes, ("compute_again",)),
+            (wording, ("brief", "breaking")),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
         found.globals.update(
@@ -123,7 +132,7 @@ class _Build:
         for board in self.boards:
             self._write_track(board)
         for view in self.views.values():
-            self._page(view.page, "entry.html", title=view.label, view=view)
+            self._write_entry(view)
         self._write_data()
         self._write_home()
         self._page("methods.html", "methods.html", title="Methods", methods=methods(self.boards), here="methods.html")
@@ -138,8 +147,9 @@ class _Build:
         self.site.write("data/search.json", json_text(found_by_search(self.boards, list(self.views.values()))))
         self._page("submit.html", "submit.html", title="Submit")
         texts = [(board, bibtex(board, self.release)) for board in self.boards]
-        file = cff(self.boards, self.release)
-        self.site.write("data/CITATION.cff", file)
+        file = cff(self.boards, self.release, self.day)
+        self.site.write("cite/leaderboard.bib", "\n".join(text for _, text in texts))
+        self.site.write("cite/CITATION.cff", file)
         self._page("cite.html", "cite.html", title="Cite", demo=demo, data_line=line, citations=texts, cff=file)
 
     def _write_track(self, board: Board) -> None:
@@ -160,11 +170,23 @@ class _Build:
             page, title = addresses.gallery_page(board), f"Gallery, {board.title}"
             self._page(page, "gallery.html", title=title, here=here, board=board, gallery=gallery)
 
+    def _write_entry(self, view: EntryView) -> None:
+        stands = [f"place {own.rank} in {own.board.title}" for own in view.results]
+        citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
+        self.site.write(f"{citation.file}.bib", citation.bibtex)
+        self.site.write(f"{citation.file}.cff", citation.cff)
+        recipe = recipes.try_out(view.kind, view.label, view.facts)
+        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, recipe=recipe,
+                   check=recipes.check(view.facts))  # fmt: skip
+
     def _pictures(self, board: Board) -> list[Picture]:
         """Draw the pictures of a board in every theme, and return them."""
         found = [picture for chart in board.charts if (picture := chart_picture(board, chart)) is not None]
-        found += [picture for scores in self.scores[board.track] for picture in comparison_pictures(board, scores)]
+        compared = self.scores[board.track]
+        found += [picture for own in board.rankings for picture in ranking_pictures(board, own, compared)]
+        found += [picture for scores in compared for picture in comparison_pictures(board, scores)]
         for picture in found:
+            self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
             for theme in THEMES:
                 self.site.make(picture.file(theme), picture.source, partial(picture.svg, theme))
         return found
@@ -183,7 +205,7 @@ class _Build:
     def _write_changes(self, releases: Sequence[Release]) -> None:
         state = {board.track: summary(board) for board in self.boards}
         if self.release:
-            releases = [*releases, Release(name=self.release, date=datetime.now(UTC).date(), boards=state)]
+            releases = [*releases, Release(name=self.release, date=date.fromisoformat(self.day), boards=state)]
             self.site.write(FILE, releases_json(releases))
         found = history(releases, None if self.release else state)
         self._page("changes.html", "changes.html", title="Changes", history=found, here="changes.html")
@@ -209,5 +231,7 @@ class _Build:
 def _pictures_of_table(pictures: Sequence[Picture], board: Board, table: Table) -> list[Picture]:
     """Return the pictures that are drawn from a table, or from the scores behind it."""
     names = {addresses.slug(chart.id) for chart in board.charts if chart.table == table.id}
-    names |= {f"{addresses.slug(table.id)}-{form}" for form in ("ranks", "spread")}
-    return [picture for picture in pictures if picture.name.rpartition("/")[2] in names]
+    own = f"{addresses.slug(table.id)}-"
+    names |= {own + form for form in ("ranks", "spread", "worst", "trade")}
+    return [picture for picture in pictures
+            if (name := picture.name.rpartition("/")[2]) in names or name.startswith(f"{own}attacks")]  # fmt: skip

@@ -6,7 +6,7 @@ Matplotlib draws it without a display, and the same numbers give the same bytes.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -26,7 +26,7 @@ SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6,
 }  # fmt: skip
-VERSION = 2
+VERSION = 3
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2
 """Width of every picture, inches."""
@@ -44,13 +44,21 @@ class Style:
 
 
 Draw = Callable[[Axes, Style], None]
+Columns = Mapping[str, Sequence[object]]
+"""The numbers of a picture, column by column."""
+
+
+def rows_high(rows: int) -> float:
+    """Return the height of a picture with a line for each row, inches."""
+    return 1.0 + 0.27 * rows
 
 
 @dataclass(frozen=True)
 class Picture:
     """A picture and how to draw it.
 
-    `name` is its address without theme and extension, `source` a digest of everything it shows, `size` in inches.
+    `name` is its address without theme and extension, `source` a digest of everything it shows, `size` in inches;
+    `data` are the numbers that it shows.
     """
 
     name: str
@@ -59,6 +67,12 @@ class Picture:
     source: str
     draw: Draw
     size: tuple[float, float]
+    data: Columns
+
+    @property
+    def numbers(self) -> str:
+        """The address of the file with the picture's numbers."""
+        return f"{self.name}.csv"
 
     def file(self, theme: str) -> str:
         """Return the address of the picture's file; `theme` is ``light`` or ``dark``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,13 +17,12 @@ from imharness_leaderboard.citations import bibtex
 from imharness_leaderboard.drawing import Scale, ends, scale_of
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.gallery import GalleryExample
+from imharness_leaderboard.recipes import compute_again
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief
 from imharness_leaderboard.worst_case import setting_means, worst_case
 
-FILTERS = ("attack", "defense", "metric", "evaluator", "model", "dataset")
-"""The kinds of components that `harness run` filters by."""
 COLOURS = 6
 """Attacks with a colour of their own; the others share one."""
 DOT, SLOPE, STRIP, BAR = 150.0, 66.0, 100.0, 200.0
@@ -274,7 +272,7 @@ class RankingView:
             _at(self.rise, _number(row, "unaware")), _at(self.rise, _number(row, "aware")),
             self._strip(place), self._badges(row, place), self._bars(row.label),
             [image for image in self.gallery if image.example.entry == row.label][:4], _needed(row, place), entries,
-            self._command(entries),
+            compute_again(self.board, [(entry.kind, entry.label) for entry in entries]),
             bibtex(self.board, self.release, row=row.label, author=", ".join(dict.fromkeys(e.author for e in entries
                    if e.author)), version=", ".join(e.version for e in entries)),
         )  # fmt: skip
@@ -330,14 +328,6 @@ class RankingView:
             Bar(brief(attack), f"{value:.{decimals}f}", round(BAR * abs(value) / largest, 1), aware)
             for (attack, aware), value in self._means.get(label, {}).items()
         ]
-
-    def _command(self, entries: Sequence[Entry]) -> str:
-        words = ["harness", "run", "--track", self.board.track, "--profile", self.board.profile, "--seed",
-                 str(self.board.seed)]  # fmt: skip
-        words += ["--limit", str(self.board.limit)] if self.board.limit else []
-        for entry in entries:
-            words += [f"--{entry.kind}", entry.label] if entry.kind in FILTERS else []
-        return shlex.join(words)
 
 
 def ranking_views(

@@ -17,6 +17,32 @@ def table_named(board: Board, id: str) -> Table | None:
     return next((table for table in board.tables if table.id == id), None)
 
 
+def with_order(board: Board) -> Board:
+    """Return the board with the rows and columns of its matrices in the order of its rankings and main tables.
+
+    A matrix is a table with `shading` that is not ranked itself. What stands in no ranked table follows by name; an
+    entry with other parameters follows the one of its name.
+    """
+    ranked_first = {ranking.table for ranking in board.rankings}
+    tables = sorted((table for table in board.tables if table.ranked_by), key=lambda own: own.id not in ranked_first)
+    order: dict[str, int] = {}
+    for row in (row for table in tables for row in table.rows):
+        order.setdefault(row.label, len(order))
+    for label, first in list(order.items()):
+        order.setdefault(label.partition("[")[0], first)
+
+    def place(label: str) -> tuple[int, str]:
+        return order.get(label, order.get(label.partition("[")[0], len(order))), label
+
+    def turned(table: Table) -> Table:
+        rows, columns = sorted(table.rows, key=lambda row: place(row.label)), table.columns
+        named = sorted(columns, key=lambda column: place(column.label))
+        return table.model_copy(update={"rows": tuple(rows), "columns": tuple(named)})
+
+    found = [turned(table) if table.shading and not table.ranked_by else table for table in board.tables]
+    return board.model_copy(update={"tables": tuple(found)})
+
+
 def facets_of(table: Table) -> dict[str, list[str]]:
     """Return the facets by which rows can be filtered, each with its values; a facet with one value is left out."""
     found: dict[str, set[str]] = {}
@@ -44,6 +70,12 @@ def mark(table: Table, column: ColumnSpec, row: Row, top: float | None) -> str:
     if top is not None and value.value == top:
         return "best"
     return "tied" if row.label in table.not_worse.get(column.key, ()) else ""
+
+
+def breadth(table: Table) -> str:
+    """Return how broad a table is when printed: ``narrow``, ``broad`` (a page across), or ``vast`` (small print)."""
+    columns = len(table.columns) + len(facets_of(table))
+    return "narrow-print" if columns <= 8 else "broad-print" if columns <= 16 else "vast-print"
 
 
 def shade(value: Value | None, table: Table) -> int:

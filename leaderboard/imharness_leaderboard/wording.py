@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
@@ -11,6 +12,18 @@ from markupsafe import Markup, escape
 def brief(label: str) -> str:
     """Return a label as pages show it: without ``harness/``, the owner of the first-party components."""
     return label.replace("harness/", "")
+
+
+def breaking(label: str) -> Markup:
+    """Return a label as pages show it, as escaped HTML that may be broken between its parts but not within a word."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/,=_+])|(?=\[)", brief(label)))
+
+
+def short(labels: Sequence[str]) -> list[str]:
+    """Return labels without their parameters, where that leaves them apart."""
+    bare = {label: brief(label).partition("[")[0] for label in labels}
+    often = Counter(bare.values())
+    return [bare[label] if often[bare[label]] == 1 else brief(label) for label in labels]
 
 
 def human_size(size: int) -> str:

@@ -114,7 +114,7 @@ def board(store: Store | None = None, **changes) -> Board:
         "entries": (entry,), "comparisons": (comparison,), "sources": "0" * 64,
         "charts": (
             Chart(id="front", title="Front", caption=EVIL, kind="scatter", table="main", x="d", y="r"),
-            Chart(id="bars", title="Bars", caption="c", kind="bars", table="main", x="d"),
+            Chart(id="dots", title="Dots", caption="c", kind="dots", table="main", x="d"),
             Chart(id="roc", title="ROC", caption="c", kind="curves", log=True,
                   series=(Series(label=EVIL, x=(0.0, 0.1, 1.0), y=(0.0, 0.5, 1.0)),)),
         ),

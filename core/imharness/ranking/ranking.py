@@ -102,7 +102,7 @@ def ranking(
     chart: str = "",
     last: Iterable[Row] = (),
 ) -> TrackReport:
-    """Return a table of all entries, best first, with its comparisons, and bars if `chart` has a caption.
+    """Return a table of all entries, best first, with its comparisons, and dots if `chart` has a caption.
 
     `by`: the columns it is sorted by, the first by default; ties are broken by the next one, then by label. Entries
     without a number stand last. `last`: rows below, which take no part. Significance marks are added with the board.
@@ -118,8 +118,8 @@ def ranking(
         rows=(*ranked(rows, *(specs[key] for key in order)), *last), ranked_by=order[0], note=note,
     )  # fmt: skip
     comparisons = [compared(scores, column, table=id, entry=entry) for column in columns if column.wins]
-    bars = Chart(id=id, title=specs[order[0]].label, caption=chart, kind="bars", table=id, x=order[0])
-    return TrackReport([table], comparisons, [bars] if chart else [])
+    dots = Chart(id=id, title=specs[order[0]].label, caption=chart, kind="dots", table=id, x=order[0])
+    return TrackReport([table], comparisons, [dots] if chart else [])
 
 
 def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> PairedScores:

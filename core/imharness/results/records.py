@@ -298,12 +298,12 @@ class Series(_Frozen):
 
 
 class Chart(_Frozen):
-    """A picture: of two columns of a table (scatter), one column (bars), or of its own lines (curves)."""
+    """A picture: of two columns of a table (scatter), one column with intervals (dots), or its own lines (curves)."""
 
     id: str
     title: str
     caption: str
-    kind: Literal["scatter", "bars", "curves"]
+    kind: Literal["scatter", "dots", "curves"]
     table: str = ""
     x: str = ""
     y: str = ""

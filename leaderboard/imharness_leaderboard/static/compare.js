@@ -3,7 +3,6 @@ import { FEWEST, headToHead, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
 const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
-const state = new URLSearchParams(location.hash.slice(1));
 const vectors = new Map(), tables = new Map();
 let choices = [], index = null, file = "", picked = new Set(), left = {}, turn = 0;
 
@@ -89,19 +88,41 @@ function filter() {
   for (const label of boxes.children) label.hidden = !label.textContent.toLowerCase().includes(words);
 }
 
-/** Mean score of an entry, each unit once with its mean over some conditions; NaN where it has none. */
-function mean(own, conditions) {
-  const total = new Float64Array(index.units.length), count = new Int32Array(index.units.length);
-  for (const c of conditions) {
-    index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
-      const score = own[index.starts[c] + i];
-      if (Number.isNaN(score)) return;
-      total[unit] += score;
-      count[unit]++;
-    });
+/** What all entries share of some conditions: for each condition with a common unit, the places of these units. */
+function shared(scores, conditions) {
+  return conditions.flatMap((c) => {
+    const at = index.unit_sets[index.conditions[c].units].map((unit, i) => [unit, index.starts[c] + i]);
+    const kept = at.filter(([, place]) => scores.every((own) => Number.isFinite(own[place])));
+    return kept.length ? [kept] : [];
+  });
+}
+
+/** Mean score of an entry over shared places, each unit once with its mean over conditions; NaN without any. */
+function mean(own, common) {
+  const total = new Map();
+  for (const [unit, place] of common.flat()) {
+    const [sum, count] = total.get(unit) ?? [0, 0];
+    total.set(unit, [sum + own[place], count + 1]);
   }
-  const units = [...count.keys()].filter((unit) => count[unit]);
-  return units.reduce((sum, unit) => sum + total[unit] / count[unit], 0) / units.length;
+  return [...total.values()].reduce((all, [sum, count]) => all + sum / count, 0) / total.size;
+}
+
+function tied(labels, scores, found, conditions) {
+  const common = shared(scores, conditions);
+  const units = new Set(common.flat().map(([unit]) => unit)).size;
+  const heading = element("h2", { textContent: "Tie groups" });
+  if (!units) return [heading, element("p", { className: "note", textContent: `These entries have no ${index.unit} in common under any chosen condition, so they have no means that can be compared. Pick fewer.` })];
+  const means = scores.map((own) => mean(own, common));
+  const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.better : pair.worse) * index.pairs < index.alpha; };
+  const sign = index.better === "higher" ? -1 : 1;
+  const groups = tieGroups(labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b])), beats);
+  const item = (i) => { const made = element("span", { textContent: `${brief(labels[i])} (${means[i].toFixed(index.decimals)})` }); made.dataset.mean = means[i]; made.dataset.label = labels[i]; return made; };
+  const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
+  return [
+    heading,
+    element("ol", { className: "groups" }, ...groups.map((g) => element("li", {}, ...g.flatMap((i, k) => (k ? [", ", item(i)] : [item(i)]))))),
+    element("p", { className: "small", id: "basis", textContent: `Mean ${index.measure}, ${index.better} is better, over what all of them share: ${common.length} of ${several(conditions.length, "chosen condition")}, ${several(units, index.unit)}. Within a group, no entry is significantly worse than the first.` }),
+  ];
 }
 
 async function show() {
@@ -115,15 +136,8 @@ async function show() {
   const [beside, ...scores] = await Promise.all([sideBySide(labels), ...labels.map(vector)]);
   if (mine !== turn) return;
   const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions) : null)));
-  const means = scores.map((own) => mean(own, conditions));
-  const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.better : pair.worse) * index.pairs < index.alpha; };
-  const sign = index.better === "higher" ? -1 : 1;
-  const order = labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b]));
-  const groups = tieGroups(order, beats);
   result.replaceChildren(
-    element("h2", { textContent: "Tie groups" }),
-    element("ol", { className: "groups" }, ...groups.map((g) => element("li", { textContent: g.map((i) => `${brief(labels[i])} (${means[i].toFixed(index.decimals)})`).join(", ") }))),
-    element("p", { className: "small", textContent: `Mean ${index.measure}, ${index.better} is better; ${conditions.length} of ${index.conditions.length} conditions. Within a group, no entry is significantly worse than the first.` }),
+    ...tied(labels, scores, found, conditions),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
     element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, p over ${index.unit}s is multiplied by ${index.pairs} pairs, and p of a condition by ${index.tests} tests.${byCluster()}` }),
@@ -153,18 +167,31 @@ function table(labels, found) {
   return pane;
 }
 
+/** Show what the address says; without it the first comparison. */
+async function open() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  const wanted = choices.find((choice) => choice.file === state.get("c")) ?? choices[0];
+  if (!wanted) { result.append(element("p", { className: "note", textContent: "No track has scores to compare." })); return; }
+  picked = new Set(state.getAll("e"));
+  left = {};
+  for (const [key, value] of state) if (key.startsWith("without.")) (left[key.slice(8)] ??= new Set()).add(value);
+  which.value = wanted.file;
+  await choose(wanted.file);
+}
+
+function failed(error) {
+  page.hidden = false;
+  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). If you opened the site from a folder on disk, start “harness site serve” instead.` }));
+}
+
 try {
   choices = await json(page.dataset.index);
   for (const choice of choices) which.append(new Option(`${choice.track}: ${choice.title}`, choice.file));
-  for (const label of state.getAll("e")) picked.add(label);
-  for (const [key, value] of state) if (key.startsWith("without.")) (left[key.slice(8)] ??= new Set()).add(value);
-  const wanted = choices.find((choice) => choice.file === state.get("c")) ?? choices[0];
   page.hidden = false;
   which.addEventListener("change", async () => { picked = new Set(); left = {}; await choose(which.value); remember(); });
   find.addEventListener("input", filter);
-  if (wanted) { which.value = wanted.file; await choose(wanted.file); }
-  else result.append(element("p", { className: "note", textContent: "No track has scores to compare." }));
+  addEventListener("hashchange", () => open().catch(failed));
+  await open();
 } catch (error) {
-  page.hidden = false;
-  page.replaceChildren(element("p", { className: "note", textContent: `The scores cannot be read (${error.message}). If you opened the site from a folder on disk, start “harness site serve” instead.` }));
+  failed(error);
 }

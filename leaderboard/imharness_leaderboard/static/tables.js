@@ -1,6 +1,7 @@
 // Tables can be sorted, filtered by text and facet, copied and compared; columns and intervals can be shown or hidden.
 // The address of the page keeps the view. Of a table with many rows only those in sight are in the page.
 const MANY = 200; // rows
+const LATEX_COLUMNS = 8; // as many as a page of a paper holds
 const state = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
 let waiting = 0;
 
@@ -137,10 +138,33 @@ class View {
       const safe = lines.map((line) => `| ${line.map((v) => v.replace(/[\\|<>`*_[\]]/g, "\\$&")).join(" | ")} |`);
       return [safe[0], `|${kept.map((i) => (i ? " ---: |" : " --- |")).join("")}`, ...safe.slice(1)].join("\n");
     }
-    const marks = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "↑": "$\\uparrow$", "↓": "$\\downarrow$" };
-    const tex = (v) => v.replace(/[\\~^–↑↓]|[&%$#_{}]/g, (c) => marks[c] ?? `\\${c}`);
-    const made = lines.map((line) => `${line.map(tex).join(" & ")} \\\\`);
-    return [`\\begin{tabular}{l${"r".repeat(kept.length - 1)}}`, "\\toprule", made[0], "\\midrule", ...made.slice(1), "\\bottomrule", "\\end{tabular}"].join("\n");
+    return this.latex(kept, plain);
+  }
+
+  /** A table of at most eight columns, the sorted one among them, with the intervals of its numbers. */
+  latex(kept, plain) {
+    const first = this.sorted && kept.includes(this.sorted.i) ? [0, this.sorted.i] : [0];
+    const columns = [...new Set([...first, ...kept])].slice(0, LATEX_COLUMNS).sort((a, b) => a - b);
+    const marks = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--", "↑": "$\\uparrow$", "↓": "$\\downarrow$", "<": "\\textless{}", ">": "\\textgreater{}" };
+    const tex = (v) => v.replace(/[\\~^–↑↓<>]|[&%$#_{}]/g, (c) => marks[c] ?? `\\${c}`);
+    const interval = (cell) => {
+      const [, low, high] = /^\s*(-?[\d.]+) – (-?[\d.]+)/.exec(cell.querySelector(".more")?.textContent ?? "") ?? [];
+      return low && "v" in cell.dataset ? ` {\\scriptsize [${low}, ${high}]}` : "";
+    };
+    const line = (cells, more) => `${columns.map((i) => tex(plain(cells[i])) + more(cells[i])).join(" & ")} \\\\`;
+    const { title, caption, table: name } = this.table.dataset;
+    const left = kept.length - columns.length;
+    return [
+      "% needs \\usepackage{booktabs}",
+      ...(left ? [`% ${left} more columns were left out: choose others with "Columns" on the page`] : []),
+      "\\begin{table}", "\\centering",
+      `\\caption{${tex(`${title.replace(/\.$/, "")}. ${caption}`)} In brackets: 95\\% intervals.}`,
+      `\\label{tab:${name.replace(/[^A-Za-z0-9]+/g, "-")}}`,
+      `\\begin{tabular}{l${"r".repeat(columns.length - 1)}}`, "\\toprule",
+      line(this.heads, () => ""), "\\midrule",
+      ...this.shown.map(({ row }) => line(row.cells, interval)),
+      "\\bottomrule", "\\end{tabular}", "\\end{table}",
+    ].join("\n");
   }
 
   comparing() {
@@ -214,6 +238,8 @@ class View {
     this.pad.forEach((row) => row.setAttribute("aria-hidden", "true"));
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.pane.addEventListener("scroll", () => { cancelAnimationFrame(this.frame); this.frame = requestAnimationFrame(() => this.place()); });
+    addEventListener("beforeprint", () => this.body.replaceChildren(...this.shown.map(({ row }) => row)));
+    addEventListener("afterprint", () => this.place());
   }
 
   place() {

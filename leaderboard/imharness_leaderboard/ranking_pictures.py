@@ -1,0 +1,255 @@
+"""The pictures of a ranking: the worst case with intervals, protection against utility, and what each attack does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+
+from imharness.results.identity import digest
+from imharness.results.records import Board, ColumnSpec, Ranking, Row, Table
+from imharness_leaderboard.addresses import picture_base
+from imharness_leaderboard.chart_pictures import HEIGHT, axis_label, draw_intervals
+from imharness_leaderboard.labels import write_labels
+from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
+from imharness_leaderboard.scores import Scores
+from imharness_leaderboard.tables import column_named, table_named
+from imharness_leaderboard.wording import brief, short
+
+Floats = npt.NDArray[np.float64]
+MOST = 40
+"""A heat map has at most this many columns."""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A matrix of means: `values` ``(rows, columns)``, NaN where there is none; `better` says which end is good."""
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Floats
+    measure: str
+    better: str
+    decimals: int
+
+
+def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores]) -> Iterator[Picture]:
+    """Yield the pictures of a ranking; those of its attacks only where `compared` has its scores."""
+    table = table_named(board, ranking.table)
+    if table is None or not table.rows:
+        return
+    base = picture_base(board, table.id)
+    source = digest([VERSION, ranking.model_dump(mode="json"), table.model_dump(mode="json")])
+    yield _places(base, source, ranking, table)
+    if _both(table):
+        yield _trade(base, source, ranking, table)
+    scores = next((own for own in compared if own.comparison.id == ranking.comparison), None)
+    if scores is not None:
+        order = [row.label for row in table.rows]
+        for name, title, caption, heat in _heats(ranking, scores, order):
+            yield Picture(f"{base}-{name}", title, caption, digest([VERSION, scores.source, order, name]),
+                          partial(draw_heat, heat),
+                          (WIDTH, 1.6 + 0.27 * len(heat.rows)), _heat_data(heat))  # fmt: skip
+
+
+def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
+    worst = column_named(table, "worst")
+    rows = [row for row in table.rows if _number(row, "worst") is not None]
+    found = [row.values["worst"] for row in rows]
+    data: dict[str, Sequence[object]] = {
+        table.entry: [row.label for row in rows],
+        "worst": [value.value for value in found], "low": [value.low for value in found],
+        "high": [value.high for value in found], "unaware": [_number(row, "unaware") for row in rows],
+        "aware": [_number(row, "aware") for row in rows],
+    }  # fmt: skip
+    return Picture(
+        f"{base}-worst",
+        "Worst case of each entry",
+        "Dot and line: the worst attack counts for each unit, with the 95% interval. Hollow circle: mean over attacks "
+        "that do not know the defense. Cross: mean over attacks that know it. Grey: controls, and entries that cost "
+        "too much utility. Best on top.",
+        source,
+        lambda axes, style: _draw_places(axes, style, ranking, rows, worst),
+        (WIDTH, rows_high(len(rows))),
+        data,
+    )
+
+
+def _number(row: Row, key: str) -> float | None:
+    value = row.values.get(key)
+    return value.value if value is not None else None
+
+
+def _stands(ranking: Ranking, label: str) -> bool:
+    place = ranking.places.get(label)
+    return place is None or (not place.control and place.passes is not False)
+
+
+def _draw_places(axes: Axes, style: Style, ranking: Ranking, rows: Sequence[Row], worst: ColumnSpec | None) -> None:
+    draw_intervals(axes, style, [row.values["worst"] for row in rows])
+    heights = np.arange(len(rows))[::-1]
+    for height, row in zip(heights, rows, strict=True):
+        for key, marker in (("unaware", "o"), ("aware", "x")):
+            if (mean := _number(row, key)) is not None:
+                axes.plot(mean, height, marker, color=style.colours[1], markersize=4.5, markerfacecolor="none")
+    axes.set_yticks(heights, [brief(row.label) for row in rows])
+    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
+        tick.set_color(style.ink if _stands(ranking, row.label) else style.dim)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(axis_label(worst))
+
+
+def _both(table: Table) -> list[tuple[str, float, float]]:
+    pairs = [(row.label, _number(row, "utility"), _number(row, "worst")) for row in table.rows]
+    return [(label, x, y) for label, x, y in pairs if x is not None and y is not None]
+
+
+def _trade(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
+    found = _both(table)
+    front = [bool(own and own.front) for label, _, _ in found for own in [ranking.places.get(label)]]
+    utility = column_named(table, "utility")
+    data: dict[str, Sequence[object]] = {
+        table.entry: [label for label, _, _ in found], "utility": [x for _, x, _ in found],
+        "worst": [y for _, _, y in found], "front": [int(own) for own in front],
+    }  # fmt: skip
+    gate = "" if ranking.gate is None or utility is None else (
+        f" Shaded: {utility.label} more than {ranking.share:.0%} worse than that of {brief(ranking.undefended)}."
+    )  # fmt: skip
+    return Picture(
+        f"{base}-trade",
+        "Protection against utility",
+        "What the worst attack leaves, against what the entry costs where nobody attacks. The line joins the entries "
+        f"that no other beats in both; crosses are controls.{gate}",
+        source,
+        lambda axes, style: _draw_trade(axes, style, ranking, table, found, front),
+        (WIDTH, HEIGHT),
+        data,
+    )
+
+
+def _draw_trade(
+    axes: Axes, style: Style, ranking: Ranking, table: Table, found: Sequence[tuple[str, float, float]],
+    front: Sequence[bool],
+) -> None:  # fmt: skip
+    utility, worst = column_named(table, "utility"), column_named(table, "worst")
+    line = sorted((x, y) for (_, x, y), ahead in zip(found, front, strict=True) if ahead)
+    if line:
+        axes.plot(*zip(*line, strict=True), color=style.colours[1], linewidth=1.2, zorder=2)
+    for (label, x, y), ahead in zip(found, front, strict=True):
+        place = ranking.places.get(label)
+        marker = "X" if place is not None and place.control else "D" if ahead else "o"
+        axes.plot(x, y, marker, color=style.colours[1 if ahead else 0], markersize=6, zorder=3)
+    if ranking.gate is not None:
+        ends = axes.get_xlim()
+        lower = utility is not None and utility.better == "lower"
+        axes.axvspan(*((ranking.gate, ends[1]) if lower else (ends[0], ranking.gate)), color=style.line, alpha=0.55,
+                     linewidth=0, zorder=0)  # fmt: skip
+        axes.set_xlim(min(ends[0], ranking.gate), max(ends[1], ranking.gate))
+    axes.set_xlabel(axis_label(utility))
+    axes.set_ylabel(axis_label(worst))
+    labels, points = [brief(label) for label, _, _ in found], [(x, y) for _, x, y in found]
+    write_labels(axes, style, labels, points, front, line)
+
+
+def _heats(ranking: Ranking, scores: Scores, order: Sequence[str]) -> Iterator[tuple[str, str, str, Heat]]:
+    """Yield the name, title, caption and numbers of: entries by attack, attacks on the undefended entry by facet."""
+    own = scores.comparison
+    means, conditions = _condition_means(scores), [dict(c.facets) for c in own.conditions]
+    entries = [label for label in order if label in own.entries]
+    made = partial(Heat, measure=own.measure, better=own.better, decimals=own.decimals)
+    attacks = [_attack(ranking, facets) for facets in conditions]
+    columns = sorted(set(attacks))
+    if 1 < len(columns) <= MOST and len(entries) > 1:
+        rows = [own.entries.index(label) for label in entries]
+        values = _grouped(means[rows], attacks, columns)
+        heat = made([brief(e) for e in entries], _attack_names(columns), values)
+        yield (
+            "attacks",
+            f"{own.measure} by attack",
+            "Mean over units and other settings, each attack by itself. The stronger the colour, the more it achieves.",
+            heat,
+        )
+    if ranking.undefended not in own.entries:
+        return
+    plain = means[own.entries.index(ranking.undefended)]
+    names = sorted({facets[ranking.attack] for facets in conditions})
+    for facet in conditions[0] if conditions else ():
+        kinds = sorted({facets[facet] for facets in conditions})
+        if facet not in ranking.over and 1 < len(kinds) <= MOST and len(names) > 1:
+            pairs = [(facets[ranking.attack], facets[facet]) for facets in conditions]
+            values = np.stack([_grouped(plain[None], pairs, [(name, kind) for kind in kinds])[0] for name in names])
+            heat = made(short(names), short(kinds), values)
+            yield (
+                f"attacks-by-{facet}",
+                f"{own.measure} of {brief(ranking.undefended)}, by attack and {facet}",
+                "What each attack achieves where nothing defends. The stronger the colour, the more.",
+                heat,
+            )
+
+
+def _attack(ranking: Ranking, facets: Mapping[str, str]) -> tuple[str, str]:
+    return facets[ranking.attack], facets[ranking.attacker]
+
+
+def _attack_names(columns: Sequence[tuple[str, str]]) -> list[str]:
+    names = dict(zip([c[0] for c in columns], short([c[0] for c in columns]), strict=True))
+    return [f"{names[attack]}, {brief(attacker)}" for attack, attacker in columns]
+
+
+def _condition_means(scores: Scores) -> Floats:
+    """Return the mean of each entry in each condition ``(entries, conditions)``, NaN where it has none."""
+    starts = scores.comparison.starts()
+    blocks = [scores.vectors[:, a:b].astype(np.float64) for a, b in pairwise(starts)]
+    return np.stack([_mean(block) for block in blocks], axis=1) if blocks else np.zeros((len(scores.vectors), 0))
+
+
+def _mean(block: Floats) -> Floats:
+    """Return the mean over the last axis of what is finite; NaN where nothing is."""
+    finite = np.isfinite(block)
+    count = finite.sum(axis=-1)
+    found: Floats = np.where(finite, block, 0).sum(axis=-1) / np.maximum(count, 1)
+    return np.where(count > 0, found, np.nan)
+
+
+def _grouped(means: Floats, keys: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> Floats:
+    """Return the mean over the conditions with each key ``(entries, keys)``."""
+    at = [[i for i, key in enumerate(keys) if key == own] for own in wanted]
+    return np.stack([_mean(means[:, own]) for own in at], axis=1)
+
+
+def _heat_data(heat: Heat) -> Columns:
+    columns = {name: [None if np.isnan(v) else float(v) for v in heat.values[:, j]]
+               for j, name in enumerate(heat.columns)}  # fmt: skip
+    return {"": list(heat.rows), **columns}
+
+
+def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
+    """Draw a matrix, in the strongest colour at the bad end, with its numbers where there is room."""
+    colours = LinearSegmentedColormap.from_list("heat", [style.paper, style.colours[0]])
+    sign = -1 if heat.better == "higher" else 1
+    known = sign * heat.values[~np.isnan(heat.values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    share = (sign * heat.values - low) / max(high - low, 1e-12)
+    axes.pcolormesh(np.ma.masked_invalid(share), cmap=colours, vmin=0, vmax=1.15, edgecolors=style.paper, linewidth=0.8)
+    axes.invert_yaxis()
+    axes.grid(visible=False)
+    axes.set_yticks(np.arange(len(heat.rows)) + 0.5, heat.rows)
+    upright = sum(len(name) + 2 for name in heat.columns) < 60
+    names = axes.set_xticks(np.arange(len(heat.columns)) + 0.5, heat.columns, fontsize=8)
+    for tick in names if not upright else ():
+        tick.label1.set(rotation=60, ha="right", rotation_mode="anchor")
+    if len(heat.columns) > 18:
+        return
+    for (i, j), value in np.ndenumerate(heat.values):
+        if np.isnan(value):
+            axes.text(j + 0.5, i + 0.5, "–", ha="center", va="center", fontsize=7, color=style.dim)
+        else:
+            dark = share[i, j] > 0.6
+            axes.text(j + 0.5, i + 0.5, f"{value:.{min(heat.decimals, 2)}f}", ha="center", va="center", fontsize=7,
+                      color=style.paper if dark else style.ink)  # fmt: skip

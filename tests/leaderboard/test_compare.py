@@ -1,0 +1,83 @@
+"""The compare page: its filter, means over what entries share, and links."""
+
+import re
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from .conftest import ENTRIES, EVIL, paired
+from .test_browser import page, settled  # noqa: F401
+
+FILE = "data/acme--evil/wins.vectors.json"
+
+
+def address(*labels: str, **more: str) -> str:
+    return "compare.html#" + urlencode([("c", FILE), *(("e", label) for label in labels), *more.items()])
+
+
+def picked(page: Page) -> list[str]:  # noqa: F811
+    page.locator(".groups li").first.wait_for()
+    page.wait_for_load_state("networkidle")
+    boxes = page.locator("#entries label:has(input:checked)")
+    return sorted(text.strip() for text in boxes.all_inner_texts())
+
+
+def means(page: Page) -> dict[str, float]:  # noqa: F811
+    items = page.locator(".groups [data-mean]")
+    return {items.nth(i).get_attribute("data-label"): float(items.nth(i).get_attribute("data-mean"))
+            for i in range(items.count())}  # fmt: skip
+
+
+def wanted(labels: tuple[str, ...], kept: list[int] | None = None) -> tuple[dict[str, float], int]:
+    """Means over the units that all have, each unit once, and how many conditions these come from."""
+    comparison, numbers = paired().stored()
+    starts, rows = comparison.starts(), [comparison.entries.index(label) for label in labels]
+    sums: dict[str, list[np.ndarray]] = {}
+    conditions = 0
+    for c in range(len(comparison.conditions)) if kept is None else kept:
+        block = numbers[rows, starts[c] : starts[c + 1]].astype(float)
+        common = ~np.isnan(block).any(axis=0)
+        conditions += bool(common.any())
+        for unit in np.flatnonzero(common):
+            name = comparison.unit_sets[comparison.conditions[c].units][unit]
+            sums.setdefault(name, []).append(block[:, unit])
+    mean = np.mean([np.mean(own, axis=0) for own in sums.values()], axis=0)
+    return dict(zip(labels, mean, strict=True)), conditions
+
+
+def test_the_filter_hides_entries(page: Page) -> None:  # noqa: F811
+    settled(page, address(*ENTRIES[:2]))
+    page.get_by_label("Find").fill("radius")
+    assert page.locator("#entries label:visible").all_inner_texts() == [" acme/blur[radius=2]"]
+    page.get_by_label("Find").fill("")
+    assert page.locator("#entries label:visible").count() == len(ENTRIES)
+
+
+@pytest.mark.parametrize("labels", [ENTRIES[:3], (ENTRIES[0], EVIL), ENTRIES])
+def test_means_are_over_what_all_picked_entries_share(page: Page, labels: tuple[str, ...]) -> None:  # noqa: F811
+    settled(page, address(*labels))
+    assert picked(page) == sorted(labels)
+    own, conditions = wanted(labels)
+    assert conditions == (2 if EVIL in labels else 4)
+    assert means(page) == pytest.approx(own, rel=1e-9)
+    assert f"{conditions} of 4 chosen conditions, 15 images" in page.locator("#basis").inner_text()
+
+
+def test_entries_that_share_nothing_have_no_means(page: Page) -> None:  # noqa: F811
+    settled(page, address(ENTRIES[0], EVIL, **{"without.metric": "m"}))
+    page.get_by_text("have no image in common").wait_for()
+    assert page.locator(".groups").count() == 0
+    assert "no image in common" in page.locator("#result tr[data-pair]").inner_text()
+
+
+def test_a_link_pasted_into_the_open_page_is_followed(page: Page) -> None:  # noqa: F811
+    settled(page, address(*ENTRIES[:2]))
+    assert picked(page) == sorted(ENTRIES[:2])
+    page.evaluate("(address) => { location.href = address; }", address(*ENTRIES[1:3], **{"without.metric": "n"}))
+    page.locator("#basis", has_text=re.compile("2 of 2 chosen conditions")).wait_for()
+    assert picked(page) == sorted(ENTRIES[1:3])
+    comparison, _ = paired().stored()
+    kept = [c for c, own in enumerate(comparison.conditions) if own.facets["metric"] == "m"]
+    assert means(page) == pytest.approx(wanted(ENTRIES[1:3], kept)[0], rel=1e-9)

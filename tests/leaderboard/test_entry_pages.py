@@ -1,0 +1,173 @@
+"""An entry's page answers what it is, how it did, what broke it, how to run, reproduce and cite it."""
+
+import json
+import re
+import shlex
+from html import unescape
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from imharness.components.component import SELECTABLE
+from imharness.results.records import Entry, Standing
+from imharness_leaderboard import recipes
+from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
+from imharness_leaderboard.entries import entry_views
+from imharness_leaderboard.tables import shown
+
+from .conftest import EVIL, board
+from .contested import JPEG, MEDIAN, NOISE, NONE, PURIFIER, report
+from .test_browser import page, settled  # noqa: F401
+
+
+def contest_board():
+    made = report()
+    return board(tables=tuple(made.tables), rankings=tuple(made.rankings), charts=(), entries=())
+
+
+def text_of(built: Path, label: str) -> str:
+    own = contest_board()
+    page_of = entry_views([own], {})["defense", label].page
+    found = re.sub(r"<[^>]+>", " ", (built / page_of).read_text().split("<main")[1])
+    return re.sub(r"\s+", " ", unescape(found))
+
+
+def test_a_page_says_what_the_ranking_says(built: Path) -> None:
+    own = contest_board()
+    (ranking,), main = own.rankings, own.tables[0]
+    columns = {column.key: column for column in main.columns}
+    for row in main.rows:
+        text, place = text_of(built, row.label), ranking.places[row.label]
+        rank = row.values["rank"]
+        assert f"{rank.value:.0f} ({rank.low:.0f} to {rank.high:.0f}) of 6" in text
+        for key in ("worst", "unaware", "aware", "utility"):
+            assert f"{columns[key].label} {shown(row.values[key], columns[key])} " in text
+        for attack, share in place.broken_by.items():
+            assert f"{attack.removeprefix('harness/')} {100 * share:.0f}%" in text
+        assert ("It is the winner" in text) == (row.label == ranking.winner == JPEG)
+        assert ("fails: it loses more than 5% of what none has" in text) == (row.label == MEDIAN)
+        assert ("an upper bound: more steps lowered the attack's success" in text) == (row.label == NOISE)
+        assert ("lacks some of the settings" in text) == (row.label == PURIFIER)
+        assert ("It is a control (undefended)" in text) == (row.label == NONE)
+        assert "Proxies: labels by a formula" in text
+
+
+def test_an_entry_is_shown_in_every_track_that_it_takes_part_in() -> None:
+    first, second = contest_board(), contest_board().model_copy(update={"track": "acme/other", "title": "Other"})
+    view = entry_views([first, second], {})["defense", JPEG]
+    assert [result.board.title for result in view.results] == ["Evil track", "Other"]
+
+
+def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_its_images(page: Page) -> None:  # noqa: F811
+    for target, wanted in (("What broke it", "ifgsm[steps=10]"), ("Images", "defended"), ("Cite", "@misc"),
+                           ("Run and reproduce", "harness run --track")):  # fmt: skip
+        settled(page, "contest/contest.html")
+        page.locator("tbody").get_by_role("link", name=re.compile("^flip")).click()
+        page.get_by_role("navigation", name="On this page").get_by_role("link", name=target).click()
+        section = page.locator(page.evaluate("location.hash"))
+        section.get_by_text(wanted).first.wait_for()
+        box = section.bounding_box()
+        assert box is not None
+        assert box["y"] < 900
+
+
+def test_a_row_is_computed_again_with_the_filters_that_find_its_cells() -> None:
+    assert tuple(SELECTABLE) == recipes.SELECTABLE
+    own = board(command="harness run --all --profile sweep.toml", track="acme/t", limit=None, seed=3)
+    parts = [("model", "acme/net"), ("defense", "acme/d[a=1,b=(2, 3)]")]
+    assert shlex.split(recipes.compute_again(own, parts)) == [
+        "harness", "run", "--track", "acme/t", "--profile", "sweep.toml", "--seed", "3", "--model", "acme/net",
+        "--defense", "acme/d[a=1,b=(2, 3)]", "--store", "again", "--site", "again-site",
+    ]  # fmt: skip
+    assert recipes.compute_again(own, [("defense", "acme/a, as accurate as acme/b")]) == own.command
+    assert recipes.compute_again(own, []) == own.command
+    assert "'; rm -rf /" not in recipes.compute_again(own, [("defense", "acme/d['; rm -rf /]")]).replace("'\"'\"'", "")
+
+
+def test_a_submission_is_checked_by_its_name() -> None:
+    standing = (Standing(date="2026-01-01", decision="added", reason="", submission="mine"),)
+    entry = Entry(kind="defense", id="a/b", label="a/b[c=1]", version="1", cells=3)
+    assert recipes.check(entry) == "harness reproduce a/b --store STORE"
+    assert recipes.check(entry.model_copy(update={"standing": standing})) == "harness reproduce mine --store STORE"
+    assert recipes.check(None) == ""
+
+
+def test_the_line_of_a_page_gives_the_published_numbers(tmp_path: Path, harness) -> None:
+    """The line is taken from the page as a reader takes it, and its numbers are those of the first run."""
+    words = ("run", "--track", "perceptual", "--metric", "psnr", "--metric", "mae", "--limit", "12", "--workers", "0")
+    first = harness(*words, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    html = (tmp_path / "site" / "entries" / "metric-harness--psnr.html").read_text()
+    lines = [unescape(line) for line in re.findall(r"<code>(harness run [^<]+)</code>", html)]
+    assert len(lines) == 1
+    again = harness(*shlex.split(lines[0])[1:], "--workers", "0", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    rows = [
+        {row["label"]: row["values"] for row in json.loads((tmp_path / store / "boards" / "harness--perceptual.json")
+                                                           .read_text())["tables"][0]["rows"]}
+        for store in ("store", "again")
+    ]  # fmt: skip
+    assert list(rows[1]) == ["harness/psnr"]
+    same = [key for key, value in rows[1]["harness/psnr"].items() if value == rows[0]["harness/psnr"].get(key)]
+    assert {"rank", "behind"} | set(same) >= set(rows[1]["harness/psnr"])
+    assert same
+
+
+ODD = 'A {brace}, 100% & "x" \\ #1_2 ~^$ <b>\nline'
+
+
+def balanced(text: str) -> bool:
+    depth = 0
+    for c in text:
+        depth += (c == "{") - (c == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def test_bibtex_is_balanced_and_escaped() -> None:
+    assert tex("100% {a}_b\n c") == r"100\% \textbraceleft{}a\textbraceright{}\_b c"
+    entry = Entry(kind="defense", id="a/b", label="a/b", version="2", author=ODD, home="javascript:alert(1)",
+                  package="acme", package_version="1", paper="One, Two & Three: On {Things} (2020)",
+                  paper_url="https://example.org/a_b")  # fmt: skip
+    found = entry_citation("defense", "a/b", entry, ["place 1 (1 to 2) of 3 in T"], "r1", "2026-11-22").bibtex
+    assert found.count("@misc{") == 2
+    assert balanced(found)
+    assert not re.search(r"(?<!\\)[%&#$]", found)
+    assert "javascript" not in found
+    assert "release r1" in found.lower()
+    assert balanced(bibtex(board(title=ODD), ODD, row=ODD, author=ODD, version=ODD))
+    assert "place 1 (1 to 2) of 3 in T" in found
+    assert "author = {{One} and {Two} and {Three}}" in found
+    assert "year = {2020}" in found
+
+
+def scalars(text: str) -> dict[str, str]:
+    """The scalars at the top of a CFF file; each quoted one must be JSON, which YAML contains."""
+    found = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"([a-z-]+): (.+)", line)
+        if match:
+            value = match[2]
+            found[match[1]] = json.loads(value) if value.startswith('"') else value
+        else:
+            assert re.fullmatch(r'[a-z-]+:|  (- | {2,6})[a-z -]+:( (".*"|\d{4}|article|other))?', line), line
+    return found
+
+
+def test_cff_holds_release_date_and_whatever_a_name_contains() -> None:
+    entry = Entry(kind="defense", id="a/b", label="a/b", version=ODD, author=ODD, paper=f"{ODD}: {ODD} (2021)")
+    found = scalars(entry_citation("defense", ODD, entry, [], "", "2026-11-22").cff)
+    assert found["cff-version"] == "1.2.0"
+    assert found["date-released"] == "2026-11-22"
+    assert found["version"] == " ".join(ODD.split())
+    whole = scalars(cff([board()], "r1", "2026-11-22"))
+    assert (whole["version"], whole["date-released"]) == ("release r1", "2026-11-22")
+
+
+def test_citations_of_the_board_and_of_each_entry_are_files(built: Path) -> None:
+    pages = sorted(path.stem for path in (built / "entries").glob("*.html"))
+    for form, whole in (("bib", "leaderboard"), ("cff", "CITATION")):
+        assert sorted(path.stem for path in (built / "cite").glob(f"*.{form}")) == sorted([whole, *pages])
+    assert (built / "cite" / "leaderboard.bib").read_text().count("@misc") == 3
+    assert EVIL not in (built / "data.html").read_text()

@@ -1,0 +1,152 @@
+"""On paper and in the hand: printed pages cut nothing, LaTeX fits a paper, names break between their parts."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.results.store import Store
+from imharness_leaderboard.pages import build_site
+from imharness_leaderboard.tables import breadth, with_order
+from imharness_leaderboard.wording import breaking
+
+from .conftest import EVIL, board, save
+from .contested import JPEG, LEVELS, report
+from .test_browser import SIZES, page, settled  # noqa: F401
+
+LABELS = [f"harness/a-defense-of-usual-length[strength={i},mode=fast]" for i in range(30)]
+
+
+def wide(columns: int) -> Table:
+    """A table of 30 rows and as many columns as wanted; a matrix where they are as many."""
+    specs = tuple(
+        ColumnSpec(key=f"c{j}", label=LABELS[j] if columns == 30 else f"SROCC, measure {j}", description="A number.")
+        for j in range(columns)
+    )
+    values = {column.key: Value(value=0.123, low=0.1, high=0.2, n=36) for column in specs}
+    rows = tuple(Row(label=label, values=values) for label in LABELS)
+    return Table(id=f"wide-{columns}", title=f"Wide {columns}", caption="", entry="defense", columns=specs, rows=rows,
+                 shading=1.0 if columns == 30 else None)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paper")
+    save(Store(folder / "store"), board(tables=(wide(7), wide(15), wide(22), wide(30)), charts=()))
+    build_site(folder / "store", folder / "site")
+    return folder / "site"
+
+
+@pytest.fixture
+def paper(browser: Browser, printed: Path) -> Iterator[Page]:
+    opened = browser.new_page(color_scheme="dark")
+    yield opened
+    opened.close()
+
+
+A4 = {"narrow-print": (703, 595), "broad-print": (1047, 842), "vast-print": (1047, 842)}
+"""Width between the margins, px, and of the sheet, pt."""
+
+
+@pytest.mark.parametrize(
+    ("columns", "form"), [(7, "narrow-print"), (15, "broad-print"), (22, "vast-print"), (30, "vast-print")]
+)
+def test_a_printed_sheet_holds_every_column(paper: Page, printed: Path, columns: int, form: str) -> None:
+    between, sheet = A4[form]
+    assert breadth(wide(columns)) == form
+    paper.set_viewport_size({"width": between, "height": 1000})
+    paper.emulate_media(media="print", color_scheme="dark")
+    paper.goto(f"file://{printed}/acme--evil/wide-{columns}.html")
+    right = paper.evaluate(
+        "Math.max(...[...document.querySelectorAll('main table *')].map((e) => e.getBoundingClientRect().right))"
+    )
+    assert right <= between + 1
+    assert paper.evaluate("getComputedStyle(document.querySelector('th[scope=row]')).backgroundColor") == (
+        "rgb(255, 255, 255)"
+    )
+    boxes = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", paper.pdf(prefer_css_page_size=True))
+    assert {round(float(width)) for width, _ in boxes} <= {sheet, sheet + 1, sheet - 1}
+
+
+def copied(page: Page, name: str) -> str:  # noqa: F811
+    settled(page, name)
+    page.locator("summary", has_text="Copy").first.click()
+    page.get_by_role("button", name="LaTeX", exact=True).first.click()
+    page.get_by_role("button", name="LaTeX copied").wait_for()
+    found: str = page.evaluate("navigator.clipboard.readText()")
+    return found
+
+
+def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:  # noqa: F811
+    text = copied(page, "contest/contest.html")
+    for word in (r"\begin{table}", r"\caption{Defenses by the worst attack. Of each image the worst attack counts. "
+                 r"In brackets: 95\% intervals.}", r"\label{tab:contest}", r"\toprule", r"\midrule", r"\bottomrule",
+                 r"\end{tabular}", r"\begin{tabular}{lrrrrrrr}"):  # fmt: skip
+        assert word in text
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in rows} == {7}
+    own = next(row for row in report().tables[0].rows if row.label == JPEG).values["worst"]
+    line = next(row for row in rows if row.startswith("jpeg"))
+    assert f"{own.value:.2f} {{\\scriptsize [{own.low:.2f}, {own.high:.2f}]}}" in line
+    assert text.count("{") == text.count("}")
+
+
+def test_latex_of_a_broad_table_says_what_it_left_out(page: Page) -> None:  # noqa: F811
+    text = copied(page, "acme--evil/main.html")
+    assert "left out" not in text
+    assert "<script>" not in text
+    assert r"\textless{}script\textgreater{}" in text
+
+
+def test_names_break_between_their_parts_only() -> None:
+    assert str(breaking("harness/a-b[c=1,d=2]")) == "a-b<wbr>[c=<wbr>1,<wbr>d=<wbr>2]"
+    assert "<script>" not in breaking(EVIL)
+
+
+def test_no_word_of_a_name_is_broken_on_a_phone(page: Page) -> None:  # noqa: F811
+    page.set_viewport_size(SIZES["phone"])
+    settled(page, "contest/contest.html")
+    broken = page.evaluate(
+        """() => { const found = [];
+          for (const head of document.querySelectorAll('table[data-table] tbody th[scope=row] a')) {
+            const walker = document.createTreeWalker(head, NodeFilter.SHOW_TEXT);
+            for (let node; (node = walker.nextNode());) {
+              for (const { 0: word, index } of node.data.matchAll(/[A-Za-z0-9]+/g)) {
+                const range = document.createRange();
+                range.setStart(node, index);
+                range.setEnd(node, index + word.length);
+                if (new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1) found.push(word);
+              }
+            }
+          }
+          return found; }"""
+    )  # fmt: skip
+    assert broken == []
+
+
+def test_the_first_row_of_a_table_is_on_the_first_screen_of_a_phone(page: Page) -> None:  # noqa: F811
+    page.set_viewport_size(SIZES["phone"])
+    settled(page, "contest/contest.html")
+    row = page.locator("table[data-table] tbody tr").first.bounding_box()
+    assert row is not None
+    assert row["y"] + row["height"] < SIZES["phone"]["height"]
+
+
+def test_matrices_stand_in_the_order_of_the_ranking() -> None:
+    made = report()
+    order = [row.label for row in made.tables[0].rows]
+    assert order != sorted(order)
+    wins = made.comparisons[0].wins()
+    assert [row.label for row in wins.rows] == sorted(LEVELS)
+    before = {(row.label, column.label): row.values[column.key] for row in wins.rows for column in wins.columns}
+    own: Board = board(tables=(*made.tables, wins), rankings=tuple(made.rankings), charts=())
+    found = with_order(own).tables[1]
+    assert [row.label for row in found.rows] == order
+    assert [column.label for column in found.columns] == order
+    assert before == {
+        (row.label, column.label): row.values[column.key] for row in found.rows for column in found.columns
+    }
+    assert with_order(own).tables[0] == own.tables[0]

@@ -1,0 +1,178 @@
+"""What pictures show: labels beside points and on none, intervals without a false zero, bars of ties off the scale."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser
+
+from imharness.results.records import Board, Chart, ColumnSpec, Row, Series, Table, Value
+from imharness_leaderboard.chart_pictures import chart_picture
+from imharness_leaderboard.comparison_pictures import comparison_pictures
+from imharness_leaderboard.numbers import csv_bytes
+from imharness_leaderboard.picture import Picture
+from imharness_leaderboard.ranking_pictures import ranking_pictures
+from imharness_leaderboard.scores import Scores
+from imharness_leaderboard.wording import brief, short
+
+from .conftest import board, paired
+from .contested import ATTACKS, JPEG, LEVELS, NONE, blocks, report
+
+X, Y = (ColumnSpec(key=key, label=key, description="", better="higher") for key in "xy")
+
+
+def table(points: Sequence[tuple[float, float]], label: str = "harness/a-name-of-usual-length[n={}]") -> Table:
+    rows = tuple(
+        Row(label=label.format(i), values={"x": Value(value=x), "y": Value(value=y)}) for i, (x, y) in enumerate(points)
+    )
+    return Table(id="t", title="T", caption="", entry="defense", columns=(X, Y), rows=rows)
+
+
+def scatter(points: Sequence[tuple[float, float]], **changes: object) -> Picture:
+    chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True, **changes)
+    found = chart_picture(board(tables=(table(points),), charts=(chart,)), chart)
+    assert found is not None
+    return found
+
+
+def boxes(browser: Browser, svg: bytes) -> dict[str, list[dict[str, float]]]:
+    """The boxes on the screen of all labels of points, and of all markers."""
+    page = browser.new_page(viewport={"width": 1000, "height": 700})
+    page.set_content(svg.decode())
+    found = page.evaluate(
+        """() => {
+          const box = (e) => { const b = e.getBoundingClientRect();
+            return {text: e.textContent.trim(), x: b.x, y: b.y, r: b.right, b: b.bottom}; };
+          const axis = (e) => e.closest('[id^=matplotlib]') !== null;
+          return {labels: [...document.querySelectorAll('text')].filter((e) => !axis(e)).map(box),
+                  markers: [...document.querySelectorAll('[id^=PathCollection] use')].map(box)};
+        }"""
+    )  # fmt: skip
+    page.close()
+    return found
+
+
+def apart(a: dict[str, float], b: dict[str, float], slack: float = 0.5) -> bool:
+    return a["r"] <= b["x"] + slack or b["r"] <= a["x"] + slack or a["b"] <= b["y"] + slack or b["b"] <= a["y"] + slack
+
+
+CROWD = [(float(x), float(y)) for x, y in np.random.default_rng(3).normal(0.5, 0.12, (24, 2)).round(3)]
+RIDGE = [(1 - 0.004 * i, 0.5 + 0.004 * i) for i in range(9)]
+"""Nine points on the front, closer to each other than their labels are long."""
+
+
+@pytest.mark.parametrize("points", [CROWD, RIDGE, [*CROWD, *RIDGE]], ids=["crowd", "ridge", "both"])
+def test_labels_lie_on_nothing_and_every_point_of_the_front_has_one(browser: Browser, points) -> None:
+    picture = scatter(points)
+    found = boxes(browser, picture.svg("light"))
+    labels = found["labels"]
+    wanted = {brief(label) for label, on in zip(picture.data["label"], picture.data["front"], strict=True) if on}
+    assert wanted
+    assert wanted <= {label["text"] for label in labels}
+    assert len(found["markers"]) == len(points)
+    for i, label in enumerate(labels):
+        assert all(apart(label, other) for other in labels[:i]), label
+        assert all(apart(label, marker) for marker in found["markers"]), label
+
+
+def test_the_front_of_a_picture_is_the_one_a_sort_finds() -> None:
+    points = np.array(CROWD)
+    order = np.lexsort((-points[:, 1], -points[:, 0]))
+    best, front = -np.inf, set()
+    for i in order:
+        if points[i, 1] > best:
+            best = points[i, 1]
+            front.add(int(i))
+    assert {i for i, on in enumerate(scatter(CROWD).data["front"]) if on} == front
+
+
+def ticks(svg: bytes) -> list[float]:
+    """The numbers of the x axis."""
+    axis = svg.decode().split('id="matplotlib.axis_1"')[1].split('id="matplotlib.axis_2"')[0]
+    return [float(text.replace("−", "-")) for text in re.findall(r">([−\d.]+)</text>", axis)]
+
+
+def test_dots_span_what_they_show_and_not_zero() -> None:
+    rows = tuple(Row(label=f"a/{i}", values={"x": Value(value=v, low=v - 0.02, high=v + 0.02)})
+                 for i, v in enumerate((0.86, 0.9, 0.97)))  # fmt: skip
+    own = Table(id="t", title="T", caption="", entry="metric", columns=(X,), rows=rows)
+    chart = Chart(id="c", title="C", caption="", kind="dots", table="t", x="x")
+    picture = chart_picture(board(tables=(own,), charts=(chart,)), chart)
+    assert picture is not None
+    svg = picture.svg("light")
+    assert min(ticks(svg)) > 0.8
+    assert picture.data == {"metric": ["a/0", "a/1", "a/2"], "x": [0.86, 0.9, 0.97],
+                            "low": [0.84, 0.88, 0.95], "high": [0.88, 0.92, 0.99]}  # fmt: skip
+
+
+def test_bars_of_ties_stand_beside_the_axes(browser: Browser) -> None:
+    comparison, numbers = paired().stored()
+    scores = Scores(board(), comparison, numbers)
+    picture = next(p for p in comparison_pictures(board(), scores) if p.name.endswith("-ranks"))
+    page = browser.new_page()
+    page.set_content(picture.svg("light").decode())
+    found = page.evaluate(
+        """() => { const box = (e) => e.getBoundingClientRect();
+          return {frame: box(document.querySelector('#patch_2')).right,
+                  bars: [...document.querySelectorAll('[id^=tied-]')].map((e) => box(e).left)}; }"""
+    )
+    page.close()
+    assert found["bars"]
+    assert min(found["bars"]) > found["frame"]
+
+
+def test_curves_on_log_axes_leave_out_what_is_zero() -> None:
+    line = Series(label="e", x=(0.0, 0.01, 1.0), y=(0.0, 0.1, 1.0))
+    chart = Chart(id="c", title="C", caption="", kind="curves", log=True, series=(line,), x_label="FPR", y_label="TPR")
+    picture = chart_picture(board(charts=(chart,)), chart)
+    assert picture is not None
+    assert picture.svg("dark").count(b"<svg") == 1
+    assert picture.data == {"series": ["e"] * 3, "FPR": [0.0, 0.01, 1.0], "TPR": [0.0, 0.1, 1.0]}
+
+
+def contest_pictures() -> tuple[dict[str, Picture], Board]:
+    made = report()
+    own = board(tables=tuple(made.tables), rankings=tuple(made.rankings), charts=())
+    stored = [comparison.stored() for comparison in made.comparisons]
+    scores = [Scores(own, comparison, numbers) for comparison, numbers in stored]
+    found = ranking_pictures(own, own.rankings[0], scores)
+    return {picture.name.rpartition("/")[2]: picture for picture in found}, own
+
+
+def test_the_pictures_of_a_ranking_hold_the_numbers_of_its_table() -> None:
+    pictures, own = contest_pictures()
+    worst = pictures["contest-worst"].data
+    rows = {row.label: row.values for row in own.tables[0].rows}
+    assert list(worst["defense"]) == list(rows)
+    assert list(worst["worst"]) == [values["worst"].value for values in rows.values()]
+    trade = pictures["contest-trade"].data
+    front = {label for label, on in zip(trade["defense"], trade["front"], strict=True) if on}
+    assert front == {label for label, place in own.rankings[0].places.items() if place.front}
+    for picture in pictures.values():
+        assert picture.svg("light") == picture.svg("light")
+        lines = list(csv.reader(io.StringIO(csv_bytes(picture.data).decode())))
+        assert len({len(line) for line in lines}) == 1
+
+
+def test_a_heat_map_of_attacks_has_the_means_of_the_scores() -> None:
+    pictures, _ = contest_pictures()
+    heat, scores = pictures["contest-attacks"].data, blocks()
+    assert set(heat) == {
+        "",
+        *(f"{name}, {attacker}" for name in ("ifgsm", "square") for attacker in ("fixed", "adaptive")),
+    }
+    chosen = scores.where(attack=ATTACKS[0], attacker="adaptive")
+    wanted = np.mean([scores.values["d"][c][scores.entries.index(JPEG)].mean() for c in chosen])
+    assert heat["ifgsm, adaptive"][list(heat[""]).index(brief(JPEG))] == pytest.approx(wanted, rel=1e-6)
+    by_metric = pictures["contest-attacks-by-metric"].data
+    chosen = scores.where(attack=ATTACKS[1], metric="harness/sharpness")
+    wanted = np.mean([scores.values["d"][c][scores.entries.index(NONE)].mean() for c in chosen])
+    assert by_metric["sharpness"][list(by_metric[""]).index("square")] == pytest.approx(wanted, rel=1e-6)
+    assert len(heat[""]) == len(LEVELS)
+
+
+def test_names_lose_their_parameters_only_where_that_leaves_them_apart() -> None:
+    assert short(["harness/a[n=1]", "harness/b[n=1]", "harness/b[n=2]"]) == ["a", "b[n=1]", "b[n=2]"]
