@@ -107,7 +107,7 @@ def test_what_equals_none_cannot_be_told_from_it(board: dict) -> None:
     assert rank == column(board, "rank", "ranking")[BASELINE]
     assert behind["missing"] == "none is ahead"
     assert ranking["winner"] == ""
-    assert ranking["claim"].startswith(f"This data cannot tell acme/idle from {BASELINE} (undefended)")
+    assert ranking["claim"].startswith(f"This data cannot tell acme/idle from {BASELINE} (no defense)")
 
 
 def headline(data: Path) -> tuple[str, str]:
