@@ -26,13 +26,16 @@ def plan(**changes) -> Graph:
     return plan_track(IQA, profile, installed(), **changes)
 
 
-def test_one_attack_serves_all_defenses_and_each_differentiable_one_gets_its_own() -> None:
+def test_one_attack_serves_all_defenses_and_each_gets_its_own() -> None:
     graph = plan()
     counts = graph.by_step()
-    # 2 attacks x 3 strengths, shared by all and again through gaussian-blur; none stands in both halves, jpeg gets none
-    assert counts["attack"] == 2 * 3 * 2
-    assert counts["evaluate"] == 2 * 3 * (3 + 1)
-    assert counts["fit"] == 2  # one training for three strengths, and one through gaussian-blur
+    # 2 attacks x 3 strengths, shared by all and again through gaussian-blur and jpeg; none stands in both halves
+    assert counts["attack"] == 2 * 3 * 3
+    assert counts["evaluate"] == 2 * 3 * (3 + 2)
+    assert counts["fit"] == 3  # one training for three strengths, and one through each of the two defenses
+    through = [t.spec for t in graph.tasks.values() if t.spec.step == "attack" and "stand_in" in t.spec.components]
+    labels = {(s.components["defense"].label, s.components["stand_in"].label) for s in through}
+    assert labels == {("harness/jpeg", "harness/diffjpeg")}
     evaluated = [t.spec for t in graph.tasks.values() if t.spec.step == "evaluate" and not t.spec.options["adaptive"]]
     assert set(Counter(spec.needs["attacked"] for spec in evaluated).values()) == {3}
 

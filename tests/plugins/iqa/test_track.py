@@ -41,7 +41,7 @@ def test_bounds_and_figures_are_those_of_the_card(network, stem: str) -> None:
     with torch.no_grad():
         scores = model(ladder.load(list(range(len(ladder)))))
     assert spearmanr(scores, ladder.columns["mos"]).statistic == pytest.approx(facts["test_srocc"], abs=2e-3)
-    assert facts["test_srocc"] >= 0.85
+    assert facts["test_srocc"] >= 0.79
 
 
 @pytest.mark.parametrize("name", ["embedded", "paper"])
@@ -51,3 +51,25 @@ def test_a_profile_weighs_each_of_the_fourteen_published_attacks_once(name: str)
     found = {match[1] for a in addresses if (match := re.match(r"(?:attack|fit) .*attack=harness/([a-z-]+)", a))}
     assert len(found) == 14, sorted(found)
     assert sum("zhang" in attack for attack in found) == 1
+
+
+def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_know_it() -> None:
+    tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks.values()
+    met: dict[str, set[tuple[str, str]]] = {}
+    for spec in (t.spec for t in tasks if t.spec.step == "evaluate" and t.spec.options["adaptive"]):
+        if "tuned" not in spec.components:
+            settings = spec.components["metric"].label, str(spec.options["method"])
+            met.setdefault(spec.components["defense"].label, set()).add(settings)
+    purified = {t.spec.components["defense"].label for t in tasks if t.spec.step == "purify"} - {"harness/none"}
+    assert set(met) == purified
+    assert len(purified) >= 20
+    assert all(own == met["harness/flip"] for own in met.values())
+    audited = {t.spec.components["defense"].label for t in tasks if t.spec.step == "audit"}
+    assert audited > purified
+
+
+def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
+    tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks.values()
+    specs = [t.spec for t in tasks if t.spec.step == "attack" and "stand_in" in t.spec.components]
+    pairs = {tuple(s.components[role].parameters["quality"] for role in ("defense", "stand_in")) for s in specs}
+    assert pairs == {(q, q) for q in (10, 30, 50, 70, 90)}
