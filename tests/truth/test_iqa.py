@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from imharness.ranking.comparisons import not_worse, pairwise
+from imharness.results.query import ResultQuery
+from imharness.results.store import Store
 from imharness.tracks import Blocks
-from imharness_iqa.tables import BASELINE, overall
+from imharness_iqa.tables import BASELINE, overall, worst
 from imharness_iqa.tables.data import Part, Study
 
 SMALL = """
@@ -88,9 +90,9 @@ def test_what_an_adaptive_attack_breaks_does_not_win_though_nothing_moves_it_oth
     (ranking,), found = board["rankings"], {key: column(board, key, "ranking") for key in ("unaware", "worst", "rank")}
     plain = 100 * 2 * 4 / 255  # the mean weight is 2, a medium attack moves every pixel by 4/255
     truth = {BASELINE: (plain, plain), "harness/flip": (0, plain), "acme/damper": (plain / 2, plain / 2)}
-    for label, (unaware, worst) in truth.items():
+    for label, (unaware, reached) in truth.items():
         assert found["unaware"][label]["value"] == pytest.approx(unaware, abs=0.02)
-        assert found["worst"][label]["value"] == pytest.approx(worst, abs=0.02)
+        assert found["worst"][label]["value"] == pytest.approx(reached, abs=0.02)
     assert found["worst"]["acme/trapdoor"]["value"] > 2 * plain
     assert [label for label, rank in found["rank"].items() if rank["value"] == 1] == ["acme/damper"]
     assert ranking["winner"] == "acme/damper"
@@ -105,7 +107,7 @@ def test_what_equals_none_cannot_be_told_from_it(board: dict) -> None:
     assert rank == column(board, "rank", "ranking")[BASELINE]
     assert behind["missing"] == "none is ahead"
     assert ranking["winner"] == ""
-    assert ranking["claim"].startswith(f"This data cannot tell acme/idle from {BASELINE} (undefended)")
+    assert ranking["claim"].startswith(f"This data cannot tell acme/idle from {BASELINE} (no defense)")
 
 
 def headline(data: Path) -> tuple[str, str]:
@@ -169,11 +171,15 @@ def simulated(seed: int, *, gain: float = 0.0) -> Study:
         conditions.append({**dict.fromkeys(facets, "x"), "attack": attack, "attacker": "fixed"})
         blocks.append(np.stack([none + chance + rng.normal(0, 0.3, 100) - gain, none]))
     about = {"mos": (np.full(100, np.nan),) * 2, "sign": (np.ones(100),) * 2}
-    values = dict.fromkeys(("score", "d", "ssim"), tuple(blocks))
+    values = dict.fromkeys(("score", "d", "dd", "ssim"), tuple(blocks))
     found = Blocks(("acme/chance", BASELINE), tuple(conditions), (names, names), values, about)
     sources = {name: (photograph, "x") for name, photograph in zip(names, photographs, strict=True)}
     part = Part.whole(found, sources)
-    return Study(part, part, sources, ["acme/chance", BASELINE], part, part, "", {}, {}, frozenset(), "")
+    labels = {"mos": (np.arange(100.0),), "sign": (np.ones(100),)}
+    kept = {"score": (np.tile(labels["mos"][0], (2, 1)),)}
+    unharmed = Blocks(found.entries, ({"dataset": "x", "metric": "x"},), (names,), kept, labels)
+    clean = Part.whole(unharmed, sources)
+    return Study(part, clean, sources, ["acme/chance", BASELINE], part, clean, "", {}, {}, frozenset(), "")
 
 
 def marked_worse(study: Study) -> bool:
@@ -191,6 +197,17 @@ def test_marks_of_a_defense_that_does_nothing_are_wrong_as_often_as_they_say() -
 
 def test_a_defense_that_helps_is_told_apart() -> None:
     assert np.mean([marked_worse(simulated(seed, gain=1.0)) for seed in range(20)]) > 0.8
+
+
+def crowned(study: Study, query: ResultQuery) -> bool:
+    return worst.ranking(query, study, worst.rules(query, study, 0.05)).rankings[0].winner != ""
+
+
+def test_a_defense_that_does_nothing_is_crowned_as_seldom_as_the_test_says(tmp_path: Path) -> None:
+    query, studies = ResultQuery(Store(tmp_path), []), 100
+    wrong = sum(crowned(simulated(seed), query) for seed in range(studies))
+    assert wrong <= studies * ALPHA + 2 * (studies * ALPHA * (1 - ALPHA)) ** 0.5
+    assert np.mean([crowned(simulated(seed, gain=1.0), query) for seed in range(20)]) > 0.8
 
 
 def test_intervals_of_d_cover_the_truth_as_often_as_they_say() -> None:

@@ -78,7 +78,7 @@ class Tried:
                         stacked(self.blocks, self.blocks.values[m], settings, self.units) for m in (measure, "score")
                     )
                     np.fmax(envelope, joined(*own, grid), out=envelope)
-            known = ~np.isnan(envelope[..., 0])
+            known = ~np.isnan(envelope).all(axis=2)
             total[known] += envelope[known]
             count += known
         with np.errstate(invalid="ignore"):

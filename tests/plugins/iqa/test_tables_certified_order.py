@@ -9,6 +9,8 @@ import torch
 from tests.iqa_rows import Finished
 
 from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profile import load_profile
 from imharness.randomness import ImageRng
 from imharness.tracks import Output
 from imharness_cli.commands import component, context
@@ -114,3 +116,17 @@ def test_attacked_images_are_pulled_back_into_the_radius_and_break_no_promise(na
     assert told.any()
     low, high, score = (np.asarray(own)[told] for own in (promised.rows["low"], promised.rows["high"], found["score"]))
     assert ((low <= score) & (score <= high)).all()
+
+
+def test_one_variant_of_each_certified_defense_meets_attacks_inside_its_radius() -> None:
+    tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks
+    specs = [task.spec for task in tasks.values() if task.spec.step == "inside"]
+    labels = {spec.components["defense"].label for spec in specs}
+    named = {f"harness/{name}" for name in ("rs", "ms", "drs", "dms", "ddrs", "dp")}
+    assert {label.partition("[")[0] for label in labels} == named
+    assert not any("classes=" in label for label in labels)
+    for spec in specs:
+        needs = {role: tasks[key].spec for role, key in spec.needs.items()}
+        assert needs["certified"].components["defense"] == spec.components["defense"]
+        assert not needs["certified"].options["attacked"]
+        assert not needs["attacked"].options["adaptive"]

@@ -82,3 +82,11 @@ def test_the_range_is_that_which_all_complete_entries_were_attacked_over(finishe
     assert values[NONE]["area"].value == pytest.approx(2, abs=1e-5)
     assert values["x/half"]["area"].value == pytest.approx(1, abs=1e-5)
     assert "at80" not in values[NONE]
+
+
+def test_attacks_that_change_little_still_have_an_area(finished: Finished) -> None:
+    little = np.array([0.01, 0.02, 0.03])
+    write(finished, {NONE: (lambda loss: 40 * loss, little), "x/half": (lambda loss: 20 * loss, little)})
+    values, _ = told(report(finished.query(), 0.05))
+    assert values["x/half"]["area"].value == pytest.approx(0.3, abs=1e-5)
+    assert not [key for key in values[NONE] if key.startswith("at")]
