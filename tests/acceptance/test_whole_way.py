@@ -36,7 +36,7 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     assert facts["done"] == facts["cells"] > 0
     assert facts["failed"] == {}
     board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
-    ranked = [row["values"]["accuracy_adaptive"]["value"] for row in board["tables"][0]["rows"]]
+    ranked = [row["values"]["rank"]["value"] for row in board["tables"][0]["rows"]]
     assert ranked == sorted(ranked)
     assert facts["winners"]["harness/membership"] == board["tables"][0]["rows"][0]["label"]
     page = (folder / "site" / "membership.html").read_text()

@@ -67,14 +67,19 @@ def _controls(query: Query, defenses: Sequence[str]) -> dict[str, str]:
 def _weighted(scores: Blocks) -> Blocks:
     """Return 1 for rows guessed right and 0 for others, weighted so that its mean over a split is balanced accuracy.
 
-    The rows of a split are units, and all conditions of a split have the same ones.
+    The rows of a split are units; conditions with the same ones share one array of names.
     """
     found, units, splits = [], [], []
+    known: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     for c, own in enumerate(scores.conditions):
+        place = own["dataset"], own["split"]
+        if place not in known or not np.array_equal(known[place][0], scores.units[c]):
+            names = np.array([f"{name}, split {own['split']}" for name in scores.units[c]], dtype=object)
+            known[place] = scores.units[c], names
         member = scores.about["member"][c].astype(bool)
         sides = np.where(member, member.sum(), (~member).sum())
         found.append(scores.values["caught"][c] * (len(member) / (2 * sides)))
-        units.append(np.array([f"{name}, split {own['split']}" for name in scores.units[c]], dtype=object))
+        units.append(known[place][1])
         splits.append(np.full(len(member), f"{own['dataset']}, split {own['split']}", dtype=object))
     return Blocks(scores.entries, scores.conditions, tuple(units), {MEASURE: tuple(found)}, {"split": tuple(splits)})
 
@@ -98,10 +103,12 @@ def _strongest(
         found[np.mean(~np.isnan(found), axis=1) < 0.5] = np.nan
         best = np.where(np.isnan(found), -np.inf, found).argmax(axis=0)
         here = reported.where(**facets)
-        names = np.unique(np.concatenate([reported.units[c] for c in here]).astype(str)).astype(object)
+        arrays = {id(reported.units[c]): reported.units[c] for c in here}
+        names = np.unique(np.concatenate(list(arrays.values())).astype(str)).astype(object)
+        places = {key: np.searchsorted(names, own) for key, own in arrays.items()}
         block, groups = np.full((len(reported.entries), len(names)), np.nan), np.empty(len(names), dtype=object)
         for c in here:
-            at, attack = np.searchsorted(names, reported.units[c]), _attack(reported.conditions[c])
+            at, attack = places[id(reported.units[c])], _attack(reported.conditions[c])
             groups[at] = reported.about["split"][c]
             if attack in tried:
                 rows = best == list(tried).index(attack)
