@@ -269,7 +269,7 @@ class Ranking(_Frozen):
     the worst is taken over the facets `over` for each unit, then the mean over the others. `attack` and `attacker` are
     the facets that name the attack and what it knows; `unaware` is the attacker that does not know the defense. An
     entry passes where its utility is not worse than `gate`, the undefended entry's less `share` of it. `claim` is the
-    headline: what the winner does, or why there is no winner (""). `balanced`: facet whose values weigh the same, or "".
+    headline: what the winner does, or why there is no winner (""). `balanced`: a facet whose values weigh the same.
     """
 
     table: str
