@@ -151,6 +151,18 @@ def test_the_network_as_initialised_is_a_state_of_the_model_that_was_trained(res
     assert found.rankings[0].over == ("attack", "attacker", "state")
 
 
+def test_models_that_share_no_attack_are_not_set_against_each_other(results: Results) -> None:
+    for number, name in enumerate(("x/m", "x/n", "x/it's")):
+        attack = f"x/a{number}"
+        rows = {"name": IMAGES, "score": np.float32([20, 30]), "closeness": [1, 1]}
+        results.add("leakage", rows, model=name, defense=PLAIN, attack=attack, metric="x/it's")
+        results.add("reconstruct", fit([True, True], "trained"), model=name, defense=PLAIN, attack=attack)
+        results.add("train", {"name": IMAGES, "right": [True, True]}, model=name, defense=PLAIN)
+    table = results.tables()["ranking"]
+    assert len(table.rows) == 1
+    assert table.note.count("x/") == 2
+
+
 def test_what_the_attack_that_knows_of_pruning_reaches_stands_beside_the_one_that_does_not(results: Results) -> None:
     """Against pruning the unaware attack reaches 9 dB and the adaptive one 17: the worst case is the adaptive one."""
     reached = {(PLAIN, "x/a"): [16, 20], (PLAIN, "x/b"): [16, 20], (PRUNED, "x/a"): [8, 10], (PRUNED, "x/b"): [15, 19]}
