@@ -100,8 +100,9 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         caption="A row is a model with a defense. Of each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
         f"Closeness is {label}, as {chosen.reason}. The gate is the test accuracy of the best undefended model, "
-        "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only what pruning left "
-        "of a gradient; on others they do what unaware ones do. The mean image is a guess without any gradient. "
+        "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only the coordinates "
+        "that are not 0 where most are, as after pruning. Unaware and aware are means over the attacks and states that "
+        "each met, which may differ. The mean image is a guess without any gradient. "
         "Means are over the n images on which an attack converged; places compare two models on those of both."
         f"{limit_of([chosen.metric])}",
         entry="protected model",
