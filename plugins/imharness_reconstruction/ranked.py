@@ -100,8 +100,10 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         caption="A row is a model with a defense. Of each private image the closest reconstruction counts, over the "
         "attacks that converged and over the model as trained and as initialised; the less close, the better. "
         f"Closeness is {label}, as {chosen.reason}. The gate is the test accuracy of the best undefended model, "
-        "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only what pruning left "
-        "of a gradient; on others they do what unaware ones do. The mean image is a guess without any gradient."
+        "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only the coordinates "
+        "that are not 0 where most are, as after pruning. Unaware and aware are means over the attacks and states that "
+        "each met, which may differ. The mean image is a guess without any gradient. "
+        "Means are over the n images on which an attack converged; places compare two models on those of both."
         f"{limit_of([chosen.metric])}",
         entry="protected model",
         note=_absent(query, rules),
@@ -152,26 +154,26 @@ def _scores(query: Query, metric: str) -> Blocks:
         facts = f"SELECT DISTINCT {CELL}, name, name AS source, '' AS state, NULL AS converged FROM leakage"
     trained = f"SELECT DISTINCT model FROM ({facts}) WHERE state = '{TRAINED}'"
     alike = ", ".join(f"('{Untrained(architecture=a).label}', '{own.label}')" for a, own in ARCHITECTURES.items())
-    adaptive = ", ".join(f"'{label}'" for label in _adaptive(query)) or "''"
+    adaptive, wanted = ", ".join(map(_quoted, _adaptive(query))) or "''", _quoted(metric)
     psnr = f"CASE WHEN metric = '{PSNR}' AND NOT isnan(score) THEN least(score, {RESOLVED}) ELSE score END"
     guesses = ""
     if "guess" in query.steps:
         guesses = (
             f" UNION ALL SELECT '{FLOOR}', dataset, attack, attacker, state, name, source, guess.score, NULL FROM "
-            f"(SELECT * FROM guess WHERE metric = '{metric}') AS guess "
+            f"(SELECT * FROM guess WHERE metric = {wanted}) AS guess "
             "JOIN (SELECT DISTINCT dataset, attack, attacker, state, name, source FROM own) USING (dataset, name)"
         )
     return query.blocks(
         f"WITH facts AS ({facts}), alike AS (SELECT * FROM (VALUES {alike}) AS t(model, same) "
         f"WHERE same IN ({trained})), "
         "cells AS (SELECT leakage.*, source, state, converged FROM leakage "
-        f"JOIN facts USING ({CELL}, name) WHERE metric = '{metric}'), "
+        f"JOIN facts USING ({CELL}, name) WHERE metric = {wanted}), "
         "named AS (SELECT cells.*, COALESCE(same, model) AS entered FROM cells LEFT JOIN alike USING (model) "
         f"UNION ALL SELECT cells.*, model FROM cells JOIN alike USING (model) WHERE defense = '{BASELINE}'), "
         "own AS (SELECT entered || ' + ' || defense AS entry, dataset, attack, "
         f"CASE WHEN attack IN ({adaptive}) THEN '{ADAPTIVE}' ELSE '{UNAWARE}' END AS attacker, state, name, "
         f"COALESCE(source, name) AS source, {psnr} AS score, CAST(converged AS DOUBLE) AS converged FROM named) "
-        f"SELECT entry, dataset, attack, attacker, state, '{metric}' AS metric, dataset || ' ' || name AS image, "
+        f"SELECT entry, dataset, attack, attacker, state, {wanted} AS metric, dataset || ' ' || name AS image, "
         "dataset || ' ' || source AS source, CASE WHEN converged = 0 THEN NULL ELSE score END AS score, "
         f"CASE WHEN converged = 0 THEN 1.0 ELSE 0.0 END AS failed FROM (SELECT * FROM own{guesses})",
         entry="entry",
@@ -180,6 +182,11 @@ def _scores(query: Query, metric: str) -> Blocks:
         measures=["score", "failed"],
         about=["source"],
     )
+
+
+def _quoted(text: str) -> str:
+    """Return a text as it stands in SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _has_rows(query: Query, step: str) -> bool:
@@ -196,9 +203,10 @@ def _adaptive(query: Query) -> list[str]:
 
 
 def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
-    """Return the settings that most models met with those who met one, and why nothing is known of some of them.
+    """Return the settings that half of the models met, or the one that most did, with those who met any of these.
 
     Where models were trained, they decide which settings these are, and of the others undefended ones alone remain.
+    The second result says why nothing is known of an entry.
     """
     plain = f" + {BASELINE}"
     chosen = np.array([e in accuracy or e == FLOOR or e.endswith(plain) for e in scores.entries])
@@ -206,7 +214,8 @@ def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict
     if not voters.any():
         chosen, voters = np.ones(len(chosen), bool), np.array([e != FLOOR for e in scores.entries])
     met = [(block == 0) | (block == 1) for block in scores.values["failed"]]
-    common = [c for c, own in enumerate(met) if np.mean(own[voters].any(axis=1)) >= 0.5]
+    shares = np.array([own[voters].any(axis=1).mean() for own in met])
+    common = np.flatnonzero(shares >= 0.5).tolist() or [int(shares.argmax())]
     left = {
         name: tuple(np.where(chosen[:, None], block, np.nan) for block in blocks)
         for name, blocks in scores.values.items()

@@ -41,7 +41,7 @@ class ReconstructionTrack(Track):
         default=("harness/lenet",), description="Models attacked as initialised: the first round of federated learning."
     )
     narrow: Mapping[str, tuple[str, ...]] = Field(
-        default={}, description="Attack -> models: such an attack meets these only."
+        default={}, description="Attack, by label or id -> models: such an attack meets these only."
     )
     gradients_only: tuple[str, ...] = Field(
         default=(), description="Attacks that meet gradient defenses only, not protections of images."
@@ -66,7 +66,7 @@ class ReconstructionTrack(Track):
                     self._attacked(own, selection, training is not None, model, guard, attack)
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
-        wanted = self.narrow.get(attack.info.id, (model.label,))
+        wanted = self.narrow.get(attack.label, self.narrow.get(attack.info.id, (model.label,)))
         guarded = isinstance(guard, GradientDefense) or attack.info.id not in self.gradients_only
         return guarded and model.label in wanted
 

@@ -194,7 +194,7 @@ def test_a_choice_that_a_limit_cuts_in_two_is_left_out(tmp_path: Path) -> None:
     run = ["run", "--track", "perceptual", *one, "--limit", "5", "--workers", "0", "--store", str(store)]
     result = CliRunner().invoke(cli, [*run, "--site", str(tmp_path / "site")])
     assert result.exit_code == 0, result.output
-    table = json.loads(next((store / "boards").glob("*.json")).read_text())["tables"][0]
+    table = json.loads(next((store / "boards").glob("*.json")).read_text())["tables"][1]
     assert table["rows"][0]["values"]["all"]["n"] == 1
 
 

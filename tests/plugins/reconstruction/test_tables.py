@@ -151,6 +151,38 @@ def test_the_network_as_initialised_is_a_state_of_the_model_that_was_trained(res
     assert found.rankings[0].over == ("attack", "attacker", "state")
 
 
+def test_models_that_share_no_attack_are_not_set_against_each_other(results: Results) -> None:
+    for number, name in enumerate(("x/m", "x/n", "x/it's")):
+        attack = f"x/a{number}"
+        rows = {"name": IMAGES, "score": np.float32([20, 30]), "closeness": [1, 1]}
+        results.add("leakage", rows, model=name, defense=PLAIN, attack=attack, metric="x/it's")
+        results.add("reconstruct", fit([True, True], "trained"), model=name, defense=PLAIN, attack=attack)
+        results.add("train", {"name": IMAGES, "right": [True, True]}, model=name, defense=PLAIN)
+    table = results.tables()["ranking"]
+    assert len(table.rows) == 1
+    assert table.note.count("x/") == 2
+
+
+def test_what_the_attack_that_knows_of_pruning_reaches_stands_beside_the_one_that_does_not(results: Results) -> None:
+    """Against pruning the unaware attack reaches 9 dB and the adaptive one 17: the worst case is the adaptive one."""
+    reached = {(PLAIN, "x/a"): [16, 20], (PLAIN, "x/b"): [16, 20], (PRUNED, "x/a"): [8, 10], (PRUNED, "x/b"): [15, 19]}
+    for (defense, attack), score in reached.items():
+        results.leaks(defense, score, attack=attack)
+    facts = {"kind": "attack", "control": ""}
+    known = [
+        {**facts, "label": "x/a", "parameters": '{"surviving": false}'},
+        {**facts, "label": "x/b", "parameters": '{"surviving": true}'},
+        {"kind": "defense", "label": PRUNED, "control": "a control of its own", "parameters": "{}"},
+    ]
+    found = report(ResultQuery(results.store, results.records, known))
+    table, (ranking,) = found.tables[0], found.rankings
+    assert means(table, "unaware") == {f"x/m + {PRUNED}": 9, f"x/m + {PLAIN}": 18}
+    assert means(table, "aware") == {f"x/m + {PRUNED}": 17, f"x/m + {PLAIN}": 18}
+    assert means(table, "worst") == {f"x/m + {PRUNED}": 17, f"x/m + {PLAIN}": 18}
+    assert ranking.places[f"x/m + {PRUNED}"].broken_by == {"x/b": 1.0}
+    assert ranking.places[f"x/m + {PRUNED}"].control == "a control of its own"
+
+
 def test_images_that_came_back_exactly_count_as_the_noise_of_8_bits(results: Results) -> None:
     results.leaks(PLAIN, [160, 40])
     assert means(results.tables()["models"], PSNR)[f"x/m + {PLAIN}"] == pytest.approx((58.92 + 40) / 2, abs=0.01)

@@ -45,3 +45,20 @@ def test_both_states_of_a_model_and_batches_of_protected_images(tmp_path: Path) 
     assert len(tables) == 3
     assert tables[0].endswith("as initialised")
     assert tables[-1].endswith("trained")
+
+
+def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
+    lenet = "harness/lenet[channels=16,activation=relu]"
+    select = {
+        "dataset": ["thumbnails[size=16]"], "model": ["untrained", lenet], "metric": ["psnr"],
+        "attack": ["invgrad", "invgrad[surviving=false]"], "defense": ["plain-gradient"],
+    }  # fmt: skip
+    narrow = {"harness/invgrad": ["harness/untrained"], "harness/invgrad[surviving=False]": [lenet]}
+    part = TrackProfile(select=select, options={"narrow": narrow, "judge": lenet})
+    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: part}), installed())
+    cells = [task.spec.named() for task in graph.tasks.values() if task.spec.step == "reconstruct"]
+    assert sorted((own["attack"].label, own["model"].label) for own in cells) == [
+        ("harness/invgrad", "harness/untrained"), ("harness/invgrad[surviving=False]", lenet),
+    ]  # fmt: skip
+    guessed = [task.spec.components["metric"].label for task in graph.tasks.values() if task.spec.step == "guess"]
+    assert guessed == ["harness/psnr"]
