@@ -22,7 +22,7 @@ class Card:
     winner: str
     front: Front | None
     pair: tuple[str, ...]
-    """The short names of the two entries that the page offers to compare: the first two that are no controls."""
+    """The short names of the two entries to compare: the winner and the next one that passes; no controls."""
     compare: str
 
 
@@ -47,7 +47,7 @@ def _card(board: Board, views: Sequence[RankingView]) -> Card:
         return Card(board, "", "", None, (), "")
     view, ranking = views[0], views[0].ranking
     rivals = [label for label in view.names if not ranking.places[label].control]
-    rivals.sort(key=lambda label: label != ranking.winner)
+    rivals.sort(key=lambda label: (label != ranking.winner, not ranking.places[label].passes))
     front = front_of(view.table, ranking, 320, 150, small=True)
     pair = tuple(view.names[label] for label in rivals[:2]) if len(rivals) > 1 else ()
     return Card(board, ranking.claim, ranking.winner, front, pair, view.compared(*rivals[:2]) if pair else "")

@@ -233,9 +233,9 @@ class RankingView:
 
     @cached_property
     def wins(self) -> Table | None:
-        """The win matrix of the same scores, rows and columns by rank."""
+        """The win matrix of the same scores, rows and columns by rank; None where no pair could be tested."""
         found = table_named(self.board, self.ranking.comparison)
-        if found is None:
+        if found is None or not any(value.value is not None for row in found.rows for value in row.values.values()):
             return None
         order = {row.label: i for i, row in enumerate(self.table.rows)}
         last = len(order)
@@ -309,17 +309,19 @@ class RankingView:
         """Return the attack that breaks an entry, or "".
 
         It is broken where the worst attack leaves less than `BROKEN` of the difference to the undefended entry that
-        attacks show that do not know it.
+        attacks show that do not know it, and where that difference is more than chance: their intervals are apart.
         """
         plain = next((own for own in self.table.rows if own.label == self.ranking.undefended), None)
         if plain is None or place.control or not place.broken_by:
             return ""
-        numbers = [_number(own, key) for key in ("unaware", "worst") for own in (plain, row)]
-        if None in numbers:
-            return ""
+        numbers = [own.values.get(key) for key in ("unaware", "worst") for own in (plain, row)]
+        before, seen, bare, held = (value or Value() for value in numbers)
         way = 1 if self.column("worst").better == "higher" else -1
-        seems, holds = (way * (own - bare) for bare, own in (numbers[:2], numbers[2:]))  # type: ignore[operator]
-        return next(iter(place.broken_by)) if seems > 0 and holds < BROKEN * seems else ""
+        if None in (before.value, bare.value, held.value, before.low, before.high, seen.low, seen.high):
+            return ""
+        apart = seen.low > before.high if way > 0 else seen.high < before.low  # type: ignore[operator]
+        lasts = way * (held.value - bare.value) < BROKEN * way * (seen.value - before.value)  # type: ignore[operator]
+        return next(iter(place.broken_by)) if apart and lasts else ""
 
     def _bars(self, label: str) -> list[Bar]:
         largest = max((abs(v) for own in self._means.values() for v in own.values()), default=0.0) or 1.0

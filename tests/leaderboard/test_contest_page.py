@@ -14,12 +14,14 @@ from playwright.sync_api import Browser, Page
 
 from imharness.stats import rank_of
 from imharness.tracks import Blocks
+from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
 from imharness_policy import contest
 from imharness_statistics.bootstrap import percentiles
 from imharness_statistics.clusters import clusters_greater, coded
 from imharness_statistics.head_to_head import resampled
 
+from .conftest import board
 from .contested import (
     ATTACKS,
     CLAIM,
@@ -53,6 +55,12 @@ def chosen(scores: Blocks, picks: dict[str, str]) -> list[int]:
     aware = {"": (True, False), "aware": (True,), "unaware": (False,)}[picks.get("attacker", "")]
     others = {key: value for key, value in picks.items() if key != "attacker"}
     return [c for c in scores.where(**others) if (scores.conditions[c]["attacker"] != "fixed") in aware]
+
+
+def fewer(scores: Blocks) -> Blocks:
+    """Return the same images, said to be of four photographs."""
+    photographs = np.array([f"photograph {i % 4}" for i in range(12)], dtype=object)
+    return replace(scores, about={"photograph": (photographs,) * len(scores.conditions)})
 
 
 def result(page: Page) -> dict:
@@ -202,7 +210,7 @@ class TestAtMostTwoClicks:
         self.compared(page, JPEG, NOISE)
         settled(page, "index.html")
         page.get_by_role("link", name="Contest track").first.click()
-        page.locator("tr.entry", has_text="flip").get_by_role("link", name="vs noise").click()
+        page.locator("tr.entry", has_text="flip").get_by_role("link", name="vs first").click()
         self.compared(page, NOISE, FLIP)
 
     def compared(self, page: Page, first: str, second: str) -> None:
@@ -219,7 +227,7 @@ class TestAtMostTwoClicks:
     def test_the_choice_of_the_page_goes_along_to_the_comparison(self, page: Page) -> None:
         settled(page, f"contest.html?attacker=unaware&metric={METRICS[0]}")
         first = result(page)["rows"][0]["label"]
-        link = page.locator("tr.entry", has_text="flip").get_by_role("link", name="vs noise").get_attribute("href")
+        link = page.locator("tr.entry", has_text="flip").get_by_role("link", name="vs first").get_attribute("href")
         assert first == NOISE
         words = unquote_plus(link)
         assert "without.attacker=adaptive" in words
@@ -233,6 +241,15 @@ class TestAtMostTwoClicks:
         assert page.locator(".badge.broken").count() == 1
         share = report().rankings[0].places[FLIP].broken_by[ATTACKS[0]]
         assert row.locator(".strip .number").inner_text() == f"ifgsm {100 * share:.0f}"
+
+    def test_a_difference_that_may_be_chance_is_not_called_broken(self) -> None:
+        """With four photographs there is no interval, and nothing is called broken."""
+        made, few = report(), report(fewer(blocks()))
+        found = []
+        for own in (made, few):
+            view = RankingView(board(rankings=own.rankings), own.rankings[0], own.tables[0], None, (), "")
+            found.append([row.row.label for row in view.rows if any(b.kind == "broken" for b in row.badges)])
+        assert found == [[FLIP], []]
 
     def test_what_did_the_images_look_like_how_do_i_cite_export_and_reproduce_this_row(self, page: Page) -> None:
         settled(page, "index.html")

@@ -85,6 +85,17 @@ export function meanValue(numbers, clusters, tails) {
   return { ...found, low: percentile(estimates, tail), high: percentile(estimates, 1 - tail) };
 }
 
+const totals = new WeakMap();
+/** Sum of numbers in each resample of clusters, kept with the numbers; null where one is missing. */
+function totalOf(numbers, codes, k) {
+  if (!totals.has(numbers)) {
+    const sums = new Float64Array(k);
+    numbers.forEach((x, u) => { sums[codes[u]] += x; });
+    totals.set(numbers, sums.some(Number.isNaN) ? null : Float64Array.from(drawn(k), (counts) => dot(counts, sums)));
+  }
+  return totals.get(numbers);
+}
+
 /** Rank of an entry among others: its place and interval, and what each other one is ahead, with simultaneous intervals. */
 export function rankOf(own, others, clusters) {
   const { codes, size: k } = coded(clusters ?? own.keys());
@@ -102,7 +113,12 @@ export function rankOf(own, others, clusters) {
   const place = 1 + ahead.filter((a) => a > 0).length;
   const nothing = ahead.map(() => NaN);
   if (k < FEWEST || !parts.length) return { place, best: 1, worst: parts.length + 1, ahead, low: nothing, high: nothing };
-  const spreads = parts.map(({ sums, sizes, ahead: mean }) => Float64Array.from(drawn(k), (counts) => dot(counts, sums) / dot(counts, sizes) - mean));
+  const mine = totalOf(own, codes, k), whole = mine && totalOf(own.map(() => 1), codes, k);
+  const spreads = parts.map(({ sums, sizes, ahead: mean }, j) => {
+    const other = mine && totalOf(others[j], codes, k);
+    if (other) return mine.map((total, r) => (other[r] - total) / whole[r] - mean);
+    return Float64Array.from(drawn(k), (counts) => dot(counts, sums) / dot(counts, sizes) - mean);
+  });
   const errors = spreads.map((spread, j) => {
     if (Number.isNaN(ahead[j])) return 0;
     let sum = 0, count = 0;
@@ -179,7 +195,8 @@ export function contest(index, vectors, facts, conditions) {
     return meanValue(total.map((sum, u) => (count[u] ? sum / count[u] : NaN)), clusters, index.tails);
   }
 
-  const own = new Map(present.map((e) => [e, worst(e)]));
+  const decisions = new Map(present.map((e) => [e, new Map()]));
+  const own = new Map(present.map((e) => [e, worst(e, null, decisions.get(e))]));
   const coverage = new Map(present.map((e) => {
     let known = 0, all = 0;
     for (const c of settings) units(c).forEach((_, i) => { all++; known += Number.isFinite(score(e, c, i)); });
@@ -188,9 +205,8 @@ export function contest(index, vectors, facts, conditions) {
   const complete = present.filter((e) => coverage.get(e) === 1);
   const sampled = clusters ? new Set(clusters).size : names.length;
   const rows = present.map((e) => {
-    const label = index.entries[e], about = facts.places[label], decided = new Map();
+    const label = index.entries[e], about = facts.places[label], decided = decisions.get(e);
     const rivals = complete.filter((other) => other !== e);
-    worst(e, null, decided);
     const all = [...decided.values()].reduce((a, b) => a + b, 0);
     const row = {
       label, coverage: 100 * coverage.get(e), complete: complete.includes(e), control: about.control, passes: about.passes, flagged: about.flagged,

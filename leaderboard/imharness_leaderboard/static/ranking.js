@@ -163,10 +163,11 @@ class Ranking {
   }
 
   broken(own, plain, index) {
-    if (!plain?.worst || !plain.unaware || !own.worst || !own.unaware) return "";
+    if (!plain?.worst || !plain.unaware || !own.worst || !own.unaware || own.unaware.low === null || plain.unaware.low === null) return "";
     const way = index.better === "higher" ? 1 : -1;
+    const apart = way > 0 ? own.unaware.low > plain.unaware.high : own.unaware.high < plain.unaware.low;
     const [seems, holds] = ["unaware", "worst"].map((key) => way * (own[key].value - plain[key].value));
-    return seems > 0 && holds < this.facts.broken * seems ? Object.keys(own.broken_by)[0] : "";
+    return apart && holds < this.facts.broken * seems ? Object.keys(own.broken_by)[0] : "";
   }
 
   sentence(found, by, picks) {
@@ -185,7 +186,7 @@ class Ranking {
       const link = row.querySelector("a.versus");
       if (!link) continue;
       link.dataset.made ??= link.getAttribute("href");
-      if (!index) { link.setAttribute("href", link.dataset.made); link.textContent = `vs ${this.short(first)}`; link.hidden = false; continue; }
+      if (!index) { link.setAttribute("href", link.dataset.made); link.hidden = false; continue; }
       link.hidden = label === first;
       const words = new URLSearchParams({ c: this.root.dataset.index });
       words.append("e", first);
@@ -199,11 +200,8 @@ class Ranking {
         for (const value of values[facet] ?? []) if (!kept(value)) words.append(`without.${facet}`, value);
       }
       link.setAttribute("href", `${this.root.dataset.compare}#${words}`);
-      link.textContent = `vs ${this.short(first)}`;
     }
   }
-
-  short(label) { return (this.facts.names[label] ?? brief(label)).split(" ")[0]; }
 }
 
 function svg(name, facts) {
