@@ -72,10 +72,11 @@ class Label(NamedTuple):
     kind: str
 
 
-def place_labels(marks: Sequence[Mark], first: Sequence[int], width: float, height: float) -> list[Label]:
+def place_labels(marks: Sequence[Mark], first: Sequence[int], frame: tuple[float, float, float, float]) -> list[Label]:
     """Return labels that overprint neither each other nor a mark; those that find no room are left out.
 
-    `first`: the marks that are named before all others, in order.
+    `first`: the marks that are named before all others, in order. `frame`: left, top, right and bottom end of the
+    region for labels, px.
     """
     taken = [(m.x - 6, m.y - 6, m.x + 6, m.y + 6) for m in marks]
     found = []
@@ -86,7 +87,7 @@ def place_labels(marks: Sequence[Mark], first: Sequence[int], width: float, heig
             places = [(mark.x + 9, mark.y + 4 + up, "start") for up in (0.0, gap - 9, 9 - gap)]
             places += [(mark.x - 9, mark.y + 4 + up, "end") for up in (0.0, gap - 9, 9 - gap)]
             places += [(mark.x, mark.y - gap, "middle"), (mark.x, mark.y + gap + 8, "middle")]
-            free = [place for place in places if _fits(_box(*place, long), taken, width, height)]
+            free = [place for place in places if _fits(_box(*place, long), taken, frame)]
             if free:
                 x, y, anchor = free[0]
                 taken.append(_box(x, y, anchor, long))
@@ -100,9 +101,11 @@ def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, fl
     return left, y - LINE + 3, left + long, y + 3
 
 
-def _fits(box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]], width: float,
-          height: float) -> bool:  # fmt: skip
+def _fits(
+    box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]],
+    frame: tuple[float, float, float, float],
+) -> bool:  # fmt: skip
     left, top, right, bottom = box
-    if left < 2 or top < 2 or right > width - 2 or bottom > height - 2:
+    if left < frame[0] or top < frame[1] or right > frame[2] or bottom > frame[3]:
         return False
     return not any(left < r and a < right and top < b and c < bottom for a, c, r, b in taken)

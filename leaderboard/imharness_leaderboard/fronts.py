@@ -65,10 +65,12 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
     chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].front and i not in chosen]
     chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].control and i not in chosen]
     winner = [i for i, row in enumerate(rows) if row.label == ranking.winner or ranking.places[row.label].control]
-    labelled = place_labels(marks, chosen, width - right, height - bottom)
+    labelled = place_labels(marks, chosen, (left + 2, 2, width - 2, height - bottom - 2))
     if small:
         allowed = {marks[i].name for i in winner}
-        labelled = [label for label in place_labels(marks, winner, width, height) if label.text in allowed]
+        labelled = [
+            label for label in place_labels(marks, winner, (2, 2, width - 2, height - 2)) if label.text in allowed
+        ]
     on_front = sorted((m for m, row in zip(marks, rows, strict=True) if ranking.places[row.label].front))
     return Front(
         width, height, marks, labelled,
