@@ -21,7 +21,8 @@ from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
-         "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html", "methods.html",
+         "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
+         "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
          "changes.html", "data.html", "compare.html", "contest.html", "contest.html?attacker=aware", "cite.html",
          "submit.html")  # fmt: skip
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
