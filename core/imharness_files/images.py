@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,11 +42,26 @@ def read_image(path: Path) -> Image.Image:
 
     Raises `UsageError` for a file that is cut off, damaged, too large, or of another format than `FORMATS`.
     """
-    return whole_image(path)[0]
+    return _whole(path)[0]
 
 
-def whole_image(path: Path) -> tuple[Image.Image, bytes]:
-    """Return the photograph as `read_image` does, and the bytes it was decoded from."""
+def read_pixels(path: Path) -> npt.NDArray[np.uint8]:
+    """Return a whole photograph as OpenCV decodes it, RGB ``(H, W, 3)``, turned where the file says so.
+
+    Raises `UsageError` as `read_image` does.
+    """
+    import cv2
+
+    image, content = _whole(path)
+    decoded: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    if decoded is None or sorted(decoded.shape[:2]) != sorted(image.size):
+        raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")
+    found: npt.NDArray[np.uint8] = decoded[..., ::-1]
+    return found
+
+
+def _whole(path: Path) -> tuple[Image.Image, bytes]:
+    """Return the photograph, RGB, and the bytes it was decoded from."""
     content = read_bytes(path, BYTES)
     try:
         with _opened(path, content) as image:

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from imharness.data import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
 from imharness_files.arrays import read_array
-from imharness_files.images import image_shape
+from imharness_files.images import image_shape, read_pixels
 from imharness_files.tables import read_csv
 from imharness_files.text import is_plain, number
-from imharness_iqa.sampling import clustered, colourfulness, read_image, spatial_information
+from imharness_iqa.sampling import clustered, colourfulness, spatial_information
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 SHOWN = 5
@@ -100,7 +100,7 @@ def _size(path: Path) -> tuple[int, int] | None:
 
 def _decoded(path: Path, size: tuple[int, int] | None) -> np.ndarray:
     try:
-        pixels = read_image(path)
+        pixels = read_pixels(path)
     except UsageError as error:
         raise ContractError(f"{error}; replace it, or remove it from the list") from None
     if pixels.shape[:2] != size:
@@ -116,7 +116,9 @@ def _features(listing: Listing, kept: Sequence[int]) -> np.ndarray:
     if stored.is_file():
         seen = read_array(stored)
     else:
-        images = (torch.tensor(_decoded(path, _size(path)).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths)
+        images = (
+            torch.tensor(_decoded(path, _size(path)).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths
+        )
         seen = np.array([[float(spatial_information(x)), float(colourfulness(x))] for x in images])
         stored.parent.mkdir(parents=True, exist_ok=True)
         np.save(stored, seen, allow_pickle=False)

@@ -5,14 +5,11 @@ Guardians of Image Quality, appendix A.3.1; the two features as in KonIQ-10k (Ho
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 
-from imharness.data import Images, UsageError, derive_seed
-from imharness_files.images import whole_image
+from imharness.data import Images, derive_seed
 from imharness_iqa.natural_statistics import luma
 
 CLUSTERS = 10
@@ -82,12 +79,3 @@ def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list
 
 def _hash(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
-
-
-def read_image(path: Path) -> np.ndarray:
-    """Return uint8 ``(H, W, 3)``, RGB, turned where the file says so; raises `UsageError` when it is no whole image."""
-    image, content = whole_image(path)
-    decoded = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-    if decoded is None or sorted(decoded.shape[:2]) != sorted(image.size):
-        raise UsageError(f"{path} is no image that both of its decoders read alike")
-    return decoded[..., ::-1]
