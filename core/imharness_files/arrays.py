@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from imharness_errors import UsageError
 from imharness_files.opening import GIB, MIB, plain_file, shown
+from imharness_files.text import reason
 
 Array = npt.NDArray[Any]
 MEMBERS = 1_000
@@ -52,7 +53,7 @@ def read_arrays(path: Path, names: Iterable[str] = (), limit: int = 4 * GIB) -> 
                     raise UsageError(f"{shown(path)} announces {size} bytes of arrays; at most {room} are read.")
                 return {name: _member(path, content, members[name]) for name in wanted}
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is no npz file of plain arrays: {_line(error)}") from None
+            raise UsageError(f"{shown(path)} is no npz file of plain arrays: {reason(error)}") from None
 
 
 def _members(path: Path, content: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -80,7 +81,7 @@ def read_array(path: Path, limit: int = GIB) -> Array:
         try:
             return _array(shown(path), file, size)
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is no npy file of a plain array: {_line(error)}") from None
+            raise UsageError(f"{shown(path)} is no npy file of a plain array: {reason(error)}") from None
 
 
 def _array(where: str, file: IO[bytes], size: int) -> Array:
@@ -107,7 +108,3 @@ def _array(where: str, file: IO[bytes], size: int) -> Array:
     if len(content) != there or file.read(1):
         raise UsageError(f"{where} is not as long as it says.")
     return np.frombuffer(bytearray(content), dtype=kind).reshape(shape, order="F" if columns_first is True else "C")
-
-
-def _line(error: BaseException) -> str:
-    return f"{' '.join(str(error).split()) or type(error).__name__:.200}"

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from imharness_errors import UsageError
 from imharness_files.opening import MIB, read_bytes, shown
+from imharness_files.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
 PIXELS = 36_000_000
@@ -88,6 +89,6 @@ def _upper_eight(image: Image.Image) -> Image.Image:
 
 
 def _unreadable(path: Path, error: Exception) -> UsageError:
-    return UsageError(
-        f"{shown(path)} is no readable image: {' '.join(str(error).split()) or type(error).__name__:.200}"
-    )
+    unknown = isinstance(error, UnidentifiedImageError)
+    why = f"it is none of {', '.join(FORMATS)}" if unknown else reason(error)
+    return UsageError(f"{shown(path)} is no readable image: {why}")

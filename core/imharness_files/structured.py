@@ -11,6 +11,7 @@ from typing import Any
 
 from imharness_errors import UsageError
 from imharness_files.opening import MIB, read_bytes, read_text, shown
+from imharness_files.text import reason
 
 DEPTH = 32
 MEMBERS = 200_000
@@ -28,7 +29,7 @@ def read_toml(path: Path, limit: int = MIB) -> dict[str, Any]:
     except RecursionError:
         raise UsageError(f"{shown(path)} is nested too deeply.") from None
     except ValueError as error:
-        raise UsageError(f"{shown(path)} is not valid TOML: {' '.join(str(error).split()):.300}") from None
+        raise UsageError(f"{shown(path)} is not valid TOML: {reason(error)}") from None
     _check(found, shown(path))
     return found
 
@@ -57,7 +58,7 @@ def parsed_json(content: bytes, where: str) -> Any:
     except UnicodeDecodeError as error:
         raise UsageError(f"{where} is not UTF-8: byte {error.start}.") from None
     except ValueError as error:
-        raise UsageError(f"{where} is not valid JSON: {' '.join(str(error).split()):.300}") from None
+        raise UsageError(f"{where} is not valid JSON: {reason(error)}") from None
     _check(found, where)
     return found
 

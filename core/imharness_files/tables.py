@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from imharness_errors import UsageError
 from imharness_files.opening import MIB, plain_file, read_text, shown
-from imharness_files.text import number
+from imharness_files.text import number, reason
 
 BYTES = 512 * MIB
 ROWS = 5_000_000
@@ -59,7 +59,7 @@ def _records(path: Path, text: str, skip: int = 0) -> Iterator[tuple[int, list[s
             if count >= skip:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise UsageError(f"{shown(path)}, line {reader.line_num}: {error}.") from None
+        raise UsageError(f"{shown(path)}, line {reader.line_num}: {reason(error)}.") from None
 
 
 def _columns(path: Path, names: list[str]) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def read_columns(path: Path, limit: int = BYTES) -> Columns:
         table = _from_csv(path, limit) if path.suffix == ".csv" else _from_parquet(path, limit)
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise UsageError(f"{shown(path)} cannot be read: {' '.join(str(error).split()):.300}") from None
+        raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
     return Columns(path, tuple(table.column_names), table)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from imharness_errors import UsageError
 from imharness_files.opening import GIB, MIB, read_bytes, shown
+from imharness_files.text import reason
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +28,7 @@ def read_tensors(path: Path, limit: int = BYTES) -> dict[str, torch.Tensor]:
     try:
         return load(content)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:
-        raise UsageError(f"{shown(path)} is no safetensors file: {_line(error)}") from None
+        raise UsageError(f"{shown(path)} is no safetensors file: {reason(error)}") from None
 
 
 def read_torch(path: Path, limit: int = BYTES) -> Any:
@@ -38,8 +39,4 @@ def read_torch(path: Path, limit: int = BYTES) -> Any:
     try:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader raises errors of many types on files that are none
-        raise UsageError(f"{shown(path)} holds no weights: {_line(error)}") from None
-
-
-def _line(error: Exception) -> str:
-    return f"{' '.join(str(error).split()) or type(error).__name__:.200}"
+        raise UsageError(f"{shown(path)} holds no weights: {reason(error)}") from None

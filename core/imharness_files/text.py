@@ -33,5 +33,17 @@ def plain(text: str) -> str:
     return " ".join("".join(" " if _is_refused(sign) else sign for sign in text).split())
 
 
+def stripped(text: str) -> str:
+    """Return a text of several lines; of what `is_plain` refuses, all but line feeds and tabs become spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(" " if _is_refused(sign) and sign not in "\n\t" else sign for sign in text)
+
+
+def reason(error: BaseException) -> str:
+    """Return the message of an error of another library as one line of 300 characters at most."""
+    return plain(str(error))[:300] or type(error).__name__
+
+
 def _is_refused(sign: str) -> bool:
     return unicodedata.category(sign) in _REFUSED and sign not in _JOINERS

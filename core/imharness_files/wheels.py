@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from imharness_errors import UsageError
 from imharness_files.opening import GIB, MIB, plain_file, read_bytes, shown
-from imharness_files.text import is_plain
+from imharness_files.text import is_plain, reason
 
 BYTES = GIB
 MEMBERS = 10_000
@@ -62,7 +62,7 @@ def check_wheel(path: Path) -> WheelFacts:
                     )
                 name, version = _facts(content.read(found[0]), shown(path))
         except _FAILURES as error:
-            raise UsageError(f"{shown(path)} is no wheel: {' '.join(str(error).split()):.200}") from None
+            raise UsageError(f"{shown(path)} is no wheel: {reason(error)}") from None
     return WheelFacts(name, version, tuple(member.filename for member in members))
 
 

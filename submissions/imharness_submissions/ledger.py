@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from imharness.results.store import Store
 
 FILE = "ledger.jsonl"
-Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced"]
+Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
 
 
 class Line(BaseModel):

@@ -109,7 +109,7 @@ def _verdict(file: Path) -> float:
     try:
         found = read_array(file, MIB).reshape(-1)
     except UsageError as error:
-        raise ContractError(f"{error} It must hold a share of people.") from None
+        raise ContractError(f"{file} holds no share of people: {error}") from None
     if not len(found) or not 0 <= found[0] <= 1:
         raise ContractError(f"{file} holds no share of people, a number from 0 to 1")
     return float(found[0])
