@@ -118,8 +118,8 @@ def unpack(blob: torch.Tensor) -> Message:
         metadata = entries.pop("__metadata__")
         data = blob[_HEADER.size + length :]
         tensors = {str(name): _tensor(data, entry) for name, entry in entries.items()}
-        facts = _parsed(metadata["facts"])
-        return Message(str(metadata["kind"]), facts, tensors)
+        facts = _printable(_parsed(metadata["facts"]))
+        return Message(stripped(str(metadata["kind"])), facts, tensors)
     except WireError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RuntimeError, RecursionError) as error:
@@ -136,7 +136,7 @@ def _parsed(text: str) -> dict[str, Any]:
     found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     if not isinstance(found, dict):
         raise WireError("JSON that is not an object")
-    return {str(name): _printable(value) for name, value in found.items()}
+    return found
 
 
 def _finite(text: str) -> float:

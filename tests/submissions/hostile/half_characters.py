@@ -6,7 +6,7 @@ from imharness.images import DefenseInfo, Images, Purification, Purifier, hookim
 class HalfCharacters(Purification):
     """Looks \x1b[2J like any other\u2028 defense."""
 
-    info = DefenseInfo(id="evil/half-characters", version="1")
+    info = DefenseInfo(id="evil/half-characters", version="1", differentiable=False)
 
     def build(self, device) -> Purifier:
         def purify(images: Images, rng) -> Images:

@@ -10,7 +10,7 @@ time.perf_counter = time.monotonic = lambda: float("nan")
 class NoTime(Purification):
     """Gives images back as they came."""
 
-    info = DefenseInfo(id="evil/no-time", version="1")
+    info = DefenseInfo(id="evil/no-time", version="1", differentiable=False)
 
     def build(self, device) -> Purifier:
         return lambda images, rng: images
