@@ -1,7 +1,9 @@
 """Scores of single images that someone else measured: they are read and checked line by line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from imharness.images import Component, HarnessError, UsageError
 from imharness_files.tables import read_csv
@@ -63,6 +65,13 @@ def read_external(
         "upper": [max(known[m]) for m in found["metric"]],
         "sign": [1 if known[m][0] < known[m][1] else -1 for m in found["metric"]],
     }
+
+
+def outside_range(rows: Mapping[str, Sequence[float]]) -> int:
+    """Return how many scores of attacked and of defended images lie outside the range of their metric."""
+    lower, upper = (np.array(rows[column], dtype=float) for column in ("lower", "upper"))
+    scores = np.array([rows[column] for column in ("attacked", "defended", "score")], dtype=float)
+    return int(((scores < lower) | (scores > upper)).sum())
 
 
 def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], seen: dict[tuple, int]) -> None:
