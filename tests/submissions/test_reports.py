@@ -19,7 +19,7 @@ from imharness_submissions.running import Run, run_submission
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("half_characters", "half a character and an escape"), ("size_zero", "size-zero")],
+    [("half_characters", "half a character [2J and an escape"), ("size_zero", "size-zero")],
 )
 def test_a_report_and_a_line_exist_whatever_a_package_does(
     submission: MakeSubmission, tmp_path: Path, profile: Path, name: str, said: str

@@ -3,6 +3,9 @@
 import hashlib
 import os
 import stat
+import subprocess
+import sys
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from tests.submissions.conftest import HOSTILE, METADATA, wheel_of
 
 from imharness.errors import UsageError
 from imharness_files.wheels import check_wheel
+from imharness_submissions import environment
 from imharness_submissions.environment import environment_of, is_backend
 from imharness_submissions.manifest import Package
 
@@ -86,6 +90,35 @@ def test_a_wheel_is_a_plain_file(tmp_path: Path) -> None:
         file.truncate(3 << 30)
     with pytest.raises(UsageError, match="at most"):
         check_wheel(place)
+
+
+def test_a_wheel_from_an_address_is_checked_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "https://code.example/median-1.0-py3-none-any.whl"
+    wheel = packed(tmp_path, ("bomb.bin", bytes(150 << 20)))
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: wheel.open("rb"))
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    with pytest.raises(UsageError, match="would unpack to"):
+        environment_of(tmp_path, Package(name="median", version="1.0", sha256=digest, address=address))
+    packed(tmp_path)
+    with pytest.raises(UsageError, match="has the sha256"):
+        environment_of(tmp_path, Package(name="median", version="1.0", sha256=digest, address=address))
+    monkeypatch.setattr(environment, "BYTES", 100)
+    with pytest.raises(UsageError, match="more than 100 bytes"):
+        environment_of(tmp_path, Package(name="median", version="1.0", sha256=digest, address=address))
+
+
+def test_an_installer_that_writes_too_much_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an index gives cannot be seen before: it is counted meanwhile."""
+    monkeypatch.setattr(environment, "UNPACKED", 1 << 20)
+    code = "import time; open('bomb', 'wb').write(bytes(4 << 20)); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as process:
+        try:
+            with pytest.raises(UsageError, match="have more than 1048576 bytes"):
+                environment._watch(process, tmp_path)
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
