@@ -27,7 +27,7 @@ PUBLIC = {f"imharness.{name}" for name in ("images", "gradients", "membership", 
 CONFIGURATION = read_configuration(str(ROOT / "pyproject.toml"))
 RULES: dict[str, dict[str, Any]] = {rule["name"]: rule for rule in CONFIGURATION["contracts_options"]}
 STACK = "Data flows one way through the core"
-PACKAGES = "The core imports statistics alone, and packages beside it do not import each other"
+PACKAGES = "The core imports statistics and readers of files alone, and packages beside it do not import each other"
 PLUGINS = "Plugins import the public modules of the core only"
 LEADERBOARD = "The leaderboard reads results and rankings, nothing else of the core"
 TORCH = "Results, rankings, plans and the leaderboard load no torch"
@@ -99,12 +99,15 @@ def test_a_plugin_may_import_no_private_module_whatever_it_is_called(graph: grim
         (PACKAGES, "imharness.results.store", "imharness_leaderboard.pages"),
         (PACKAGES, "imharness.running.local", "imharness_cli.console"),
         (PACKAGES, "imharness_statistics.wilcoxon", "imharness.errors"),
+        (PACKAGES, "imharness_files.opening", "imharness.errors"),
+        (PACKAGES, "imharness_files.tables", "imharness_statistics.ranks"),
         (PACKAGES, "imharness.running.local", "imharness_conformance.audit"),
         (PACKAGES, "imharness_conformance.audit", "imharness_submissions.ledger"),
         (PACKAGES, "imharness_iqa.track", "imharness_perceptual.track"),
         (PLUGINS, "imharness_iqa.track", "imharness_training.checkpoints"),
         (PLUGINS, "imharness_vision.weights", "imharness_conformance.audit"),
         (PLUGINS, "imharness_iqa.track", "imharness_cli.commands"),
+        (PLUGINS, "imharness_iqa.track", "imharness_errors"),
         (LEADERBOARD, "imharness_leaderboard.pages", "imharness.tracks"),
         (LEADERBOARD, "imharness_leaderboard.pages", "imharness.components.registry"),
         (TORCH, "imharness_leaderboard.pages", "torch"),

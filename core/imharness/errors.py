@@ -1,67 +1,18 @@
-"""Everything that can go wrong, as one tree.
+"""Everything that can go wrong, as one tree; it stands in `imharness_errors`, so that readers of files can raise it."""
 
-::
+from imharness_errors import (
+    ContractError,
+    HarnessError,
+    PluginError,
+    QueryBudgetExceeded,
+    SandboxViolation,
+    StoreError,
+    Unavailable,
+    UsageError,
+    did_you_mean,
+)
 
-    HarnessError
-    ├── UsageError               the request makes no sense; the command line exits with 2
-    ├── PluginError              a plugin could not be loaded or registered
-    ├── ContractError            a component returned something its contract forbids
-    │   ├── QueryBudgetExceeded  an attack asked its target more often than it may
-    │   └── SandboxViolation     code in the sandbox did what it may not, or stopped answering
-    ├── Unavailable              weights, data or a package are not on this machine
-    └── StoreError               a file of the store is missing, damaged or cannot be written
-
-A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is no error of the harness.
-
-A message says who, what was expected, what came, and what to do.
-"""
-
-from __future__ import annotations
-
-import difflib
-from collections.abc import Iterable
-
-
-class HarnessError(Exception):
-    """Base of all errors that are raised on purpose. `who` is the component at fault, where its code is elsewhere."""
-
-    who = ""
-
-
-class UsageError(HarnessError):
-    """The request makes no sense: unknown name, wrong combination of options."""
-
-
-class PluginError(HarnessError):
-    """A plugin could not be loaded or registered."""
-
-
-class ContractError(HarnessError):
-    """A component returned something that its contract forbids."""
-
-
-class QueryBudgetExceeded(ContractError):
-    """An attack asked its target more often than its declared budget allows."""
-
-
-class SandboxViolation(ContractError):
-    """Code in the sandbox did what it may not, or stopped answering."""
-
-
-class Unavailable(HarnessError):
-    """Something a component needs is not on this machine; `remedy` is the command that gets it."""
-
-    def __init__(self, reason: str, remedy: str = "") -> None:
-        super().__init__(f"{reason}; get it with: {remedy}" if remedy else reason)
-        self.reason = reason
-        self.remedy = remedy
-
-
-class StoreError(HarnessError):
-    """A file of the store is missing, damaged or cannot be written."""
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the nearest known name, or an empty string."""
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""
+__all__ = [
+    "ContractError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation", "StoreError",
+    "Unavailable", "UsageError", "did_you_mean",
+]  # fmt: skip

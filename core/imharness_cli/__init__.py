@@ -12,6 +12,7 @@ import click
 
 import imharness
 from imharness.errors import HarnessError, UsageError
+from imharness_files.text import stripped
 
 COMMANDS = {
     "run": "imharness_cli.run:run",
@@ -72,9 +73,9 @@ def main() -> None:
         click.echo("interrupted; everything finished is kept", err=True)
         code = 130
     except UsageError as error:
-        click.echo(f"usage: {error}", err=True)
+        click.echo(f"usage: {stripped(str(error))}", err=True)
         code = 2
     except HarnessError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {stripped(str(error))}", err=True)
         code = 1
     sys.exit(code or 0)

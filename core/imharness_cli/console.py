@@ -1,4 +1,7 @@
-"""The one module that prints: rich tables and progress for people, JSON for machines."""
+"""The one module that prints: rich tables and progress for people, JSON for machines.
+
+What a terminal would interpret is taken out of all texts, wherever they come from.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from imharness_files.text import stripped
+
 PIPED_WIDTH = 200
 """Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
 
@@ -28,28 +33,32 @@ out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
 err = Console(stderr=True, highlight=False)
 
 
+def _shown(text: str) -> str:
+    return escape(stripped(text))
+
+
 def say(text: str) -> None:
     """Print one line of plain text."""
-    out.print(escape(text), soft_wrap=True)
+    out.print(_shown(text), soft_wrap=True)
 
 
 def warn(text: str) -> None:
     """Print one line to the error stream."""
-    err.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+    err.print(f"[yellow]warning:[/] {_shown(text)}", soft_wrap=True)
 
 
 def emit(facts: object) -> None:
     """Print facts as one JSON document."""
-    out.file.write(json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n")
+    out.file.write(stripped(json.dumps(facts, indent=2, ensure_ascii=False, default=str)) + "\n")
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table; every cell is plain text."""
-    grid = Table(title=escape(title), title_justify="left", header_style="bold")
+    grid = Table(title=_shown(title), title_justify="left", header_style="bold")
     for column in columns:
-        grid.add_column(escape(column), overflow="fold")
+        grid.add_column(_shown(column), overflow="fold")
     for row in rows:
-        grid.add_row(*(escape(str(cell)) for cell in row))
+        grid.add_row(*(_shown(str(cell)) for cell in row))
     out.print(grid)
 
 

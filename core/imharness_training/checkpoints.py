@@ -57,8 +57,11 @@ class CheckpointedLoop:
             with safe_open(self._file, framework="pt") as file:
                 about = file.metadata()
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            known = about is not None and {"identity", "done", "shape"} <= about.keys()
         except (OSError, SafetensorError) as error:
             raise HarnessError(f"checkpoint {self._file} cannot be read ({error}); remove it to start again") from error
+        if not known:
+            raise HarnessError(f"{self._file} is no checkpoint of a training; remove it, or choose another --out")
         if about.get("identity") != self._identity:
             raise HarnessError(
                 f"{self._file} is the checkpoint of a training with other settings; remove it, or choose another --out"

@@ -1,14 +1,17 @@
 """The page that annotators use: one question at a time, answered by a click or a key.
 
-Every change is a POST that carries the session's token. The session is a signed, HttpOnly, SameSite=Strict cookie.
+Every change is a POST that carries the session's token. The session is a signed, HttpOnly, SameSite=Strict cookie, and
+the book knows it until its owner leaves. Session and length are checked before anything of a body is read.
 Requests for other host names than the one served are refused, so that no other page can reach the application.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from importlib.resources import files
+from urllib.parse import parse_qsl
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 from starlette.applications import Starlette
@@ -22,8 +25,14 @@ from starlette.routing import Route
 
 from imharness.images import UsageError
 from imharness_annotation.book import Book
+from imharness_files.text import plain
 
 LONGEST_NAME = 60
+BODY = 16 << 10
+"""Bytes of a form; the longest has a name, a token, a number and an answer."""
+FIELDS = 10
+FORM = "application/x-www-form-urlencoded"
+ITEM = re.compile(r"[0-9]{1,18}")
 KEYS = "123456789abcdefghijklmnopqrst"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -57,7 +66,7 @@ class Pages:
             Route("/judge", self.judge),
             Route("/vote", self.vote, methods=["POST"]),
             Route("/undo", self.undo, methods=["POST"]),
-            Route("/image/{item:int}/{side}", self.image),
+            Route("/image/{item}/{side}", self.image),
             Route("/static/{name}", self.static),
         ]
 
@@ -68,21 +77,23 @@ class Pages:
     async def enter(self, request: Request) -> Response:
         """Start a session under the name that was given."""
         form = await self._checked(request)
-        name = " ".join(str(form.get("name", "")).split())[:LONGEST_NAME]
+        name = plain(form.get("name", ""))[:LONGEST_NAME].strip()
         if not name:
             return self._redirect("/")
-        request.session["annotator"] = name
+        self._book.close_session(request.session.get("id", ""))
+        request.session["id"] = self._book.open_session(name)
         return self._redirect("/judge")
 
     async def leave(self, request: Request) -> Response:
         """End the session; the votes stay."""
         await self._checked(request)
+        self._book.close_session(request.session.get("id", ""))
         request.session.clear()
         return self._redirect("/")
 
     async def judge(self, request: Request) -> Response:
         """Show the next question, or that all is done."""
-        annotator = request.session.get("annotator")
+        annotator = self._book.annotator(request.session.get("id", ""))
         if not annotator:
             return self._redirect("/")
         asked, (done, total) = self._book.following(annotator), self._book.progress(annotator)
@@ -95,24 +106,29 @@ class Pages:
 
     async def vote(self, request: Request) -> Response:
         """Write the answer, then show the next question."""
-        form = await self._checked(request)
+        annotator, form = self._annotator(request), await self._checked(request)
+        item = form.get("item", "")
+        if not ITEM.fullmatch(item):
+            raise HTTPException(400, "there is no such question")
         try:
-            self._book.vote(int(str(form.get("item"))), self._annotator(request), str(form.get("answer")))
-        except (ValueError, OverflowError, UsageError) as error:
+            self._book.vote(int(item), annotator, form.get("answer", ""))
+        except UsageError as error:
             raise HTTPException(400, str(error)) from error
         return self._redirect("/judge")
 
     async def undo(self, request: Request) -> Response:
         """Take back the latest answer."""
+        annotator = self._annotator(request)
         await self._checked(request)
-        self._book.undo(self._annotator(request))
+        self._book.undo(annotator)
         return self._redirect("/judge")
 
     async def image(self, request: Request) -> Response:
         """Return one image of a question, if the visitor has given a name."""
         self._annotator(request)
-        side = request.path_params["side"]
-        found = self._book.image(request.path_params["item"], side) if side in ("left", "right") else None
+        item, side = request.path_params["item"], request.path_params["side"]
+        known = ITEM.fullmatch(item) and side in ("left", "right")
+        found = self._book.image(int(item), side) if known else None
         if found is None:
             raise HTTPException(404)
         return Response(found, media_type="image/png", headers=HEADERS)
@@ -125,18 +141,34 @@ class Pages:
         text = (files("imharness_annotation") / "static" / name).read_text()
         return Response(text, media_type=ASSETS[name], headers=HEADERS)
 
-    async def _checked(self, request: Request):
-        form = await request.form()
+    async def _checked(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form that carries the session's token; nothing is read for those without a session."""
         token = request.session.get("token", "")
-        if not token or not hmac.compare_digest(str(form.get("token", "")), token):
+        if not token:
+            raise HTTPException(403, "this form is not from this page; reload it")
+        if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
+            raise HTTPException(415, "this is no form of this page")
+        length = request.headers.get("content-length", "0")
+        if not ITEM.fullmatch(length) or int(length) > BODY:
+            raise HTTPException(413, f"a form has at most {BODY} bytes")
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY:
+                raise HTTPException(413, f"a form has at most {BODY} bytes")
+        try:
+            form = dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS))
+        except ValueError:
+            raise HTTPException(400, "this form cannot be read") from None
+        if not hmac.compare_digest(form.get("token", "").encode(), token.encode()):
             raise HTTPException(403, "this form is not from this page; reload it")
         return form
 
     def _annotator(self, request: Request) -> str:
-        name = request.session.get("annotator")
+        name = self._book.annotator(request.session.get("id", ""))
         if not name:
             raise HTTPException(403, "tell your name first")
-        return str(name)
+        return name
 
     def _page(self, template: str, request: Request, **shown: object) -> Response:
         token = request.session.setdefault("token", secrets.token_urlsafe(32))

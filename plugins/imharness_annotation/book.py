@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
+import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from imharness.images import UsageError
 from imharness_annotation import CUTOFF
+from imharness_files.structured import parsed_json
+from imharness_files.text import number
 
 Kind = Literal["class", "pair", "better"]
 SCHEMA = """
@@ -26,6 +30,7 @@ CREATE TABLE IF NOT EXISTS items (
 CREATE TABLE IF NOT EXISTS votes (
     number INTEGER PRIMARY KEY AUTOINCREMENT, item INTEGER NOT NULL REFERENCES items(id), annotator TEXT NOT NULL,
     answer TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (item, annotator));
+CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, annotator TEXT NOT NULL);
 """
 WAIT_S = 10
 FIRST = 2
@@ -78,9 +83,24 @@ class Book:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._close_to_others()
         with self._open() as db:
             db.executescript(SCHEMA)
             db.execute("INSERT OR IGNORE INTO about VALUES ('secret', ?)", (secrets.token_hex(32),))
+
+    def _close_to_others(self) -> None:
+        """Let the owner alone read and write the file, which holds the secret of all sessions."""
+        try:
+            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(f"{self._file} cannot be used ({error.strerror}); choose another --file.") from None
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UsageError(f"{self._file} is no plain file; choose another --file.")
+            with suppress(PermissionError):
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -104,12 +124,16 @@ class Book:
     @property
     def planned(self) -> int:
         """Votes that a question needs before its verdict counts."""
-        return int(self.about("votes") or 1)
+        return int(self._setting("votes", 1))
 
     @property
     def cutoff(self) -> float:
         """Share of decoys that a person must answer right for their votes to count."""
-        return float(self.about("cutoff") or CUTOFF)
+        return self._setting("cutoff", CUTOFF)
+
+    def _setting(self, name: str, default: float) -> float:
+        text = self.about(name)
+        return number(text, f"{self._file}: {name}") if text else default
 
     def fill(self, kind: Kind, votes: int, questions: Iterable[Question], cutoff: float = CUTOFF) -> int:
         """Add questions that are not there yet; return how many there are. A file holds one kind."""
@@ -138,7 +162,7 @@ class Book:
             choices, has_left = db.execute(
                 "SELECT choices, left_png IS NOT NULL FROM items WHERE id = ?", (ahead[0],)
             ).fetchone()
-        return Asked(ahead[0], tuple(json.loads(choices)), bool(has_left))
+        return Asked(ahead[0], tuple(self._read(choices, list)), bool(has_left))
 
     def progress(self, annotator: str) -> tuple[int, int]:
         """Return how many this annotator has judged, and how many they will have when nothing is left."""
@@ -185,7 +209,7 @@ class Book:
             votes = db.execute("SELECT item, annotator FROM votes").fetchall()
         mine = {item for item, who in votes if who == annotator}
         counted = Counter(item for item, who in votes if who not in out)
-        shown = {item: _originals(json.loads(facts)) if once else frozenset[str]() for item, facts, _, _ in items}
+        shown = {item: _originals(self._read(facts, dict)) if once else frozenset[str]() for item, facts, _, _ in items}
         decoys = {item: truth for item, _, decoy, truth in items if decoy}
         order = sorted(shown, key=lambda item: hashlib.sha256(f"{annotator}\x1f{item}".encode()).digest())
         first = {i for truth in set(decoys.values()) for i in [i for i in order if decoys.get(i) == truth][:FIRST]}
@@ -205,12 +229,39 @@ class Book:
         """Write an answer; a second one of the same annotator on the same question changes nothing."""
         with self._open() as db:
             row = db.execute("SELECT choices FROM items WHERE id = ?", (item,)).fetchone()
-            if row is None or answer not in json.loads(row[0]):
-                raise UsageError(f"question {item} has no answer {answer!r}.")
+            if row is None or answer not in self._read(row[0], list):
+                raise UsageError(f"question {item} has no answer {answer!r:.60}.")
             db.execute(
                 "INSERT OR IGNORE INTO votes (item, annotator, answer, at) VALUES (?, ?, ?, ?)",
                 (item, annotator, answer, datetime.now(UTC).isoformat(timespec="seconds")),
             )
+
+    def open_session(self, annotator: str) -> str:
+        """Return the id of a new session of an annotator."""
+        id = secrets.token_urlsafe(32)
+        with self._open() as db:
+            db.execute("INSERT INTO sessions VALUES (?, ?)", (id, annotator))
+        return id
+
+    def annotator(self, session: str) -> str:
+        """Return whose session this is, or "" when it has ended."""
+        with self._open() as db:
+            row = db.execute("SELECT annotator FROM sessions WHERE id = ?", (session,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def close_session(self, session: str) -> None:
+        """End a session, if there is such a one."""
+        with self._open() as db:
+            db.execute("DELETE FROM sessions WHERE id = ?", (session,))
+
+    def _read(self, text: str, kind: type) -> Any:
+        """Return a list of texts, or texts by name; raises `UsageError` where the file holds something else."""
+        found = parsed_json(str(text).encode(errors="replace"), str(self._file))
+        if not isinstance(found, kind) or not all(
+            isinstance(part, str) for part in (found if kind is list else found.values())
+        ):
+            raise UsageError(f"{self._file} is damaged; choose another --file.")
+        return found
 
     def undo(self, annotator: str) -> None:
         """Take back the annotator's latest answer."""
@@ -238,4 +289,4 @@ class Book:
                 "SELECT key, facts, truth, decoy, annotator, answer, at FROM votes JOIN items ON items.id = votes.item "
                 "ORDER BY number"
             ).fetchall()
-        return [Vote(k, json.loads(f), t, bool(d), a, answer, at) for k, f, t, d, a, answer, at in rows]
+        return [Vote(k, self._read(f, dict), t, bool(d), a, answer, at) for k, f, t, d, a, answer, at in rows]

@@ -20,7 +20,7 @@ FILE = click.option("--file", type=click.Path(path_type=Path), default="annotati
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
-SERVER = ("starlette", "uvicorn", "itsdangerous", "python_multipart")
+SERVER = ("starlette", "uvicorn", "itsdangerous")
 """Modules of the extra `annotate`."""
 
 

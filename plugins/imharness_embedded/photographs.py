@@ -18,7 +18,9 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, ImageSet, Info, Unavailable, derive_seed, hookimpl
+from imharness.data import ContractError, ImageDataset, ImageSet, Info, Unavailable, UsageError, derive_seed, hookimpl
+from imharness_files.images import read_pixels
+from imharness_files.opening import read_bytes
 
 Array = np.ndarray
 SCENES = ("astronaut", "chelsea", "china", "rocket")
@@ -35,10 +37,10 @@ TRAINING_CROPS = 20
 def photograph(name: str) -> Array:
     """Return uint8 ``(H, W, 3)``, RGB, of a photograph that ships, or of a file."""
     if Path(name).is_absolute():
-        found = cv2.imread(name, cv2.IMREAD_COLOR)
-        if found is None:
-            raise ContractError(f"{name} is no readable image")
-        return np.ascontiguousarray(found[..., ::-1])
+        try:
+            return np.ascontiguousarray(read_pixels(Path(name)))
+        except UsageError as error:
+            raise ContractError(str(error)) from None
     if name in ("china", "flower"):
         from sklearn.datasets import load_sample_image
 
@@ -74,8 +76,8 @@ def content_of(folder: str) -> str:
     """Return a digest of the names and bytes of a folder's images, or "" without any."""
     try:
         files = [Path(source) for source in sources_in(folder)] if folder else []
-        digests = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
-    except (Unavailable, OSError):
+        digests = [(file.name, hashlib.sha256(read_bytes(file)).hexdigest()) for file in files]
+    except (Unavailable, UsageError):
         return ""
     return hashlib.sha256(repr(digests).encode()).hexdigest() if digests else ""
 

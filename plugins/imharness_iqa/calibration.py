@@ -12,9 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from imharness.images import BaseAttack, UsageError
+from imharness_files.structured import read_json
 
 TARGETS = {
     "linf": {"weak": 2 / 255, "medium": 4 / 255, "strong": 8 / 255},
@@ -130,9 +131,10 @@ def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
 
 def read_presets(path: Path) -> list[Preset]:
     """Return the presets of a file; raises `UsageError` when it is no file of presets."""
+    found = read_json(path)
     try:
-        return [Preset.model_validate(item) for item in json.loads(path.read_text())]
-    except (OSError, ValueError) as error:
+        return TypeAdapter(list[Preset]).validate_python(found)
+    except ValidationError as error:
         raise UsageError(f"{path} is no file of presets: {str(error).splitlines()[0]}") from None
 
 

@@ -87,13 +87,15 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     (0 or 1) and reference (the photograph that several images are made of) are optional.
     """
     from imharness_cli.commands import add_external, build_site, component, console
-    from imharness_iqa.external import read_external
+    from imharness_iqa.external import outside_range, read_external
 
     rows = read_external(table, renamed, bounds, component)
     board = add_external(store, "harness/iqa", rows, table.stem)
     build_site(store, site)
     console.say(f"{len(rows['name'])} rows of {table} stand in the tables, marked external: {site / 'iqa.html'}")
     console.say(f"cells in the tables: {board.cells_done}")
+    if outside := outside_range(rows):
+        console.say(f"{outside} scores of attacked or defended images lie outside the range of their metric")
 
 
 @iqa.command()

@@ -1,15 +1,17 @@
 """Scores of single images that someone else measured: they are read and checked line by line."""
 
-import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from imharness.images import Component, HarnessError, UsageError
+from imharness_files.tables import read_csv
+from imharness_files.text import is_plain, number
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")
+SHOWN, LONGEST = 20, 300
 OPTIONAL = ("mos", "adaptive", "reference")
 TRUE, FALSE = ("1", "true", "yes", "adaptive"), ("", "0", "false", "no", "fixed")
 
@@ -21,26 +23,30 @@ def read_external(
     the range, and sign: +1 where a higher score is better, else -1.
 
     `renamed`: ``column=name in the file``. `bounds`: ``metric=worst:best`` for metrics that are not installed;
-    `installed` finds the others by kind and name. Raises `UsageError` that names the column or the line.
+    `installed` finds the others by kind and name. A clean score must lie within the range; attacked and defended
+    ones may lie outside. Raises `UsageError` that names the column or the line.
     """
     names = _renamed(path, renamed)
     known = dict(_bounds(text) for text in bounds)
     found: dict[str, list] = {column: [] for column in (*NAMES, *SCORES, *OPTIONAL)}
     seen: dict[tuple, int] = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        present = rows.fieldnames or []
-        for column in (*NAMES, *SCORES):
-            if names[column] not in present:
-                have = ", ".join(present) or "none"
-                raise UsageError(f"{path} has no column {names[column]}; it has: {have}. Use --map {column}=NAME.")
-        for row in rows:
-            read = {column: (row.get(names[column]) or "").strip() for column in found}
-            _take(path, rows.line_num, read, found, seen)
+    table = read_csv(path)
+    for column in (*NAMES, *SCORES):
+        if names[column] not in table.columns:
+            have = ", ".join(map(repr, table.columns[:SHOWN])) or "none"
+            raise UsageError(f"{path} has no column {names[column]}; it has: {have}. Use --map {column}=NAME.")
+    for line, row in table.rows():
+        _take(path, line, {column: row.get(names[column], "").strip() for column in found}, found, seen)
     if not seen:
         raise UsageError(f"{path} has no rows.")
     for metric in sorted(set(found["metric"]) - set(known)):
         known[metric] = _installed_bounds(installed, metric)
+    for line, metric, value in zip(seen.values(), found["metric"], found["clear"], strict=True):
+        if not min(known[metric]) <= value <= max(known[metric]):
+            raise UsageError(
+                f"{path}, line {line}: clear is {value:g}, outside the range of {metric}, "
+                f"{min(known[metric]):g} to {max(known[metric]):g}."
+            )
     return {
         "name": found["image"],
         "photograph": found["reference"],
@@ -61,14 +67,23 @@ def read_external(
     }
 
 
+def outside_range(rows: Mapping[str, Sequence[float]]) -> int:
+    """Return how many scores of attacked and of defended images lie outside the range of their metric."""
+    lower, upper = (np.array(rows[column], dtype=float) for column in ("lower", "upper"))
+    scores = np.array([rows[column] for column in ("attacked", "defended", "score")], dtype=float)
+    return int(((scores < lower) | (scores > upper)).sum())
+
+
 def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], seen: dict[tuple, int]) -> None:
     """Check one line and append it."""
-    for column in NAMES:
-        if not read[column]:
+    for column in (*NAMES, "reference"):
+        if not read[column] and column != "reference":
             raise UsageError(f"{path}, line {line}: {column} is empty.")
+        if not is_plain(read[column]) or len(read[column]) > LONGEST:
+            raise UsageError(f"{path}, line {line}: {column} is no line of up to {LONGEST} plain characters.")
     flag = read["adaptive"].lower()
     if flag not in (*TRUE, *FALSE):
-        raise UsageError(f"{path}, line {line}: adaptive is {read['adaptive']!r}; write 0 or 1.")
+        raise UsageError(f"{path}, line {line}: adaptive is {read['adaptive']!r:.60}; write 0 or 1.")
     place = (*(read[column] for column in NAMES), flag in TRUE)
     if place in seen:
         raise UsageError(
@@ -78,20 +93,10 @@ def _take(path: Path, line: int, read: dict[str, str], found: dict[str, list], s
     for column in NAMES:
         found[column].append(read[column])
     for column in SCORES:
-        found[column].append(_number(path, line, column, read[column]))
-    found["mos"].append(_number(path, line, "mos", read["mos"]) if read["mos"] else float("nan"))
+        found[column].append(number(read[column], f"{path}, line {line}: {column}"))
+    found["mos"].append(number(read["mos"], f"{path}, line {line}: mos") if read["mos"] else float("nan"))
     found["adaptive"].append(flag in TRUE)
     found["reference"].append(read["reference"] or read["image"])
-
-
-def _number(path: Path, line: int, column: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not np.isfinite(value):
-        raise UsageError(f"{path}, line {line}: {column} is no finite number: {text!r}.")
-    return value
 
 
 def _renamed(path: Path, renamed: Sequence[str]) -> dict[str, str]:
@@ -107,12 +112,11 @@ def _renamed(path: Path, renamed: Sequence[str]) -> dict[str, str]:
 def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     """Return a metric and its range, from the worst score to the best."""
     metric, _, span = text.rpartition("=")
-    parts = span.split(":")
     try:
-        worst, best = (float(part) for part in parts)
-    except ValueError:
+        worst, best = (number(part, "a bound") for part in span.split(":"))
+    except (UsageError, ValueError):
         worst = best = 0.0
-    if not metric or not np.isfinite([worst, best]).all() or worst == best:
+    if not metric or worst == best:
         raise UsageError(f"cannot read --bounds {text!r}; write METRIC=WORST:BEST, two different numbers.")
     return metric, (worst, best)
 

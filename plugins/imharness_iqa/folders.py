@@ -1,20 +1,22 @@
 """Image sets from a folder of images and a table of opinion scores."""
 
-import csv
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import numpy as np
 import torch
-from PIL import Image
 from pydantic import Field
 
 from imharness.data import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
-from imharness_iqa.sampling import clustered, colourfulness, read_image, spatial_information
+from imharness_files.arrays import read_array
+from imharness_files.images import image_shape, read_pixels
+from imharness_files.tables import read_csv
+from imharness_files.text import is_plain, number
+from imharness_iqa.sampling import clustered, colourfulness, spatial_information
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 SHOWN = 5
@@ -82,7 +84,7 @@ class FolderDataset(ImageDataset):
         paths = [listing.folder / name for name in names]
 
         def load(positions: Sequence[int]) -> Images:
-            stack = np.stack([_decoded(paths[p]) for p in positions])
+            stack = np.stack([_decoded(paths[p], sizes[names[p]]) for p in positions])
             return torch.from_numpy(stack).permute(0, 3, 1, 2).float().div(255).contiguous()
 
         return ImageSet(names, tuple(sizes[name] for name in names), load, columns, listing.proxy)
@@ -91,16 +93,18 @@ class FolderDataset(ImageDataset):
 def _size(path: Path) -> tuple[int, int] | None:
     """Return (height, width) from the head of a file, or None when it is no image."""
     try:
-        with Image.open(path) as image:
-            return image.height, image.width
-    except (OSError, ValueError, Image.DecompressionBombError):
+        return image_shape(path)
+    except UsageError:
         return None
 
 
-def _decoded(path: Path) -> np.ndarray:
-    pixels = read_image(str(path))
-    if pixels is None:
-        raise ContractError(f"{path} cannot be decoded; replace it, or remove it from the list")
+def _decoded(path: Path, size: tuple[int, int] | None) -> np.ndarray:
+    try:
+        pixels = read_pixels(path)
+    except UsageError as error:
+        raise ContractError(f"{error}; replace it, or remove it from the list") from None
+    if pixels.shape[:2] != size:
+        raise ContractError(f"{path} is turned in a way that its head does not say; replace it")
     return pixels
 
 
@@ -110,9 +114,11 @@ def _features(listing: Listing, kept: Sequence[int]) -> np.ndarray:
     state = hashlib.sha256(_state(paths).encode()).hexdigest()
     stored = cache_folder().parent / "features" / f"{state[:32]}.npy"
     if stored.is_file():
-        seen = np.load(stored, allow_pickle=False)
+        seen = read_array(stored)
     else:
-        images = (torch.tensor(_decoded(path).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths)
+        images = (
+            torch.tensor(_decoded(path, _size(path)).copy()).permute(2, 0, 1)[None].float() / 255 for path in paths
+        )
         seen = np.array([[float(spatial_information(x)), float(colourfulness(x))] for x in images])
         stored.parent.mkdir(parents=True, exist_ok=True)
         np.save(stored, seen, allow_pickle=False)
@@ -145,34 +151,26 @@ def read_scores(
 
     `only`: column -> the value that a row must have there. Raises `UsageError` that names the column or the line.
     """
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.DictReader(file)
-        found = rows.fieldnames or []
-        columns = [next((c for c in wanted if c in found), None) for wanted in (name, score)]
-        for wanted, column in zip((name, score), columns, strict=True):
-            if column is None:
-                raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {', '.join(found) or 'none'}.")
-        names, scores = [], []
-        only = only or {}
-        for column in only:
-            if column not in found:
-                raise UsageError(f"{path} has no column {column}; it has: {', '.join(found)}.")
-        for row in rows:
-            if any(row[column] != value for column, value in only.items()):
-                continue
-            names.append(row[columns[0]])
-            scores.append(_number(path, rows.line_num, columns[1], row[columns[1]]))
+    table, only = read_csv(path), only or {}
+    have = ", ".join(map(repr, table.columns[:20])) or "none"
+    columns = [next((c for c in wanted if c in table.columns), "") for wanted in (name, score)]
+    for wanted, column in [*zip((name, score), columns, strict=True), *(((key,), key) for key in only)]:
+        if column not in table.columns:
+            raise UsageError(f"{path} has no column {' or '.join(wanted)}; it has: {have}.")
+    names, scores = [], []
+    for line, row in table.rows():
+        if all(row[column] == value for column, value in only.items()):
+            names.append(named_file(path, line, row[columns[0]]))
+            scores.append(number(row[columns[1]], f"{path}, line {line}: {columns[1]}"))
     doubles = sorted({n for n in names if names.count(n) > 1}) if len(set(names)) < len(names) else []
     if doubles:
         raise UsageError(f"{path} names {len(doubles)} images more than once: {', '.join(doubles[:SHOWN])}.")
     return names, scores
 
 
-def _number(path: Path, line: int, column: str, text: str | None) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        value = float("nan")
-    if not np.isfinite(value):
-        raise UsageError(f"{path}, line {line}: {column} is no number: {text!r}.")
-    return value
+def named_file(path: Path, line: int, name: str) -> str:
+    """Return the name of a file below a data set's folder; raises `UsageError` where it leads elsewhere."""
+    place = PurePosixPath(name)
+    if not name or not is_plain(name) or len(name) > 300 or place.is_absolute() or ".." in place.parts:
+        raise UsageError(f"{path}, line {line}: {name!r:.60} is no name of a file below {path.parent}.")
+    return name

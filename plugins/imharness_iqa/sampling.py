@@ -6,7 +6,6 @@ Guardians of Image Quality, appendix A.3.1; the two features as in KonIQ-10k (Ho
 import hashlib
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 import torch
 
@@ -80,9 +79,3 @@ def spread_over(groups: Sequence[str], names: Sequence[str], count: int) -> list
 
 def _hash(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
-
-
-def read_image(path: str) -> np.ndarray | None:
-    """Return uint8 ``(H, W, 3)``, RGB, or None when the file is no image."""
-    decoded = cv2.imread(path, cv2.IMREAD_COLOR)
-    return None if decoded is None else decoded[..., ::-1]

@@ -1,6 +1,5 @@
 """What an audit reads: outputs and labels of a model and of its shadow model, on members and non-members."""
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from imharness.membership import UsageError
+from imharness_files.arrays import read_arrays
+from imharness_files.tables import read_columns
 
 Array = np.ndarray
 MODELS, SIDES = ("shadow", "target"), ("member", "nonmember")
 SUM_TOLERANCE = 1e-3
-SHOWN = 3
+SHOWN_COLUMNS = 20
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,7 @@ def _joined(sides: Sequence[tuple[Array, Array]]) -> Outputs:
 
 def _from_npz(path: Path) -> dict[str, tuple[Array, Array]]:
     wanted = [f"{model}_{side}_{kind}" for model in MODELS for side in SIDES for kind in ("outputs", "labels")]
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in wanted if name not in file.files]
-            if missing:
-                have = ", ".join(file.files) or "nothing"
-                raise UsageError(f"{path} has no array {' and no '.join(missing)}; it has: {have}.")
-            found = {name: file[name] for name in wanted}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path} is no npz file of plain arrays: {error}") from None
+    found = read_arrays(path, wanted)
     return {
         f"{model}_{side}": (found[f"{model}_{side}_outputs"], found[f"{model}_{side}_labels"])
         for model in MODELS
@@ -69,25 +62,21 @@ def _from_npz(path: Path) -> dict[str, tuple[Array, Array]]:
 
 
 def _from_table(path: Path) -> dict[str, tuple[Array, Array]]:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    try:
-        table = pa.csv.read_csv(path) if path.suffix == ".csv" else pa.parquet.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
-    classes = sum(1 for _ in _leading(table.column_names))
+    table = read_columns(path)
     for name in ("model", "member", "label", "p0", "p1"):
-        if name not in table.column_names:
-            raise UsageError(f"{path} has no column {name}; it has: {', '.join(table.column_names)}.")
-    model = np.asarray(table["model"].to_pylist(), dtype=str)
-    member = _numbers(path, table["member"], "member") == 1
-    outputs = np.stack([_numbers(path, table[f"p{i}"], f"p{i}") for i in range(classes)], axis=1)
-    labels = _numbers(path, table["label"], "label")
+        if name not in table.columns:
+            raise UsageError(
+                f"{path} has no column {name}; it has: {', '.join(map(repr, table.columns[:SHOWN_COLUMNS]))}."
+            )
+    model, member = table.texts("model"), table.numbers("member")
+    outputs = np.stack([table.numbers(name) for name in _leading(table.columns)], axis=1)
+    labels = table.numbers("label")
     strange = np.flatnonzero(~np.isin(model, MODELS))
     if len(strange):
-        raise UsageError(f"{path}, row {strange[0]}: model is {str(model[strange[0]])!r}; it must be shadow or target.")
+        shown = str(model[strange[0]])
+        raise UsageError(f"{path}, row {strange[0]}: model is {shown!r:.60}; it must be shadow or target.")
+    _refuse(f"{path}, row", (member != 0) & (member != 1), "has a member that is neither 0 nor 1", member)
+    member = member == 1
     return {
         f"{name}_{side}": (outputs[mask], labels[mask])
         for name in MODELS
@@ -103,23 +92,16 @@ def _leading(names: Sequence[str]) -> Iterator[str]:
         number += 1
 
 
-def _numbers(path: Path, column: object, name: str) -> Array:
-    try:
-        return np.asarray(column.to_numpy(), dtype=np.float64)  # type: ignore[attr-defined]
-    except (ValueError, TypeError):
-        raise UsageError(f"{path}: column {name} holds something that is no number.") from None
-
-
 def _checked(path: Path, name: str, outputs: Array, labels: Array, logits: bool) -> tuple[Array, Array]:
     where = f"{path}: {name}_outputs"
-    if outputs.ndim != 2 or outputs.shape[1] < 2 or not np.issubdtype(outputs.dtype, np.number):
+    if outputs.ndim != 2 or outputs.shape[1] < 2 or outputs.dtype.kind not in "iuf":
         raise UsageError(f"{where} must be numbers (rows, classes) with at least 2 classes, got {_shape(outputs)}.")
     if len(outputs) == 0:
         raise UsageError(f"{where} has no rows.")
     if labels.shape != (len(outputs),):
         raise UsageError(f"{path}: {name}_labels must have shape ({len(outputs)},), got {_shape(labels)}.")
     _refuse(f"{where}, row", ~np.isfinite(outputs).all(axis=1), "holds NaN or infinity")
-    if not np.issubdtype(labels.dtype, np.number):
+    if labels.dtype.kind not in "iuf":
         raise UsageError(f"{path}: {name}_labels must be whole numbers, got {labels.dtype}.")
     outside = ~np.isfinite(labels) | (labels != np.floor(labels)) | (labels < 0) | (labels >= outputs.shape[1])
     _refuse(f"{path}: {name}_labels, row", outside, f"is no class from 0 to {outputs.shape[1] - 1}", labels)

@@ -1,7 +1,7 @@
 """Published tables of features and classes: npz, or comma-separated text."""
 
-import gzip
 import hashlib
+import zlib
 from abc import abstractmethod
 from pathlib import Path
 
@@ -9,6 +9,9 @@ import numpy as np
 import torch
 
 from imharness.data import HarnessError, TableDataset, TableSet, Unavailable, data_folder
+from imharness_files.arrays import read_arrays
+from imharness_files.opening import GIB, plain_file, read_bytes
+from imharness_files.text import number
 
 SOURCE = "https://github.com/privacytrustlab/datasets"
 
@@ -42,10 +45,12 @@ class PublishedTable(TableDataset):
         files = self.files()
         try:
             features, labels = self.read(files)
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise HarnessError(f"{self.label}: {files[0]} cannot be read: {error}") from error
+        except (OSError, ValueError, zlib.error, HarnessError) as error:
+            raise HarnessError(f"{self.label}: {files[0]} cannot be read: {' '.join(str(error).split())}") from error
         if len(features) != len(labels) or len(labels) == 0:
             raise HarnessError(f"{self.label}: {files[0]} has {len(features)} rows and {len(labels)} classes")
+        if not (np.isfinite(features).all() and np.isfinite(labels).all()):
+            raise HarnessError(f"{self.label}: {files[0]} holds NaN or infinity")
         classes, numbers = np.unique(labels, return_inverse=True)
         return TableSet(
             torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32)).to(device),
@@ -65,24 +70,35 @@ def first_of(folder: str, source: str, *choices: tuple[str, ...]) -> tuple[Path,
 
 
 def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays of an npz file, opened without pickle."""
-    with np.load(file, allow_pickle=False) as found:
-        return found[features], found[labels]
+    """Return two arrays of an npz file."""
+    found = read_arrays(file, (features, labels))
+    return found[features], found[labels]
 
 
 def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return features and classes of comma-separated rows without a head, the class first."""
-    table = np.loadtxt(file, delimiter=",", dtype=np.float32, converters=_number, ndmin=2)
+    table = rows_of(file, converters=_number)
     return table[:, 1:], table[:, 0].astype(np.int64)
 
 
+def rows_of(file: Path, **options: object) -> np.ndarray:
+    """Return float32 ``(n, m)`` of comma-separated rows without a head; `options` are those of `numpy.loadtxt`."""
+    with plain_file(file, 4 * GIB) as content:
+        return np.loadtxt(content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options)  # type: ignore[call-overload]
+
+
 def _number(text: str) -> float:
-    return float(text.strip().strip('"'))
+    return number(text.strip().strip('"'), "a field")
 
 
 def idx(file: Path) -> np.ndarray:
     """Return the uint8 array of an IDX file (LeCun), gzipped or not."""
-    data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    data = read_bytes(file, GIB)
+    if file.suffix == ".gz":
+        unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        data = unpacking.decompress(data, GIB)
+        if not unpacking.eof:
+            raise ValueError("it is cut off, or unpacks to more than 1 GiB")
     if data[:3] != b"\x00\x00\x08" or len(data) < 4 + 4 * data[3]:
         raise ValueError("no IDX file of bytes")
     shape = np.frombuffer(data, ">u4", count=data[3], offset=4).astype(int)

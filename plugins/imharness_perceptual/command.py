@@ -150,13 +150,7 @@ def _opened(path: Path) -> torch.Tensor:
     """Return float32 ``(3, H, W)`` in [0, 1]."""
     import numpy as np
     import torch
-    from PIL import Image
 
-    from imharness.images import UsageError
+    from imharness_files.images import read_image
 
-    try:
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, Image.DecompressionBombError):
-        raise UsageError(f"{path} is no image that can be read.") from None
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1).float() / 255
+    return torch.from_numpy(np.array(read_image(path))).permute(2, 0, 1).float() / 255

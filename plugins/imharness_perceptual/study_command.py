@@ -106,10 +106,11 @@ def disagreements(first: str, second: str, store: Path, out: Path, images: int, 
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
 def weights(file: Path, out: Path) -> None:
     """Draw the weights that `harness train lpips` learnt, by layer."""
-    from safetensors.numpy import load_file
-
     from imharness_cli.commands import console
+    from imharness_files.tensors import read_tensors
     from imharness_perceptual.plots import learnt_weights
 
-    for layer, share in learnt_weights(load_file(file), out).items():
+    for layer, share in learnt_weights(
+        {name: tensor.numpy() for name, tensor in read_tensors(file).items()}, out
+    ).items():
         console.say(f"{layer}: {share:.1%} zero")

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from imharness.images import ContractError, Images
+from imharness.images import ContractError, Images, UsageError
+from imharness_files.images import read_image
 
 Fit = Callable[[Image.Image], Image.Image]
 """Brings a decoded RGB image to the size that is wanted."""
@@ -21,7 +22,6 @@ def read_files(files: Iterable[Path], fit: Fit) -> Images:
 
 def _decoded(file: Path, fit: Fit) -> np.ndarray:
     try:
-        with Image.open(file) as image:
-            return np.asarray(fit(image.convert("RGB")))
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
-        raise ContractError(f"{file} is no readable image: {error}") from error
+        return np.asarray(fit(read_image(file)))
+    except UsageError as error:
+        raise ContractError(str(error)) from None

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import torch
 
-from imharness.images import Asset, Unavailable
+from imharness.images import Asset, Unavailable, UsageError
+from imharness_files.tensors import read_tensors, read_torch
 
 
 def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
@@ -19,15 +20,23 @@ def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
 
 def weights_in(file: Path) -> dict[str, torch.Tensor]:
     """Return the tensors of a file by name, safetensors or torch's format; raises `Unavailable` where it has none."""
+    remedy = "name another file"
     if file.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return load_file(file)
-    return _tensors(file, (), "name another file")
+        try:
+            return read_tensors(file)
+        except UsageError as error:
+            raise Unavailable(str(error), remedy) from None
+    found = _tensors(file, (), remedy)
+    if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+        raise Unavailable(f"{file} holds more than weights", remedy)
+    return found
 
 
 def _tensors(file: Path, path: tuple[str, ...], remedy: str) -> dict[str, torch.Tensor]:
-    found = torch.load(file, map_location="cpu", weights_only=True)
+    try:
+        found = read_torch(file)
+    except UsageError as error:
+        raise Unavailable(str(error), remedy) from None
     for key in path:
         found = found[key] if isinstance(found, Mapping) and key in found else None
     if not isinstance(found, Mapping):

@@ -6,26 +6,38 @@ sandbox.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import http.client
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
+import time
+import urllib.request
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from imharness.components.assets import cache_folder
 from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.results.identity import digest
+from imharness_files.opening import read_bytes
+from imharness_files.structured import read_toml
+from imharness_files.text import plain
+from imharness_files.wheels import BYTES, UNPACKED, WHEEL_NAME, check_unpacked, check_wheel
 from imharness_submissions.manifest import Package, read_lock
 from imharness_submissions.sandbox.jail import GuestSpec, Limits, build_arguments, require_sandbox
 
 BACKENDS = ("hatchling", "setuptools", "flit-core", "poetry-core", "wheel")
 """Build backends that a repository may use; the newest release on the index is taken."""
 TIMEOUT_S = 900
+_PLAIN = re.compile(
+    r"[A-Za-z0-9._-]+ *(\[[A-Za-z0-9._, -]*\])? *((==|>=|<=|~=|!=|<|>) *[A-Za-z0-9.*+!]+ *,? *)*(;[^@]*)?"
+)
+"""A requirement without an address, `NAME @ https://...`, and without an option of the installer."""
 
 
 def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> Path:
@@ -44,7 +56,12 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
         place = Path(work) / "environment"
         if package.repository:
             wheel = _built(package, Path(work), trusted)
+        if wheel is None and package.address:
+            wheel = _fetched(package, Path(work))
+        if wheel is not None:
+            check_wheel(wheel)
         _unpack([*lock, _pin(package, wheel)], place, Path(work))
+        check_unpacked(place)
         _check(place, package)
         place.rename(target)
     return target
@@ -52,19 +69,34 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
 
 def _local(folder: Path, package: Package) -> Path:
     wheel = (folder / package.file).resolve()
-    if not wheel.is_file():
+    if not wheel.exists():
         raise UsageError(f"{wheel} does not exist; build it first: uv build --wheel")
     return wheel
 
 
+def _fetched(package: Package, work: Path) -> Path:
+    """Return the wheel at an address, once it is known that it fits its hash; at most `BYTES` are taken."""
+    name = package.address.rpartition("/")[2]
+    if not WHEEL_NAME.match(name):
+        raise UsageError(f"{package.address}: {name!r:.80} is not the name of a wheel.")
+    place = work / name
+    try:
+        with urllib.request.urlopen(package.address, timeout=60) as answer:
+            content = answer.read(BYTES + 1)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise HarnessError(f"{package.address} cannot be fetched: {plain(str(error)):.200}") from None
+    if len(content) > BYTES:
+        raise UsageError(f"{package.address} has more than {BYTES} bytes.")
+    place.write_bytes(content)
+    return place
+
+
 def _pin(package: Package, wheel: Path | None) -> str:
     if wheel is not None:
-        found = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        found = hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest()
         if package.sha256 and found != package.sha256:
             raise UsageError(f"{wheel.name} has the sha256 {found[:12]}…, but the manifest says {package.sha256[:12]}…")
         return f"{package.name} @ {wheel.as_uri()} --hash=sha256:{found}"
-    if package.address:
-        return f"{package.name} @ {package.address} --hash=sha256:{package.sha256}"
     return f"{package.name}=={package.version} --hash=sha256:{package.sha256}"
 
 
@@ -89,16 +121,55 @@ def call(line: Sequence[str], what: str, folder: Path | None = None) -> str:
     except subprocess.TimeoutExpired:
         raise HarnessError(f"{what} took longer than {TIMEOUT_S} s") from None
     if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise HarnessError(f"{what} failed: {' '.join(' '.join(lines[-6:]).split())[:600]}")
+        raise _failed(what, done.stderr)
     return done.stdout.decode(errors="replace")
+
+
+def _failed(what: str, errors: bytes) -> HarnessError:
+    lines = errors.decode(errors="replace").strip().split("\n")
+    return HarnessError(f"{what} failed: {plain(' '.join(lines[-6:]))[:600] or 'no reason given'}")
 
 
 def _unpack(requirements: Sequence[str], place: Path, work: Path) -> None:
     listed = work / "requirements.txt"
     listed.write_text("\n".join(requirements) + "\n")
     line = [uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(place), "--no-deps"]
-    call([*line, "--require-hashes", "--no-build", "--requirement", str(listed)], "unpacking the package")
+    line += ["--cache-dir", str(work / "cache"), "--require-hashes", "--no-build", "--requirement", str(listed)]
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            _watch(process, work)
+        finally:
+            process.kill()
+            process.wait()
+        errors.seek(0)
+        if process.returncode:
+            raise _failed("unpacking the package", errors.read())
+
+
+def _watch(process: subprocess.Popen[bytes], work: Path) -> None:
+    """Wait for the installer; raises `HarnessError` when it takes long, or writes more than packages may have.
+
+    It unpacks into its cache, which is below `work`, and then into its target: this counts both.
+    """
+    until = time.monotonic() + TIMEOUT_S
+    while process.poll() is None:
+        if _bytes_below(work) > 2 * UNPACKED:
+            raise UsageError(f"the package and what it needs have more than {UNPACKED} bytes")
+        if time.monotonic() > until:
+            raise HarnessError(f"unpacking the package took longer than {TIMEOUT_S} s")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.25)
+
+
+def _bytes_below(folder: Path) -> int:
+    """Return how much lies below a folder while others change it."""
+    size = 0
+    for top, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(top, name)).st_size
+    return size
 
 
 def _check(place: Path, package: Package) -> None:
@@ -106,9 +177,6 @@ def _check(place: Path, package: Package) -> None:
     if not found or found[0].version != package.version:
         shown = f"{found[0].name} {found[0].version}" if found else "nothing of that name"
         raise UsageError(f"the manifest says {package.name} {package.version}, the package holds {shown}")
-    links = [path for path in place.rglob("*") if path.is_symlink()]
-    if links:
-        raise UsageError(f"{package.name} holds a link, {links[0].relative_to(place)}; a package is plain files")
 
 
 def _same(first: str, second: str) -> bool:
@@ -123,13 +191,13 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
     call([*git, "clone", "--quiet", "--no-checkout", package.repository, str(source)], "cloning the repository")
     call([*git, "-C", str(source), "checkout", "--quiet", "--detach", package.commit], "checking the commit out")
     try:
-        build = tomllib.loads((source / "pyproject.toml").read_text())["build-system"]
+        build = read_toml(source / "pyproject.toml")["build-system"]
         wanted, backend = [str(r) for r in build["requires"]], str(build["build-backend"])
-    except (OSError, KeyError, TypeError, tomllib.TOMLDecodeError) as error:
+    except (UsageError, KeyError, TypeError) as error:
         raise UsageError(f"{package.repository}: pyproject.toml names no build backend: {error}") from None
-    unknown = [r for r in wanted if not any(_same(_project(r), name) for name in BACKENDS)]
+    unknown = [r for r in wanted if not is_backend(r)]
     if unknown:
-        raise UsageError(f"{package.repository} is built by {unknown[0]}; known backends: {', '.join(BACKENDS)}")
+        raise UsageError(f"{package.repository} is built by {unknown[0]!r:.100}; known backends: {', '.join(BACKENDS)}")
     line = [uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(tools), "--no-build"]
     call([*line, *wanted], "getting the build backend")
     code = f"import {backend.partition(':')[0]} as b; b.build_wheel('/out')"
@@ -143,6 +211,12 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
     if len(wheels) != 1:
         raise HarnessError(f"{package.repository}: the build left {len(wheels)} wheels; expected one")
     return wheels[0]
+
+
+def is_backend(requirement: str) -> bool:
+    """Say whether a requirement names one of `BACKENDS` by name and versions alone, and so comes from the index."""
+    named = any(_same(_project(requirement), name) for name in BACKENDS)
+    return named and len(requirement) < 200 and _PLAIN.fullmatch(requirement) is not None
 
 
 def _project(requirement: str) -> str:

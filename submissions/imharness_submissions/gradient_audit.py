@@ -23,7 +23,7 @@ from imharness.contracts.call import checked
 from imharness.contracts.image_dataset import ImageDataset
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
-from imharness.errors import HarnessError
+from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import ImageRng, derive_seed
 from imharness.running.target import MetricTarget, Purify, straight_through
@@ -101,6 +101,9 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         perturb = checked(attack, attack.build(trial.device))
         attacked = perturb(trial.images, target, _streams(trial, seed, "attack"))
         gains.append((way, attack.label, _gain(trial, purify, attacked, seed)))
+    wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
+    if wild:
+        raise ContractError(f"the score after {wild[0]} is no finite number")
     own = [gain for way, _, gain in gains if way == OWN]
     best = max(own, key=lambda gain: float(gain.mean())) if own else None
     shown = tuple(

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from imharness.errors import StoreError
+from imharness.errors import StoreError, UsageError
 from imharness.results.identity import digest
 from imharness.results.records import Standing
+from imharness_files.opening import GIB, read_bytes
+from imharness_files.text import plain
 
 if TYPE_CHECKING:
     from imharness.results.store import Store
 
 FILE = "ledger.jsonl"
-Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced"]
+Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
 
 
 class Line(BaseModel):
@@ -59,7 +61,11 @@ class Ledger:
         if not self.path.exists():
             return []
         found: list[Line] = []
-        for text in self.path.read_text(encoding="utf-8").splitlines():
+        try:
+            content = read_bytes(self.path, GIB)
+        except UsageError as error:
+            raise StoreError(str(error)) from None
+        for text in content.removesuffix(b"\n").split(b"\n") if content else ():
             try:
                 line = Line.model_validate_json(text)
             except ValidationError:
@@ -94,7 +100,7 @@ class Ledger:
                 name=name,
                 ids=ids,
                 decision=decision,
-                reason=" ".join(reason.split()),
+                reason=plain(reason),
                 report=report,
                 manifest=manifest,
                 lock=lock,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -14,15 +13,19 @@ from imharness.components.component import ID_PATTERN
 from imharness.components.registry import explain
 from imharness.errors import UsageError
 from imharness.results.identity import label_of
+from imharness_files.opening import MIB, read_text
+from imharness_files.structured import read_toml, texts_in
+from imharness_files.text import is_plain
 
 FILE = "submission.toml"
 LOCK = "requirements.txt"
+LONGEST = 1_000
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
 _HASHED = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?==[^\s;]+( ;[^\\]*)?( --hash=sha256:[0-9a-f]{64})+$")
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Package(_Strict):
@@ -99,6 +102,14 @@ class Submission(_Strict):
     claims: tuple[Claim, ...] = ()
     hardware: Hardware = Hardware()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _lines(cls, content: Any) -> Any:
+        wrong = next((text for text in texts_in(content) if not is_plain(text) or len(text) > LONGEST), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong!r:.80} must be one line of text, of {LONGEST} characters at most")
+        return content
+
     @field_validator("entries")
     @classmethod
     def _distinct(cls, entries: tuple[SubmittedEntry, ...]) -> tuple[SubmittedEntry, ...]:
@@ -112,16 +123,11 @@ class Submission(_Strict):
 def read_manifest(folder: Path) -> Submission:
     """Return the manifest in a folder; raises `UsageError` when it is missing or not valid."""
     path = folder / FILE
-    if not re.match(NAME_PATTERN, folder.resolve().name):
+    if not re.fullmatch(NAME_PATTERN, folder.resolve().name):
         raise UsageError(f"{folder}: the name of a submission's folder may hold small letters, digits and dashes.")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}; write one with `harness submissions new`."
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from None
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; write one with `harness submissions new`.")
+    content = read_toml(path)
     try:
         return Submission.model_validate(content)
     except ValidationError as error:
@@ -133,9 +139,10 @@ def read_lock(folder: Path) -> list[str]:
     path = folder / LOCK
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+    text = read_text(path, MIB).replace("\r\n", "\n").replace("\\\n", " ")
+    found = (" ".join(filter(None, line.split(" "))) for line in text.split("\n"))
+    lines = [line for line in found if line and not line.startswith("#")]
     for line in lines:
-        if not _HASHED.match(line):
+        if not is_plain(line) or not _HASHED.fullmatch(line):
             raise UsageError(f"{path}: {line[:100]!r} is not pinned as name==version --hash=sha256:…")
     return lines

@@ -14,6 +14,7 @@ from imharness.contracts.attack import BaseAttack
 from imharness.errors import HarnessError, UsageError
 from imharness_submissions.environment import environment_of, tree_digest
 from imharness_submissions.manifest import Hardware, Submission, SubmittedEntry
+from imharness_submissions.owners import check_reserved
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Limits
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -73,6 +74,7 @@ def open_submission(folder: Path, submission: Submission, *, trusted: bool = Fal
     Raises `UsageError` when the package lacks an entry or the manifest contradicts it. `trusted` runs the package
     without a sandbox.
     """
+    check_reserved(submission)
     environment = environment_of(folder, submission.package, trusted=trusted)
     guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted))
     try:

@@ -6,7 +6,8 @@ import importlib.metadata
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
-from imharness.errors import HarnessError
+from imharness.errors import HarnessError, StoreError, Unavailable
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
 from imharness.ranking.board import make_board, refresh_standing, save_sweep
@@ -26,10 +27,12 @@ from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_cli.entries import known_entries
 from imharness_conformance import check_component
+from imharness_files.text import plain
 from imharness_submissions.gradient_audit import TrialAttacks, examine
-from imharness_submissions.ledger import Ledger
+from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim, read_lock, read_manifest
 from imharness_submissions.opening import RunningSubmission, open_submission
+from imharness_submissions.owners import look_alikes
 from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport
 from imharness_submissions.sandbox.stored import StoredSubmission
 from imharness_submissions.sandbox.worker import guest_beside
@@ -51,7 +54,31 @@ class Run:
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
-        self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
+        self.broken = False
+        """Whether a stage of the run broke off."""
+        ledger = Ledger(store.root)
+        try:
+            self.alike = list(look_alikes(self.submission, ledger))
+            self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
+        except Unavailable:
+            raise
+        except Exception as error:  # whatever a package makes of its opening, the ledger says why it was refused
+            reason = f"the package cannot be used: {_line(error)}"
+            ledger.append(self.name, (), "refused", reason)
+            if isinstance(error, HarnessError):
+                raise
+            raise HarnessError(reason) from error
+
+    @contextmanager
+    def noting(self, stage: str) -> Iterator[None]:
+        """Note an error of the package's making, so that the report names it; the store's own errors go through."""
+        try:
+            yield
+        except (StoreError, Unavailable):
+            raise
+        except Exception as error:  # a stranger's outputs may break whatever is computed from them
+            self.broken = True
+            self.opened.guest.note([f"{stage} broke off: {_line(error)}"])
 
     def conformance(self, advance: Progress) -> tuple[int, list[Checked]]:
         """Run the conformance suite on each entry with fresh inputs; return the seed of the inputs and the results.
@@ -121,8 +148,8 @@ class Run:
         for number, defense in enumerate(defenses):
             try:
                 found.append(examine(defense, trial, self.seed))
-            except HarnessError as error:
-                self.opened.guest.note([f"{defense.label}: could not be attacked: {error}"])
+            except Exception as error:  # an output that no contract allows breaks what is computed from it, too
+                self.opened.guest.note([f"{defense.label}: could not be attacked: {_line(error)}"])
             advance(number + 1, len(defenses))
         self._ended()
         return found
@@ -148,7 +175,7 @@ class Run:
             import_s=package.import_s,
             conformance=tuple(found.conformance),
             gradient_audits=tuple(found.gradient_audits),
-            attempts=tuple(dict.fromkeys([*self.opened.guest.attempts, *self._noted(found)])),
+            attempts=tuple(dict.fromkeys([*self.alike, *self.opened.guest.attempts, *self._noted(found)])),
             cells=tuple(self._cells(found.graphs, found.outcome)),
             failed=_failed(found),
             unavailable=tuple(sorted({f"{m.what}: {m.reason}" for g in found.graphs for m in g.missing.values()})),
@@ -192,38 +219,43 @@ class Run:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class Findings:
-    """The results of a run before its tables are made."""
+    """The results of a run before its tables are made; what broke off is empty."""
 
-    suite_seed: int
-    conformance: Sequence[Checked]
-    gradient_audits: Sequence[GradientAudit]
-    graphs: Sequence[Graph]
-    outcome: RunResult
     started: datetime
-    seconds: float
+    seconds: float = 0.0
+    suite_seed: int = 0
+    conformance: Sequence[Checked] = ()
+    gradient_audits: Sequence[GradientAudit] = ()
+    graphs: Sequence[Graph] = ()
+    outcome: RunResult = field(default_factory=RunResult)
 
 
 def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionReport:
     """Run a submission, write the ledger, and return the report; the sandbox is ended whatever happens.
 
-    `watch` takes the title of a stage and returns the function that shows its progress. Raises `HarnessError` when no
-    track of the profile takes any of the entries.
+    A stage that breaks off stands in the report and is flagged. `watch` takes the title of a stage and returns the
+    function that shows its progress. Raises `HarnessError` when no track of the profile takes any of the entries.
     """
-    started, clock = datetime.now(UTC), time.perf_counter()
+    clock, found = time.perf_counter(), Findings(datetime.now(UTC))
+    boards: list[Board] = []
     try:
-        suite_seed, conformance = run.conformance(watch("conformance"))
-        graphs = run.plan()
-        if not graphs:
+        with run.noting("the conformance suite"):
+            found.suite_seed, found.conformance = run.conformance(watch("conformance"))
+        with run.noting("the plan"):
+            found.graphs = run.plan()
+        if not found.graphs and not run.broken:
             raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
-        outcome = run.compute(graphs, watch("cells"))
-        audits = run.audit_gradients(watch("attacks on defenses"))
-        seconds = time.perf_counter() - clock
-        findings = Findings(suite_seed, conformance, audits, graphs, outcome, started, seconds)
-        run.keep(run.report(findings, []))  # the tables show facts from the package description
-        boards = run.boards(graphs, outcome)
-        report = run.report(findings, boards)
+        with run.noting("the computation of cells"):
+            found.outcome = run.compute(found.graphs, watch("cells"))
+        with run.noting("the attacks on defenses"):
+            found.gradient_audits = run.audit_gradients(watch("attacks on defenses"))
+        found.seconds = time.perf_counter() - clock
+        run.keep(run.report(found, []))  # the tables show facts from the package description
+        with run.noting("the tables"):
+            boards = run.boards(found.graphs, found.outcome)
+        report = run.report(found, boards)
         run.keep(report)
         _decide(run, report)
         known = known_entries(run.store)
@@ -245,13 +277,20 @@ def _decide(run: Run, report: SubmissionReport) -> None:
     if report.gradient_audits:
         worst = max((audit.worst for audit in report.gradient_audits), key=lambda gain: gain.gain)
         text += f"; strongest trial attack: {worst.attack} with {worst.way}, {worst.gain:.3f} of the score's range"
+    done: Decision = "re-scored" if again else "added"
+    if run.broken and not report.cells:
+        done = "refused"
     ledger.append(
-        run.name, run.opened.ids, "re-scored" if again else "added", text, report=report.seal, manifest=manifest,
+        run.name, run.opened.ids, done, text, report=report.seal, manifest=manifest,
         lock=run.lock,
     )  # fmt: skip
     flags = report.flags()
     if flags:
         ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)
+
+
+def _line(error: Exception) -> str:
+    return f"{plain(str(error)) or type(error).__name__:.300}"
 
 
 def _failed(found: Findings) -> dict[str, str]:

@@ -13,6 +13,8 @@ from typing import Any
 
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
+from imharness_files.opening import read_bytes
+from imharness_files.wheels import BYTES, WHEEL_NAME
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package
@@ -20,7 +22,6 @@ from imharness_submissions.opening import spec_for
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
 
-_WHEEL = re.compile(r"^(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl$")
 KINDS = ("attack", "defense", "metric", "evaluator")
 
 
@@ -30,7 +31,7 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
     The package is started in the sandbox to learn what it registers. Raises `UsageError` for a name or a wheel that
     cannot be used, `PluginError` when the package registers nothing that can be ranked.
     """
-    parts = _WHEEL.match(wheel.name)
+    parts = WHEEL_NAME.match(wheel.name)
     if parts is None or not re.match(NAME_PATTERN, name):
         raise UsageError(
             f"{name!r}, {wheel.name!r}: give a name of small letters, digits and dashes, and the file of a wheel."
@@ -41,7 +42,7 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
     package = Package(
         name=parts["name"].replace("_", "-"),
         version=parts["version"],
-        sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        sha256=hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest(),
         file=os.path.relpath(wheel, folder),
     )
     folder.mkdir(parents=True)

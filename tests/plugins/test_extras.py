@@ -32,7 +32,7 @@ def test_a_component_names_the_extra_it_needs(
     assert caught.value.remedy == f"pip install 'image-privacy-harness[{extra}]'"
 
 
-@pytest.mark.parametrize("module", ["starlette", "uvicorn", "itsdangerous", "python_multipart"])
+@pytest.mark.parametrize("module", ["starlette", "uvicorn", "itsdangerous"])
 def test_annotate_without_its_server_says_so_in_one_line(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     result = CliRunner().invoke(cli, ["annotate", "--kind", "class"])

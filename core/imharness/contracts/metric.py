@@ -1,3 +1,4 @@
+import math
 from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
@@ -18,8 +19,8 @@ class MetricInfo(Info):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
-            raise ValueError(f"bounds must be (lower, upper) with lower < upper, got {self.bounds}")
+        if self.bounds is not None and not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
+            raise ValueError(f"bounds must be finite (lower, upper) with lower < upper, got {self.bounds}")
         return self
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from imharness.components.loading import GROUP
 from imharness.components.registry import explain
 from imharness.errors import UsageError, did_you_mean
 from imharness.results.identity import digest
+from imharness_files.structured import read_toml, texts_in
+from imharness_files.text import is_plain
 
 FOLDER = "profiles"
 
@@ -45,7 +46,7 @@ class Profile(BaseModel):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     description: str
     batch_size: int = Field(default=16, ge=1)
-    time_limit_s: float = Field(default=3600, gt=0, description="Longest time one task may take, s.")
+    time_limit_s: float = Field(default=3600, gt=0, le=10**7, description="Longest time one task may take, s.")
     tracks: Mapping[str, TrackProfile] = Field(default_factory=dict)
     origins: Mapping[str, str] = Field(default_factory=dict)
 
@@ -68,7 +69,7 @@ def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint
     if name.endswith(".toml"):
         if not Path(name).is_file():
             raise UsageError(f"profile {name} does not exist.")
-        return _profile(_read(Path(name)), name)
+        return _profile(read_toml(Path(name)), name)
     folder = Path(__file__).parent / FOLDER
     known = sorted(file.stem for file in folder.glob("*.toml"))
     if name not in known:
@@ -78,14 +79,14 @@ def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint
     tracks: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for distribution, file in _parts(f"{name}.toml", entry_points):
-        part = _read(file)
+        part = read_toml(file)
         for track, facts in part.pop("tracks", {}).items():
             if track in tracks:
                 raise UsageError(f"profile {name}: both {origins[track]} and {distribution} set up track {track}.")
             tracks[track], origins[track] = facts, distribution
         if part:
             raise UsageError(f"{file}: a package's part of a profile has [tracks] only, not {', '.join(part)}.")
-    return _profile({**_read(folder / f"{name}.toml"), "tracks": tracks, "origins": origins}, name)
+    return _profile({**read_toml(folder / f"{name}.toml"), "tracks": tracks, "origins": origins}, name)
 
 
 def _parts(file: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
@@ -101,14 +102,9 @@ def _parts(file: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
                 yield distribution, Path(place) / FOLDER / file
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"profile {path} is not valid TOML: {error}") from None
-
-
 def _profile(facts: Mapping[str, Any], name: str) -> Profile:
+    if not all(is_plain(text.replace("\n", " ")) for text in texts_in(facts)):
+        raise UsageError(f"profile {name}: a text in it holds control, separator or direction characters.")
     try:
         return Profile.model_validate(facts)
     except ValidationError as error:

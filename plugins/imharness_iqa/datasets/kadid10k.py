@@ -4,12 +4,11 @@ Lin, Hosu & Saupe, "KADID-10k: A Large-scale Artificially Distorted IQA Database
 folder ``kadid10k``: ``dmos.csv`` (higher is better in this data set) and ``images``.
 """
 
-import csv
-
 import numpy as np
 from pydantic import Field
 
 from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, derive_seed, hookimpl
+from imharness_files.tables import read_csv
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = "https://database.mmsp-kn.de/kadid-10k-database.html"
@@ -28,8 +27,7 @@ class Kadid10k(FolderDataset):
         if not table.is_file():
             raise Unavailable(f"{table} does not exist", f"get it from {SOURCE}")
         names, scores = read_scores(table, ("dist_img",), ("dmos",))
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            sources = [row.get("ref_img") or "" for row in csv.DictReader(file)]
+        sources = [row.get("ref_img", "") for _, row in read_csv(table).rows()]
         if not all(sources):
             raise UsageError(f"{table} has no column ref_img, or lines without it.")
         if self.references:

@@ -4,10 +4,9 @@ Kurakin et al., "Adversarial Attacks and Defences Competition" (2018). Expected 
 images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table is there).
 """
 
-import csv
-
 from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, hookimpl
-from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below
+from imharness_files.tables import read_csv
+from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, named_file
 
 SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
 
@@ -24,11 +23,11 @@ class Nips2017(FolderDataset):
         table = folder / "images.csv"
         if not table.is_file():
             return Listing(folder / "images", images_below(folder / "images"), proxy=NO_LABELS)
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            ids = [row.get("ImageId") or "" for row in csv.DictReader(file)]
-        if not all(ids):
-            raise UsageError(f"{table} has no column ImageId, or lines without it.")
-        return Listing(folder / "images", [f"{id}.png" for id in ids], proxy=NO_LABELS)
+        content = read_csv(table)
+        if "ImageId" not in content.columns:
+            raise UsageError(f"{table} has no column ImageId.")
+        names = [f"{named_file(table, line, row['ImageId'])}.png" for line, row in content.rows()]
+        return Listing(folder / "images", names, proxy=NO_LABELS)
 
 
 @hookimpl

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
+from imharness_files.opening import read_bytes
 from imharness_membership.tabular import PublishedTable, first_of
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -20,7 +21,9 @@ class Cifar100(PublishedTable):
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return images ``(60000, 3, 32, 32)`` in [0, 1] and the fine classes."""
-        rows = np.concatenate([np.fromfile(file, np.uint8).reshape(-1, 2 + 3 * 32 * 32) for file in files])
+        rows = np.concatenate(
+            [np.frombuffer(read_bytes(file), np.uint8).reshape(-1, 2 + 3 * 32 * 32) for file in files]
+        )
         return rows[:, 2:].reshape(-1, 3, 32, 32).astype(np.float32) / 255, rows[:, 1]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_of
+from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_of, rows_of
 
 
 class Texas100(PublishedTable):
@@ -21,10 +21,7 @@ class Texas100(PublishedTable):
         if files[0].suffix == ".npz":
             features, labels = arrays(files[0], "features", "labels")
             return features, labels.argmax(axis=1) if labels.ndim == 2 else labels
-        return (
-            np.loadtxt(files[0], delimiter=",", dtype=np.float32, ndmin=2),
-            np.loadtxt(files[1], delimiter=",", dtype=np.float32, ndmin=1).astype(np.int64),
-        )
+        return rows_of(files[0]), rows_of(files[1])[:, 0].astype(np.int64)
 
 
 @hookimpl

@@ -16,7 +16,9 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, UsageError, hookimpl
+from imharness_files.arrays import read_array
+from imharness_files.opening import MIB
 from imharness_vision.image_files import read_files
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
@@ -105,9 +107,12 @@ class Bapps(ImageDataset):
 
 def _verdict(file: Path) -> float:
     try:
-        return float(np.load(file, allow_pickle=False).reshape(-1)[0])
-    except (OSError, ValueError, IndexError) as error:
-        raise ContractError(f"{file} holds no share of people: {error}") from error
+        found = read_array(file, MIB).reshape(-1)
+    except UsageError as error:
+        raise ContractError(f"{file} holds no share of people: {error}") from None
+    if not len(found) or not 0 <= found[0] <= 1:
+        raise ContractError(f"{file} holds no share of people, a number from 0 to 1")
+    return float(found[0])
 
 
 @hookimpl

@@ -6,7 +6,8 @@ mos_with_names.txt, a score and a name per line.
 """
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,14 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, UsageError, hookimpl
+from imharness_files.images import image_shape
+from imharness_files.opening import MIB, read_text
+from imharness_files.text import number
 from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
+NAME = re.compile(r"i[0-9]{2}_[0-9]{2}_[0-9]\.bmp")
 SIZES = (0, 256, 128, 64)
 SOURCE = "https://www.ponomarenko.info/tid2013.htm"
 
@@ -58,15 +63,12 @@ class Tid2013(ImageDataset):
         for name, file in originals.items():
             files.append(file)
             rows.append((name, name, "reference", 0, float("nan")))
-        for line in (root / SCORES).read_text().split("\n"):
-            if not line.strip():
-                continue
-            score, name = line.split()
-            source, family, level = Path(name).stem.lower().split("_")
-            if name.lower() not in distorted or source.upper() not in originals:
-                raise ContractError(f"{root}: {name} or its reference {source.upper()} is missing; {SCORES} names it")
-            files.append(distorted[name.lower()])
-            rows.append((name.lower(), source.upper(), family, int(level), float(score)))
+        for where, name, score in _scores(root / SCORES):
+            source, family, level = name.removesuffix(".bmp").split("_")
+            if name not in distorted or source.upper() not in originals:
+                raise ContractError(f"{where}: {name} or its reference {source.upper()} is missing")
+            files.append(distorted[name])
+            rows.append((name, source.upper(), family, int(level), score))
         names, references, families, levels, scores = zip(*rows, strict=True)
 
         def load(positions: Sequence[int]) -> Images:
@@ -84,9 +86,23 @@ class Tid2013(ImageDataset):
         return image.resize(_scaled(image.size, self.size), Image.Resampling.BOX) if self.size else image
 
 
+def _scores(file: Path) -> Iterator[tuple[str, str, float]]:
+    """Yield place, name and score of each line; raises `ContractError` for one that has no score of a distortion."""
+    for count, line in enumerate(read_text(file, 16 * MIB).split("\n"), 1):
+        words, where = line.split(), f"{file}, line {count}"
+        if not words:
+            continue
+        if len(words) != 2 or not NAME.fullmatch(words[1].lower()):
+            raise ContractError(f"{where}: {line!r:.60} is no score and a name such as i01_05_3.bmp")
+        yield where, words[1].lower(), number(words[0], f"{where}: the score")
+
+
 def _shape(file: Path, size: int) -> tuple[int, int]:
-    with Image.open(file) as image:
-        width, height = _scaled(image.size, size)
+    try:
+        height, width = image_shape(file)
+    except UsageError as error:
+        raise ContractError(str(error)) from None
+    width, height = _scaled((width, height), size)
     return height, width
 
 

@@ -6,7 +6,6 @@ file, dataset, attack, model, defense is optional; studies that leave something 
 the original was taken from, where originals share a photograph.
 """
 
-import csv
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from PIL import Image
 from pydantic import Field
 
 from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness_files.tables import read_csv
 from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -101,8 +101,10 @@ def _judged(root: Path) -> list[Judged]:
 def _index(root: Path, names: Sequence[str], references: Sequence[str]) -> dict[str, np.ndarray]:
     if not (root / INDEX).is_file():
         return {}
-    with (root / INDEX).open(newline="") as file:
-        lines = {line["file"]: line for line in csv.DictReader(file)}
+    table = read_csv(root / INDEX)
+    if "file" not in table.columns:
+        raise ContractError(f"{root / INDEX} has no column file")
+    lines = {line["file"]: line for _, line in table.rows()}
     found = [lines.get(name, {}) for name in names]
     sources = [line.get("source") or reference for line, reference in zip(found, references, strict=True)]
     return {fact: np.array([line.get(fact, "") for line in found]) for fact in FACTS} | {"source": np.array(sources)}

@@ -14,6 +14,7 @@ import torch
 from pydantic import Field
 
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, Unavailable, hookimpl
+from imharness_files.tensors import read_tensors
 from imharness_reconstruction.semsim import Backbone, SemSimNet
 
 EMBEDDED = "embedded-semsim.safetensors"
@@ -35,20 +36,18 @@ class SemSim(FullReferenceMetric):
 
     def require(self) -> None:
         """Raise `Unavailable` unless the weights are here; the package ships some for the LeNet only."""
-        self._weights()
+        self._file()
 
     def content(self) -> str:
         """Return a digest of the weights."""
         try:
-            return hashlib.sha256(self._weights()).hexdigest()
+            return hashlib.sha256(self._file().read_bytes()).hexdigest()
         except Unavailable:
             return ""
 
     def build(self, device: torch.device) -> FullReferenceScore:
-        from safetensors.torch import load
-
         network = SemSimNet(self.backbone)
-        network.load_state_dict({name: tensor.float() for name, tensor in load(self._weights()).items()})
+        network.load_state_dict({name: tensor.float() for name, tensor in read_tensors(self._file()).items()})
         network.to(device).eval().requires_grad_(False)
 
         def score(images: Images, reference: Images) -> Scores:
@@ -56,14 +55,15 @@ class SemSim(FullReferenceMetric):
 
         return score
 
-    def _weights(self) -> bytes:
-        place = Path(self.weights) if self.weights else files("imharness_reconstruction") / "weights" / EMBEDDED
+    def _file(self) -> Path:
+        shipped = Path(str(files("imharness_reconstruction") / "weights" / EMBEDDED))
+        place = Path(self.weights) if self.weights else shipped
         if not place.is_file() or (not self.weights and self.backbone != "lenet"):
             raise Unavailable(
                 f"weights of SemSim with {self.backbone} are not on this machine",
                 f"harness train semsim --annotations FOLDER --backbone {self.backbone}",
             )
-        return place.read_bytes()
+        return place
 
 
 @hookimpl

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from imharness.data import generator
 from imharness.gradients import Info, Model, NetworkFactory, Unavailable, UsageError, hookimpl
+from imharness_files.tensors import read_tensors
 from imharness_reconstruction.models.convnet8 import ConvNet8
 from imharness_reconstruction.models.deep_resnets import DeepResNet
 from imharness_reconstruction.models.lenet import LeNet
@@ -46,10 +47,8 @@ class SavedClassifier(Model):
 
     def build(self, device: torch.device) -> NetworkFactory:
         """Return a factory of the one network there is."""
-        from safetensors.torch import load_file
-
         self.require()
-        weights = load_file(self.weights)
+        weights = read_tensors(Path(self.weights))
 
         def network(shape: tuple[int, ...], classes: int, rng: torch.Generator) -> torch.nn.Module:
             found = ARCHITECTURES[self.architecture].build(device)(shape, classes, generator(0))

@@ -7,7 +7,7 @@ import pytest
 
 from imharness.images import UsageError
 from imharness_cli.commands import component
-from imharness_iqa.external import read_external
+from imharness_iqa.external import outside_range, read_external
 
 HEADER = [
     "image",
@@ -52,6 +52,14 @@ def test_a_range_goes_from_the_worst_score_to_the_best(tmp_path) -> None:
     known = read_external(write(tmp_path / "own.csv", [line(metric="harness/niqe")]), (), (), component)
     assert known["sign"] == [-1]
     assert known["lower"][0] < known["upper"][0]
+
+
+def test_attacked_scores_may_lie_outside_the_range_and_are_counted(tmp_path) -> None:
+    """Of three images one is pushed above the range, one below; the clean scores are within."""
+    path = write(tmp_path / "theirs.csv", [line(attacked="11"), line("b", attacked="-1"), line("c", attacked="10")])
+    assert outside_range(read_external(path, (), ("m=0:10",), component)) == 2
+    with pytest.raises(UsageError, match=r"line 2: clear is 11, outside the range of m, 0 to 10"):
+        read_external(write(path, [line(clear="11")]), (), ("m=0:10",), component)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""Photographs in files of a few well-known formats, whole and of bounded size."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from imharness_errors import UsageError
+from imharness_files.opening import MIB, read_bytes, shown
+from imharness_files.text import reason
+
+FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
+PIXELS = 36_000_000
+BYTES = 256 * MIB
+_TURNED = (5, 6, 7, 8)
+_ORIENTATION = 0x0112
+_DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
+_MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", *_DEEP)
+
+
+def image_shape(path: Path) -> tuple[int, int]:
+    """Return (height, width), px, as it is shown: turned where a JPEG file says so; raises `UsageError`.
+
+    Only the head of the file is decoded.
+    """
+    try:
+        with _opened(path, read_bytes(path, BYTES)) as image:
+            turned = image.format == "JPEG" and image.getexif().get(_ORIENTATION) in _TURNED
+            return (image.width, image.height) if turned else (image.height, image.width)
+    except UsageError:
+        raise
+    except Exception as error:  # Pillow's decoders raise errors of many types on files that are none
+        raise _unreadable(path, error) from None
+
+
+def read_image(path: Path) -> Image.Image:
+    """Return a whole photograph as an RGB image, not turned; of 16 bits the upper eight are taken.
+
+    Raises `UsageError` for a file that is cut off, damaged, too large, or of another format than `FORMATS`.
+    """
+    return _whole(path)[0]
+
+
+def read_pixels(path: Path) -> npt.NDArray[np.uint8]:
+    """Return a whole photograph as OpenCV decodes it, RGB ``(H, W, 3)``, turned where the file says so.
+
+    Raises `UsageError` as `read_image` does.
+    """
+    import cv2
+
+    image, content = _whole(path)
+    decoded: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    if decoded is None or sorted(decoded.shape[:2]) != sorted(image.size):
+        raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")
+    found: npt.NDArray[np.uint8] = decoded[..., ::-1]
+    return found
+
+
+def _whole(path: Path) -> tuple[Image.Image, bytes]:
+    """Return the photograph, RGB, and the bytes it was decoded from."""
+    content = read_bytes(path, BYTES)
+    try:
+        with _opened(path, content) as image:
+            image.load()
+            return (_upper_eight(image) if image.mode in _DEEP else image).convert("RGB"), content
+    except UsageError:
+        raise
+    except Exception as error:  # as above
+        raise _unreadable(path, error) from None
+
+
+def _opened(path: Path, content: bytes) -> Image.Image:
+    image = Image.open(io.BytesIO(content), formats=FORMATS)
+    if not 0 < image.width * image.height <= PIXELS:
+        raise UsageError(f"{shown(path)} has {image.width} x {image.height} pixels; at most {PIXELS} are read.")
+    if image.mode not in _MODES:
+        raise UsageError(f"{shown(path)} holds pixels of the kind {image.mode}; they must be whole numbers.")
+    return image
+
+
+def _upper_eight(image: Image.Image) -> Image.Image:
+    deep: npt.NDArray[np.uint32] = np.asarray(image).astype(np.uint32)
+    return Image.fromarray((deep >> 8).clip(0, 255).astype(np.uint8))
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    unknown = isinstance(error, UnidentifiedImageError)
+    why = f"it is none of {', '.join(FORMATS)}" if unknown else reason(error)
+    return UsageError(f"{shown(path)} is no readable image: {why}")

@@ -1,0 +1,58 @@
+"""Who may use an owner in ids: the name before the slash belongs to whoever brought it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from imharness.errors import UsageError
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.manifest import Submission
+
+OWN = "harness"
+DISTRIBUTION = "image-privacy-harness"
+_ALIKE = (("rn", "m"), ("vv", "w"), ("cl", "d"), ("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"))
+
+
+def check_reserved(submission: Submission) -> None:
+    """Raise `UsageError` for a submission under the name of this project, or under one that looks like it."""
+    for owner in _owners(entry.id for entry in submission.entries):
+        if _skeleton(owner) == _skeleton(OWN):
+            raise UsageError(f"the owner {owner!r} of ids is, or looks like, {OWN!r}, which is reserved; use your own")
+    if _skeleton(submission.package.name) == _skeleton(DISTRIBUTION):
+        raise UsageError(f"the package is called {submission.package.name!r}, which is, or looks like, this project")
+
+
+def look_alikes(submission: Submission, ledger: Ledger) -> Iterator[str]:
+    """Yield a line for each owner that looks like one of an earlier submission by somebody else.
+
+    Raises `UsageError` for an owner that belongs to an earlier submission with another contact.
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for line in ledger.lines():
+        if line.manifest is not None and line.decision in ("added", "re-scored"):
+            for owner in _owners(line.ids):
+                known.setdefault(owner, (line.name, str(line.manifest.get("contact", ""))))
+    for owner in _owners(entry.id for entry in submission.entries):
+        if owner in known:
+            name, contact = known[owner]
+            if contact != submission.contact:
+                raise UsageError(f"the owner {owner!r} of ids belongs to the submission {name}, with another contact")
+            continue
+        for other, (name, contact) in known.items():
+            if _skeleton(other) == _skeleton(owner) and contact != submission.contact:
+                yield f"the owner {owner!r} looks like {other!r} of the submission {name}"
+
+
+def _owners(ids: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(id.partition("/")[0] for id in ids))
+
+
+def _skeleton(name: str) -> str:
+    """Return what is left of a name when signs that look alike, capital letters and separators are made equal.
+
+    Ids are ASCII, so that letters of other scripts cannot occur in them.
+    """
+    plain = "".join(sign for sign in name.casefold() if sign.isalnum())
+    for sign, alike in _ALIKE:
+        plain = plain.replace(sign, alike)
+    return plain

@@ -1,0 +1,117 @@
+"""A report and a line of the ledger exist whatever a package does, and hold nothing that harms their readers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.submissions.conftest import METADATA, MakeSubmission
+from tests.submissions.test_run import entry, silent
+
+from imharness.errors import HarnessError, UsageError
+from imharness.planning.profile import load_profile
+from imharness.results.store import Store
+from imharness_submissions.ledger import Ledger
+from imharness_submissions.manifest import Submission
+from imharness_submissions.owners import check_reserved, look_alikes
+from imharness_submissions.report import SubmissionReport, markdown
+from imharness_submissions.running import Run, run_submission
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("half_characters", "half a character [2J and an escape"), ("size_zero", "size-zero")],
+)
+def test_a_report_and_a_line_exist_whatever_a_package_does(
+    submission: MakeSubmission, tmp_path: Path, profile: Path, name: str, said: str
+) -> None:
+    root = tmp_path / "store"
+    folder = submission(f"../submissions/hostile/{name}", entry(f"evil/{name.replace('_', '-')}"))
+    report = run_submission(Run(folder, Store(root), load_profile(str(profile)), limit=2), silent)
+    flags = " ".join(report.flags())
+    assert said in " ".join(flags.split()), flags
+    stored = json.loads((root / "submissions" / f"{folder.name}.json").read_text())
+    assert SubmissionReport.model_validate(stored["report"]).seal == report.expected_seal()
+    lines = Ledger(root).lines()
+    assert lines[-1].decision == "flagged"
+    assert lines[-1].report == report.seal
+    for text in (markdown(report), *report.flags(), *(line.reason for line in lines)):
+        assert not {"\x1b", "\u2028", "\ud800"} & set(text)
+    assert "\\u001b" not in json.dumps(stored)
+
+
+def test_a_package_that_cannot_be_opened_is_refused_in_the_ledger(
+    submission: MakeSubmission, tmp_path: Path, profile: Path
+) -> None:
+    root = tmp_path / "store"
+    folder = submission("../submissions/hostile/no_time", entry("evil/no-time"))
+    with pytest.raises(HarnessError, match="where a finite number belongs"):
+        Run(folder, Store(root), load_profile(str(profile)), limit=2)
+    (line,) = Ledger(root).lines()
+    assert (line.decision, line.ids, line.name) == ("refused", (), "no-time")
+    assert "nan where a finite number belongs" in line.reason.lower()
+
+
+def manifest(owner: str, contact: str = "a@b.example", package: str = "median") -> Submission:
+    return Submission.model_validate(
+        {
+            "format": 1, "summary": "A defense for tests.", "authors": ["A stranger"], "contact": contact,
+            "licence": "MIT", "extra_training_data": "none",
+            "package": {"name": package, "version": "1.0", "sha256": "0" * 64},
+            "entries": [{"kind": "defense", "id": f"{owner}/median"}],
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("owner", ["harness", "hamess", "harn-ess", "harness-", "h4rness", "har_ness", "harne5s"])
+def test_the_name_of_this_project_is_reserved(owner: str) -> None:
+    if owner == "h4rness":  # no sign that looks like another
+        check_reserved(manifest(owner))
+        return
+    with pytest.raises(UsageError, match="is reserved"):
+        check_reserved(manifest(owner))
+
+
+@pytest.mark.parametrize("owner", ["Harness", "h\u0430rness", "harness\u200b", "\uff48arness"])
+def test_owners_of_ids_are_ascii_and_small(owner: str) -> None:
+    with pytest.raises(ValueError, match=r"entries\.0\.id|one line of text"):
+        manifest(owner)
+
+
+@pytest.mark.parametrize("package", ["image-privacy-harness", "Image_Privacy.Harness", "image-privacy-hamess"])
+def test_a_package_is_not_called_like_this_project(package: str) -> None:
+    with pytest.raises(UsageError, match="this project"):
+        check_reserved(manifest("stranger", package=package))
+
+
+def test_an_owner_belongs_to_whoever_brought_it_first(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    first = manifest("good", "first@b.example")
+    ledger.append("median", ("good/median",), "added", "x", manifest=first.model_dump(mode="json"))
+    assert list(look_alikes(manifest("good", "first@b.example"), ledger)) == []
+    assert list(look_alikes(manifest("other"), ledger)) == []
+    with pytest.raises(UsageError, match="belongs to the submission median"):
+        list(look_alikes(manifest("good"), ledger))
+    assert list(look_alikes(manifest("g00d"), ledger)) == [
+        "the owner 'g00d' looks like 'good' of the submission median"
+    ]
+    assert list(look_alikes(manifest("go-od"), ledger)) != []
+
+
+def test_metadata_that_are_no_text_are_refused_and_stand_in_the_ledger(
+    submission: MakeSubmission, tmp_path: Path, profile: Path
+) -> None:
+    from tests.submissions.test_wheels import packed
+
+    folder = submission("honest/median", entry("good/median"))
+    wheel = packed(tmp_path, metadata=METADATA.format("median").encode() + b"Summary: \xff\n")
+    import hashlib
+    import re
+
+    text = (folder / "submission.toml").read_text()
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (folder / "submission.toml").write_text(re.sub(r'sha256 = "\w+"', f'sha256 = "{digest}"', text))
+    with pytest.raises(UsageError, match="METADATA is not UTF-8"):
+        Run(folder, Store(tmp_path / "store"), load_profile(str(profile)), limit=2)
+    (line,) = Ledger(tmp_path / "store").lines()
+    assert line.decision == "refused"
+    assert "METADATA is not UTF-8" in line.reason
