@@ -167,7 +167,8 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
     if as_json:
         facts: dict[str, Any] = {"cells": total, "done": len(result.done), "reused": result.reused}
         facts |= {"failed": {addresses[key]: line for key, line in result.failed.items()}}
-        console.emit(facts | {"winners": {board.track: _winner(board) for board in boards}, "site": str(index)})
+        facts |= {"winners": {board.track: _winner(board) for board in boards}}
+        console.emit(facts | {"claims": {board.track: _claim(board) for board in boards}, "site": str(index)})
         return
     if result.failed:
         rows = [(addresses[key], line) for key, line in result.failed.items()]
@@ -178,9 +179,8 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
     if gaps:
         shown = [(m.what, m.reason, m.remedy) for m in gaps.values()]
         console.table("Unavailable", ["what", "why", "get it with"], shown)
-    console.table(
-        "Winners", ["track", "first place", "by", "value", "measured on"], [_winner_row(board) for board in boards]
-    )
+    told = [(board.track, _winner(board) or "-", _claim(board)) for board in boards]
+    console.table("Winners", ["track", "winner", "what the board says"], told)
     console.say(
         f"{len(result.done)} of {total} cells done ({result.reused} were already there), {len(result.failed)} failed"
     )
@@ -188,15 +188,18 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
 
 
 def _winner(board: Board) -> str:
+    """Return who won: by the first ranking, or else who stands first in the main table."""
+    if board.rankings:
+        return board.rankings[0].winner
     return board.tables[0].rows[0].label if board.tables and board.tables[0].rows else ""
 
 
-def _winner_row(board: Board) -> tuple[str, ...]:
-    if not _winner(board):
-        return board.track, "-", "", "", ""
-    main = board.tables[0]
-    column = next((c for c in main.columns if c.key == main.ranked_by), None)
-    value = main.rows[0].values.get(main.ranked_by)
+def _claim(board: Board) -> str:
+    if board.rankings:
+        return board.rankings[0].claim
+    main = board.tables[0] if board.tables else None
+    column = next((c for c in main.columns if c.key == main.ranked_by), None) if main else None
+    value = main.rows[0].values.get(main.ranked_by) if main and main.rows else None
     if column is None or value is None or value.value is None:
-        return board.track, _winner(board), "", "", ""
-    return board.track, _winner(board), column.label, f"{value.value:.{column.decimals}f}", column.count(value)
+        return ""
+    return f"{column.label} {value.value:.{column.decimals}f}" + (f", {column.count(value)}" if value.n else "")

@@ -38,7 +38,8 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     board = json.loads((folder / "store" / "boards" / "harness--membership.json").read_text())
     ranked = [row["values"]["rank"]["value"] for row in board["tables"][0]["rows"]]
     assert ranked == sorted(ranked)
-    assert facts["winners"]["harness/membership"] == board["tables"][0]["rows"][0]["label"]
+    assert facts["winners"]["harness/membership"] == board["rankings"][0]["winner"]
+    assert facts["claims"]["harness/membership"] == board["rankings"][0]["claim"]
     page = (folder / "site" / "membership.html").read_text()
     assert "harness/early-stopping" in page
     assert "harness/plain-training" in page
