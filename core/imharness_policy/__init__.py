@@ -1,5 +1,6 @@
 """Who wins, the same rules in all tracks: see `Contest`, and docs/ranking.md for readers."""
 
-from imharness_policy.contest import Chosen, Contest, contest
+from imharness_policy.contest import contest
+from imharness_policy.rules import Chosen, Contest
 
 __all__ = ["Chosen", "Contest", "contest"]

@@ -1,0 +1,70 @@
+"""The headline of a ranking: what the winner does, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from imharness.stats import ALPHA, FEWEST, Rank, clusters_greater, rank_of
+from imharness.tracks import (
+    Place,
+    Value,
+)
+from imharness_policy.rules import Contest, Floats, number
+
+
+def claim_of(
+    rules: Contest, own: Floats, ranks: Sequence[Rank | None], complete: Sequence[int], places: Mapping[str, Place],
+    values: Mapping[str, Mapping[str, Value]],
+) -> tuple[str, str]:  # fmt: skip
+    """Return the winner, "" without one, and the headline."""
+    entries, worst, utility = rules.scores.entries, rules.protection.spec, rules.utility.spec
+    stands = [i for i in complete if not places[entries[i]].control and places[entries[i]].passes]
+    stands = [i for i in stands if not places[entries[i]].flags]
+    if not stands:
+        kept = f"keeps {utility.label} within {rules.share:.0%} of {rules.undefended}"
+        return "", f"No entry that met every attack {kept}: there is no winner." + _stand_ins(rules)
+    first = min(stands, key=lambda i: (number(values[entries[i]]["rank"]), entries[i]))
+    controls = [i for i in complete if places[entries[i]].control]
+    controls = [i for i in controls if rules.all_controls or places[entries[i]].passes]
+    for rival in controls:
+        reason = _not_told(rules, own[first] - own[rival], len(stands) * len(controls))
+        if reason:
+            doubt = f"This data cannot tell {entries[first]} from {entries[rival]} ({places[entries[rival]].control})"
+            return "", f"{doubt}: {reason}." + _stand_ins(rules)
+    plain = values.get(rules.undefended, {})
+    said = {
+        "winner": entries[first],
+        "protection": _shown(values[entries[first]]["worst"], worst.decimals),
+        "without": _shown(plain.get("worst"), worst.decimals),
+        "utility": _shown(values[entries[first]]["utility"], utility.decimals),
+        "plain": _shown(plain.get("utility"), utility.decimals),
+    }
+    return entries[first], rules.claim.format(**said) + _stand_ins(rules)
+
+
+def _not_told(rules: Contest, gains: Floats, tests: int) -> str:
+    """Say why a test does not tell that gains are above zero; empty where it does."""
+    known = ~np.isnan(gains)
+    spec, clusters = rules.protection.spec, None if rules.clusters is None else rules.clusters[known]
+    unit = spec.cluster_unit or spec.unit or "unit"
+    count = int(known.sum()) if clusters is None else len(set(clusters))
+    if count < FEWEST:
+        return f"it has {count} {unit}{'' if count == 1 else 's'}, and a test needs {FEWEST}"
+    weights = None if rules.weights is None else rules.weights[known]
+    rounded = (gains[known] * (1.0 if weights is None else weights)).astype(np.float32).astype(np.float64)
+    p = float(clusters_greater(rounded, clusters)[0])
+    if p * tests < ALPHA:
+        return ""
+    needed = rank_of(np.zeros(int(known.sum())), gains[None, known], clusters, weights).needed[0]
+    about = f"; about {int(needed)} would, were the difference as large as it looks" if needed > count else ""
+    return f"{count} {unit}s do not show a difference in {spec.label}{about}"
+
+
+def _stand_ins(rules: Contest) -> str:
+    return f" Proxies: {'; '.join(rules.proxies)}." if rules.proxies else ""
+
+
+def _shown(value: Value | None, decimals: int) -> str:
+    return "an unknown value" if value is None or value.value is None else f"{value.value:.{decimals}f}"
