@@ -3,8 +3,9 @@
 After Athalye, Carlini & Wagner, "Obfuscated Gradients Give a False Sense of Security" (ICML 2018), section 3.1, and
 Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. A white-box attack through the defense is held
 against what must not be better: half its steps, queries alone, images made without the defense, and the gradient of the
-identity in the place of the defense's own. Without a bound it must gain at least as much as within it, and what pasting
-another image of the set would gain. Where the defense is random, twice the draws must not do better.
+identity in the place of the defense's own. Without a bound, an attack that goes on from there must gain at least what
+pasting another image of the set would gain. Where the defense is random, twice the draws must not do better. Scores
+beyond the metric's bounds count as the bound.
 """
 
 import numpy as np
@@ -31,10 +32,11 @@ def audit(context: StepContext) -> StepResult:
     few, search, metric = (context.component(role) for role in ("attack", SEARCH, "metric"))
     many, samples = few.with_parameters(steps=2 * few.steps), int(context.options["samples"])
     purifies, whose = TUNED not in context.roles, gradient(context)
-    span = metric.closeness / (metric.bounds[1] - metric.bounds[0])
+    lower, upper = metric.bounds
 
     def scored(positions: list[int], batch: torch.Tensor) -> torch.Tensor:
-        return span * context.build(scorer(context))(purified(context, images, positions, batch))
+        score = context.build(scorer(context))(purified(context, images, positions, batch))
+        return metric.closeness * score.clamp(lower, upper) / (upper - lower)
 
     highest = float(context.map(images, lambda positions, batch: {"score": scored(positions, batch)})["score"].max())
 
@@ -43,21 +45,23 @@ def audit(context: StepContext) -> StepResult:
         defended = {"defense": "defense"} if purifies else {}
         own = {"stand_in": STAND_IN if STAND_IN in context.roles else None, "samples": samples, **defended}
 
-        def gain(attack: BaseAttack, metric: str, role: str = "attack", **through) -> torch.Tensor:
+        def attacked(start: torch.Tensor, attack: BaseAttack, metric: str, role: str = "attack", **through):
             target = context.target(metric, names, attack=role, counted=False, **through)
-            attacked = context.build(attack)(batch, target, context.rng(names, "attack", attack.label))
-            return scored(positions, attacked.mul(255).round() / 255) - clean
+            found = context.build(attack)(start, target, context.rng(names, "attack", attack.label))
+            return found.mul(255).round() / 255
+
+        def gain(*attack, **through) -> torch.Tensor:
+            return scored(positions, attacked(batch, *attack, **through)) - clean
 
         role = scorer(context)
-        weak, strong = gain(few, role, **own), gain(many, role, **own)
+        near = attacked(batch, many, role, **own)
+        far = attacked(near, many.with_parameters(radius=1.0), role, **own)
+        weak, strong = gain(few, role, **own), scored(positions, near) - clean
         found = {
             "more steps": (weak, strong),
             "black box": (gain(search, role, SEARCH, **own), strong),
             "transferred images": (gain(many, "metric"), strong),
-            "unbounded radius": (
-                torch.maximum(strong, highest - clean),
-                gain(many.with_parameters(radius=1.0), role, **own),
-            ),
+            "unbounded radius": (highest - clean, scored(positions, far) - clean),
         }
         if purifies and whose != "identity":
             found["identity gradient"] = (gain(few, role, **{**own, "stand_in": IDENTITY}), strong)

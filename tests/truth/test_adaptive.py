@@ -6,6 +6,7 @@ import pytest
 from imharness.ranking.board import records_of
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
+from imharness_cli.entries import known_entries
 from imharness_iqa.audit import MARGIN, flags
 
 PROFILE = """
@@ -30,7 +31,8 @@ def query(tmp_path_factory: pytest.TempPathFactory, harness) -> ResultQuery:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     store = Store(folder / "store")
-    return ResultQuery(store, records_of(store, store.latest("harness/iqa")))
+    records = records_of(store, store.latest("harness/iqa"))
+    return ResultQuery(store, records, known_entries(store).facts(records))
 
 
 def gains(query: ResultQuery, defense: str, attack: str = "harness/ifgsm") -> tuple[np.ndarray, str]:
@@ -74,6 +76,10 @@ def test_a_stand_in_finds_the_way_that_the_identity_does_not(query: ResultQuery)
 def test_a_flat_image_is_perfect_protection_and_is_marked_as_a_control(query: ResultQuery) -> None:
     assert not gains(query, "harness/flat")[0].any()
     assert not gains(query, "harness/flat", "harness/square")[0].any()
+    found = query("SELECT label, control FROM components WHERE control <> ''")
+    assert dict(zip(found["label"], found["control"], strict=True)) == {
+        "harness/flat": "a flat image", "harness/none": "no defense",
+    }  # fmt: skip
 
 
 def test_shattered_gradients_are_flagged_and_honest_ones_are_not(query: ResultQuery) -> None:

@@ -73,4 +73,4 @@ def test_training_and_test_share_no_photograph(tmp_path: Path) -> None:
     same = "harness/distorted-pairs[per_photograph=1,size=32]"
     words = ["train", "lpips", "--net", "embedded", "--variant", "lin", "--out", str(tmp_path)]
     result = CliRunner().invoke(cli, [*words, "--train", same, "--test", "harness/distorted-pairs[size=32]"])
-    assert "share 4 photographs" in f"{result.output}{result.exception}"
+    assert "share 9 photographs" in f"{result.output}{result.exception}"
