@@ -63,20 +63,21 @@ class Tried:
     units: np.ndarray
     photographs: np.ndarray
 
-    def curves(self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "") -> np.ndarray:
+    def curves(
+        self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "", entry: str = ""
+    ) -> np.ndarray:
         """Return the worst D^D at each distortion ``(entries, units, grid)``, mean over metrics and data sets.
 
-        `attacker`, `attack`: only these. NaN where nothing was tried.
+        `attacker`, `attack`, `entry`: only these. NaN where nothing was tried.
         """
-        shape = (len(self.blocks.entries), len(self.units), len(grid))
+        rows = [i for i, label in enumerate(self.blocks.entries) if not entry or entry == label]
+        shape = (len(rows), len(self.units), len(grid))
         total, count = np.zeros(shape), np.zeros(shape[:2])
         for tried in self.attacks.values():
             envelope = np.full(shape, np.nan)
             for (name, knows), settings in tried.items():
                 if (not attacker or attacker == knows) and (not attack or attack == name):
-                    own = (
-                        stacked(self.blocks, self.blocks.values[m], settings, self.units) for m in (measure, "score")
-                    )
+                    own = (self._stacked(m, settings)[:, rows] for m in (measure, "score"))
                     np.fmax(envelope, joined(*own, grid), out=envelope)
             known = ~np.isnan(envelope).all(axis=2)
             total[known] += envelope[known]
@@ -92,10 +93,13 @@ class Tried:
         found = np.full((len(self.blocks.entries), len(self.units)), np.nan)
         plain = np.array([label == BASELINE for label in self.blocks.entries])
         for (_, knows), settings in (item for tried in self.attacks.values() for item in tried.items()):
-            own = np.fmax.reduce(stacked(self.blocks, self.blocks.values[measure], settings, self.units))
+            own = np.fmax.reduce(self._stacked(measure, settings))
             aware = plain | (knows == "adaptive")
             found[aware] = np.fmax(found[aware], own[aware])
         return np.array([np.median(own[~np.isnan(own)]) if np.isfinite(own).any() else np.nan for own in found])
+
+    def _stacked(self, name: str, settings: Sequence[int]) -> np.ndarray:
+        return stacked(self.blocks, self.blocks.values[name], settings, self.units)
 
 
 def joined(distortion: np.ndarray, moved: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -183,9 +187,8 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     best = dict.fromkeys([BASELINE, *(row.label for row in rows)])
     lines = {label: worst[entries.index(label)] for label in [*best][:LINES] if label in entries}
     names = sorted({attack for group in own.attacks.values() for attack, _ in group})
-    plain = entries.index(BASELINE) if BASELINE in entries else None
-    by_attack = {} if plain is None else {
-        attack: own.curves("loss", grids["loss"], attack=attack)[plain] for attack in names}  # fmt: skip
+    by_attack = {} if BASELINE not in entries else {
+        attack: own.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}  # fmt: skip
     charts = [
         _chart("curves-defenses", "Defenses against measured distortion", "The worst attack on each defense: the "
                f"undefended metric and the {LINES - 1} defenses with the smallest area.", grids["loss"], lines),

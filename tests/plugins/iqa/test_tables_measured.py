@@ -40,7 +40,10 @@ def test_a_d_that_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(fi
     """D^D = 40 (1 - SSIM): over SSIM from .75 to 1 its mean is 5; behind the other defense half of that."""
     reached = np.array([0.05, 0.15, 0.25])
     write(finished, {NONE: (lambda loss: 40 * loss, reached), "x/half": (lambda loss: 20 * loss, reached)})
-    values, lines = told(report(finished.query(), 0.05))
+    found = report(finished.query(), 0.05)
+    values, lines = told(found)
+    (attack,) = next(chart.series for chart in found.charts if chart.id == "curves-attacks")
+    np.testing.assert_allclose(attack.y, 40 * (1 - np.array(attack.x)), atol=1e-5)
     assert values[NONE]["area"].value == pytest.approx(5, abs=1e-5)
     assert values["x/half"]["area"].value == values["x/half"]["unaware"].value == pytest.approx(2.5, abs=1e-5)
     assert [values["x/half"][key].value for key in ("at95", "at90", "at80")] == pytest.approx([1, 2, 4], abs=1e-5)
