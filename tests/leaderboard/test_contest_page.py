@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote_plus
@@ -393,8 +393,6 @@ def test_small_drawings_show_the_worst_case_of_each_metric() -> None:
 
 def test_the_fixture_is_what_it_says(built: Path) -> None:
     places, rows = report().rankings[0].places, report().tables[0].rows
-    labels: Sequence[str] = [row.label for row in rows]
-    assert set(labels) == set(LEVELS)
-    assert labels.index(FLIP) > labels.index(JPEG)
+    assert {row.label for row in rows} == set(LEVELS)
     assert not places[PURIFIER].complete
     assert places[MEDIAN].passes is False
