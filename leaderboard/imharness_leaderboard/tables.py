@@ -128,15 +128,16 @@ def headline(board: Board) -> dict[str, str] | None:
     if behind is not None and (few := _too_few(behind)):
         text += f"; {few}"
     elif column.key in main.not_worse:
-        text += f"; {_rivals(main, [label for label in main.not_worse[column.key] if label != row.label])}"
+        top = best(main, column)
+        text += f"; {_rivals(main, [other.label for other in main.rows[1:] if mark(main, column, other, top)])}"
     return {"label": row.label, "entry": main.entry, "text": text + "."}
 
 
 def _rivals(table: Table, tied: list[str]) -> str:
     if not tied:
         return f"significantly better than every other {table.entry}"
-    more = f" and {len(tied) - 3} more" if len(tied) > 3 else ""
-    return f"{joined(brief(label) for label in tied[:3])}{more} not significantly worse"
+    more = [f"{len(tied) - 3} more"] if len(tied) > 3 else []
+    return f"{joined([*map(brief, tied[:3]), *more])} not significantly worse"
 
 
 def legend(board: Board, table: Table) -> list[str]:

@@ -28,7 +28,7 @@ def contest_board():
 def text_of(built: Path, label: str) -> str:
     own = contest_board()
     page_of = entry_views([own], {})["defense", label].page
-    found = re.sub(r"<[^>]+>", " ", (built / page_of).read_text().split("<main")[1])
+    found = re.sub(r"<[^>]+>", " ", (built / page_of).read_text().split("<main")[1].replace("<wbr>", ""))
     return re.sub(r"\s+", " ", unescape(found))
 
 

@@ -17,7 +17,7 @@ from imharness.results.records import SCHEMA, ColumnSpec, Value
 from imharness.results.store import Store
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.pages import build_site
-from imharness_leaderboard.tables import best, headline
+from imharness_leaderboard.tables import best, headline, mark
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
 from .contested import LEVELS
@@ -90,6 +90,16 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
     assert "significantly better than every other defense" in headline(clear)["text"]
     empty = board().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
     assert headline(board(tables=(board().tables[0].model_copy(update={"rows": (empty,)}),))) is None
+
+
+def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
+    """A comparison may hold entries that stand in no row of the table, as the variants that were not chosen."""
+    main = board().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
+    marked = [row.label for row in main.rows if mark(main, main.columns[0], row, best(main, main.columns[0]))]
+    assert marked == list(ENTRIES[:3])
+    assert headline(board(tables=(main,)))["text"].endswith(
+        "; acme/blur[radius=2] and acme/none not significantly worse."
+    )
 
 
 def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
