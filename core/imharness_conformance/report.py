@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +12,15 @@ from imharness.components.component import Component
 from imharness.components.loading import GROUP
 from imharness.errors import UsageError
 from imharness_conformance.conformance import CheckResult, components_of
+from imharness_files.structured import read_toml
 
 
 def components_in(folder: Path) -> list[Component]:
     """Return the components that a package's entry points register; its modules are imported from the folder."""
     try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        project = read_toml(folder / "pyproject.toml")["project"]
         points = project["entry-points"][GROUP]
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError) as error:
+    except (UsageError, KeyError, TypeError) as error:
         raise UsageError(f"{folder}/pyproject.toml declares no entry points of the group {GROUP}: {error}") from None
     roots = [str(path.resolve()) for path in (folder, folder / "src") if path.is_dir()]
     sys.path[:0] = roots

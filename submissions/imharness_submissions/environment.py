@@ -197,7 +197,9 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
         raise UsageError(f"{package.repository}: pyproject.toml names no build backend: {error}") from None
     unknown = [r for r in wanted if not is_backend(r)]
     if unknown:
-        raise UsageError(f"{package.repository} is built by {unknown[0]!r:.100}; known backends: {', '.join(BACKENDS)}")
+        raise UsageError(
+            f"{package.repository} is built by {plain(unknown[0]):.100}; known backends: {', '.join(BACKENDS)}"
+        )
     line = [uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(tools), "--no-build"]
     call([*line, *wanted], "getting the build backend")
     code = f"import {backend.partition(':')[0]} as b; b.build_wheel('/out')"

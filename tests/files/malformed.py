@@ -169,6 +169,8 @@ def toml_files(good: str) -> Iterator[tuple[str, bytes]]:
     yield "an integer of 5,000 digits", text + b"[deep]\nx = " + b"9" * 5000 + b"\n"
     yield "an integer of 4,000 digits", text + b"[deep]\nx = " + b"9" * 4000 + b"\n"
     yield "NUL", text + b"# \0\n"
+    yield "many dotted keys", text + b"".join(b"a%d%s = 1\n" % (i, b".b" * 100) for i in range(4500))
+    yield "one key of 300,000 parts", text + b"a" + b".b" * 300_000 + b" = 1\n"
     yield "2 MiB", text + b"#" * (2 << 20) + b"\n"
     yield "not TOML", text + b"= 3\n"
 
