@@ -20,8 +20,10 @@ from pathlib import Path
 from imharness.components.assets import cache_folder
 from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.results.identity import digest
+from imharness_submissions.contents import settle
 from imharness_submissions.manifest import Package, read_lock
-from imharness_submissions.sandbox.jail import GuestSpec, Limits, build_arguments, require_sandbox
+from imharness_submissions.sandbox.building import built_wheel
+from imharness_submissions.sandbox.jail import GuestSpec
 
 BACKENDS = ("hatchling", "setuptools", "flit-core", "poetry-core", "wheel")
 """Build backends that a repository may use; the newest release on the index is taken."""
@@ -46,6 +48,7 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
             wheel = _built(package, Path(work), trusted)
         _unpack([*lock, _pin(package, wheel)], place, Path(work))
         _check(place, package)
+        settle(place)
         place.rename(target)
     return target
 
@@ -132,36 +135,17 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
         raise UsageError(f"{package.repository} is built by {unknown[0]}; known backends: {', '.join(BACKENDS)}")
     line = [uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(tools), "--no-build"]
     call([*line, *wanted], "getting the build backend")
-    code = f"import {backend.partition(':')[0]} as b; b.build_wheel('/out')"
-    if not backend.partition(":")[0].replace(".", "").replace("_", "").isalnum():
+    if not backend.replace(":", "").replace(".", "").replace("_", "").isalnum():
         raise UsageError(f"{package.repository}: {backend[:80]!r} is not the name of a build backend")
-    if not trusted:
-        require_sandbox()
-    spec = GuestSpec(package.name, tools, limits=Limits())
-    call(build_arguments(spec, source, out, code), "building the wheel in the sandbox")
-    wheels = list(out.glob("*.whl"))
-    if len(wheels) != 1:
-        raise HarnessError(f"{package.repository}: the build left {len(wheels)} wheels; expected one")
-    return wheels[0]
+    name, content = built_wheel(GuestSpec(package.name, tools, trusted=trusted), source, backend)
+    if not name.endswith(".whl"):
+        raise HarnessError(f"{package.repository}: the build left {name[:80]!r}; expected a wheel")
+    (out / name).write_bytes(content)
+    return out / name
 
 
 def _project(requirement: str) -> str:
     return requirement.split(";")[0].split("[")[0].rstrip("0123456789.<>=!~, *").strip()
-
-
-def tree_digest(folder: Path) -> str:
-    """Return the sha256 of all files in a folder, names and contents, without byte code."""
-    return digest([[str(p.relative_to(folder)), _sha256(p)] for p in files_below(folder)])
-
-
-def files_below(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted, without byte code."""
-    return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locked(distribution: importlib.metadata.Distribution) -> str:
