@@ -100,10 +100,11 @@ def test_without_bubblewrap_untrusted_code_is_refused(monkeypatch: pytest.Monkey
         require_sandbox()
 
 
+@pytest.mark.parametrize("gpu", [False, True])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
-def test_the_filter_is_whole(machine: str) -> None:
+def test_the_filter_is_whole(machine: str, gpu: bool) -> None:
     """Every jump lands inside the program; the last line allows."""
-    code = seccomp.program(machine)
+    code = seccomp.program(machine, gpu=gpu)
     if machine == "riscv64":
         assert code == b""
         return

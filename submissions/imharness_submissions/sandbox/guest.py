@@ -291,7 +291,7 @@ def _rehearse(setup: Mapping[str, Any]) -> None:
     child = isolation.forked()
     if child == 0:
         try:
-            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"])
+            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
         except OSError as error:
             sys.stderr.write(f"sessions cannot be kept apart: {error}\n")
             sys.stderr.flush()
@@ -311,7 +311,7 @@ def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
     code = 0
     try:
         if setup["apart"]:
-            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"])
+            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
         _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup)
     except Closed:
         pass

@@ -52,7 +52,7 @@ def forked() -> int:
         os.close(own)
 
 
-def enclose(folder_mib: int, kept: Sequence[str]) -> None:
+def enclose(folder_mib: int, kept: Sequence[str], gpu: bool) -> None:
     """Enter new namespaces with an empty ``/tmp`` and ``/dev/shm``, and give up what could undo that, for ever.
 
     `kept` are folders below ``/tmp`` that stay: where the harness itself is installed there. Raises `OSError` where
@@ -74,7 +74,7 @@ def enclose(folder_mib: int, kept: Sequence[str]) -> None:
     _control(_AMBIENT, _CLEAR_ALL)
     nothing = (ctypes.c_uint32 * 6)()
     _done(_libc.capset((ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), nothing), "giving capabilities up")
-    code = seccomp.program()
+    code = seccomp.program(gpu=gpu)
     if code:
         lines = _Program(len(code) // 8, code)
         _done(_libc.prctl(_SET_SECCOMP, 2, ctypes.byref(lines), 0, 0), "the filter of system calls")

@@ -173,8 +173,8 @@ def command(spec: GuestSpec) -> list[str]:
     source = str(spec.source.resolve()) if spec.source is not None and spec.trusted else SOURCE
     facts = {
         "distribution": spec.distribution, "threads": spec.threads, "limits": limits, "apart": not spec.trusted,
-        "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN, "source": source, "paths": _paths(),
-        "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
+        "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN, "source": source, "gpu": spec.gpu,
+        "paths": _paths(), "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
     }  # fmt: skip
     return [*interpreter(), "-c", _START, canonical_json(facts)]
 

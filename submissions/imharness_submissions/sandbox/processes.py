@@ -10,6 +10,8 @@ from pathlib import Path
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _EVENTS = (("memory.events", "oom_kill"), ("memory.oom_control", "oom_kill"), ("pids.events", "max"))
+_TRIES = 250
+"""How often a group is tried to be removed, every 20 ms: the kernel ends its processes in its own time."""
 _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" 2>/dev/null; shift; done; shift; exec "$@"'
 """A shell that enters control groups, where 0 is its own number, and then becomes another program."""
 
@@ -99,7 +101,7 @@ class ControlGroup:
     def remove(self) -> None:
         """Remove the group; its processes must have ended."""
         for folder in self._folders:
-            for _ in range(50):
+            for _ in range(_TRIES):
                 try:
                     folder.rmdir()
                     break

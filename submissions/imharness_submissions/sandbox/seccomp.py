@@ -46,17 +46,18 @@ _SOCKET = {"x86_64": 41, "aarch64": 198}
 _MMAP, _FCNTL = {"x86_64": 9, "aarch64": 222}, {"x86_64": 72, "aarch64": 25}
 _SHARED_ANONYMOUS = 0x21
 """MAP_SHARED | MAP_ANONYMOUS: memory that still counts for nobody after its pages are unmapped."""
+_NOTHING = 0xFFFFFFFF
 _LOCKS = (6, 7, 37, 38, 1024, 1026)
 """Commands of fcntl that set locks and leases, which other processes see."""
 
 
-def program(machine: str | None = None) -> bytes:
+def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
     """Return the filter for this machine's architecture; empty where the architecture is not known.
 
     Tracing, mounting, kernel keys, modules, io_uring, other namespaces and all sockets except local ones fail with
     EPERM. So do shared memory that belongs to no file in a folder, because it could not be counted, and locks on files
     and watching them, by which processes that run at the same time could talk. `clone3` fails with ENOSYS, because no
-    filter can read its flags; libraries then use `clone`.
+    filter can read its flags; libraries then use `clone`. With a GPU, whose driver needs it, shared memory is allowed.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHES:
@@ -69,7 +70,7 @@ def program(machine: str | None = None) -> bytes:
         _line(_AT_LEAST, _X32, 0, 1),
         _line(_RETURN, KILL),
     ]
-    for number in sorted(_DENIED[machine].values()):
+    for number in sorted(n for name, n in _DENIED[machine].items() if not (gpu and name == "memfd_create")):
         lines += [_line(_EQUAL, number, 0, 1), _line(_RETURN, _ERRNO | _EPERM)]
     lines += [_line(_EQUAL, _CLONE3, 0, 1), _line(_RETURN, _ERRNO | _ENOSYS)]
     lines += [
@@ -86,7 +87,7 @@ def program(machine: str | None = None) -> bytes:
         _line(_EQUAL, _MMAP[machine], 0, 5),
         _line(_LOAD, _FOURTH_ARGUMENT),
         _line(_AND, _SHARED_ANONYMOUS),
-        _line(_EQUAL, _SHARED_ANONYMOUS, 0, 1),
+        _line(_EQUAL, _NOTHING if gpu else _SHARED_ANONYMOUS, 0, 1),
         _line(_RETURN, _ERRNO | _EPERM),
         _line(_RETURN, ALLOW),
         _line(_EQUAL, _FCNTL[machine], 0, len(_LOCKS) + 3),
