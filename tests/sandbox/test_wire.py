@@ -10,18 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imharness_files.text import stripped
 from imharness_submissions.sandbox.wire import MAGIC, Channel, Closed, Message, WireError, pack, unpack
 
 DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.bfloat16]
 FACTS = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text())
-
-
-def printable(value: object) -> object:
-    """Return what arrives of a text, or of texts by name: everything but what a terminal interprets."""
-    if isinstance(value, dict):
-        return {printable(name): printable(part) for name, part in value.items()}
-    return stripped(value) if isinstance(value, str) else value
 
 
 @st.composite
@@ -40,7 +32,7 @@ def blob(message: Message) -> torch.Tensor:
 def test_a_message_arrives_as_it_was_sent(kind: str, facts: dict, held: dict) -> None:
     held.pop("__metadata__", None)
     got = unpack(blob(Message(kind, facts, held)))
-    assert (got.kind, got.facts) == (printable(kind), printable(facts))
+    assert (got.kind, got.facts) == (kind, facts)
     assert {n: t.dtype for n, t in got.tensors.items()} == {n: t.dtype for n, t in held.items()}
     assert all(torch.equal(got.tensors[n].nan_to_num(), held[n].nan_to_num()) for n in held)
 
@@ -49,20 +41,6 @@ def test_the_format_is_safetensors() -> None:
     held = {"a": torch.randn(3, 1, 5)[:, :, ::2], "b": torch.tensor(True), "c": torch.arange(3)}
     found = safetensors.torch.load(bytes(blob(Message("call", {"x": 1}, held)).numpy()))
     assert all(torch.equal(found[name], held[name]) for name in held)
-
-
-@pytest.mark.parametrize("facts", ['{"x": NaN}', '{"x": [1, -Infinity]}', '{"x": 1e999}', '{"x": ' + "9" * 5000 + "}"])
-def test_numbers_in_facts_are_finite(facts: str) -> None:
-    entries = json.dumps({"__metadata__": {"kind": "k", "facts": facts}}).encode()
-    content = struct.pack("<Q", len(entries)) + entries
-    with pytest.raises(WireError):
-        unpack(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-
-
-def test_texts_in_facts_lose_what_terminals_and_json_cannot_take() -> None:
-    sent = {"a\x1b": ["x\x1b[2J\u2028y\u202e", "z\ud800\n\t\u200d"], "b": {"\x85": "\x07"}}
-    got = unpack(blob(Message("k", sent)))
-    assert got.facts == {"a ": ["x [2J y ", "z \n\t\u200d"], "b": {" ": " "}}
 
 
 @given(st.binary(max_size=200))

@@ -1,14 +1,12 @@
 """Sends messages of tensors and JSON through a pipe: a length, then one safetensors blob. Pickle is never used.
 
 The kind and the facts of a message are JSON in the blob's metadata. Messages are checked before they are used: the
-length before memory is allocated, then every name, dtype, shape and offset. Numbers in facts are finite, and texts lose
-control characters and half characters.
+length before memory is allocated, then every name, dtype, shape and offset.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import struct
 from collections.abc import Callable, Mapping
@@ -16,8 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-
-from imharness_files.text import stripped
 
 MAGIC = b"HRN1"
 _PREFIX = struct.Struct("<4sQ")
@@ -118,8 +114,8 @@ def unpack(blob: torch.Tensor) -> Message:
         metadata = entries.pop("__metadata__")
         data = blob[_HEADER.size + length :]
         tensors = {str(name): _tensor(data, entry) for name, entry in entries.items()}
-        facts = _printable(_parsed(metadata["facts"]))
-        return Message(stripped(str(metadata["kind"])), facts, tensors)
+        facts = _parsed(metadata["facts"])
+        return Message(str(metadata["kind"]), facts, tensors)
     except WireError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RuntimeError, RecursionError) as error:
@@ -133,28 +129,10 @@ def _parsed(text: str) -> dict[str, Any]:
         deepest = max(deepest, depth)
     if deepest > _MAX_DEPTH:
         raise WireError("JSON that is nested too deeply")
-    found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    found = json.loads(text)
     if not isinstance(found, dict):
         raise WireError("JSON that is not an object")
     return found
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _no_number(text)
-
-
-def _no_number(text: str) -> float:
-    raise WireError(f"{text[:40]} where a finite number belongs")
-
-
-def _printable(value: Any) -> Any:
-    """Return a value whose texts have no half characters and nothing that a terminal interprets."""
-    if isinstance(value, str):
-        return stripped(value)
-    if isinstance(value, dict):
-        return {stripped(name): _printable(part) for name, part in value.items()}
-    return [_printable(part) for part in value] if isinstance(value, list) else value
 
 
 def _tensor(data: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor:
