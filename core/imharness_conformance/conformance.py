@@ -198,11 +198,17 @@ def _alone(component: Component, probe: Probe) -> str:
     together = probe.tensor(built, inputs, seeds)
     order = list(range(len(seeds)))[::-1]
     turned = probe.tensor(built, probe.picked(inputs, order), [seeds[i] for i in order])[order]
-    parts = [probe.tensor(built, probe.picked(inputs, [i]), seeds[i : i + 1]) for i in range(len(seeds))]
-    for what, other in (("alone", torch.cat(parts)), ("in another order", turned)):
-        off = float((together - other).abs().max())
-        if off > probe.tolerance * max(1.0, float(together.abs().max())):
-            raise ContractError(f"a row gives another result {what} than in the batch, off by up to {off:.3g}")
+    copies, twice = probe.with_copies(inputs), [*seeds, *seeds]
+    single = torch.cat([probe.tensor(built, probe.picked(copies, [i]), twice[i : i + 1]) for i in range(len(twice))])
+    alone, beside = single[: len(seeds)], probe.tensor(built, copies, twice)
+    for what, first, other in (
+        ("alone", together, alone),
+        ("in another order", together, turned),
+        ("beside a near copy", single, beside),
+    ):
+        off = float((first - other).abs().max())
+        if off > probe.tolerance * max(1.0, float(first.abs().max())):
+            raise ContractError(f"a row gives another result {what} than otherwise, off by up to {off:.3g}")
     return ""
 
 

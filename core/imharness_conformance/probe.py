@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.contracts.call import Call, call_of
-from imharness.contracts.values import Randomness
+from imharness.contracts.values import ImageBatch, Randomness
 from imharness.errors import ContractError
 from imharness.randomness import ImageRng, generator
 from imharness_conformance import samples
@@ -19,6 +19,8 @@ CPU = torch.device("cpu")
 Inputs = Mapping[str, torch.Tensor]
 OwnCheck = tuple[str, Callable[[], str | None]]
 Size = tuple[int, int, int]
+NOISE = 0.03
+"""Of near copies, images in [0, 1]."""
 AGREEMENT, RATIO = 0.5, 10.0
 """A gradient is honest when its slopes and those of finite differences have this cosine, and a ratio within."""
 
@@ -55,6 +57,19 @@ class Probe:
         """Return some rows of the inputs."""
         kinds = self.contract.arguments
         return {name: x[list(rows)] if kinds[name.partition(".")[0]].rows else x for name, x in inputs.items()}
+
+    def with_copies(self, inputs: Inputs) -> Inputs:
+        """Return the inputs, followed by a near copy of each row: its images with noise, as an attack adds it."""
+        kinds, rng = self.contract.arguments, generator(self.seed)
+
+        def doubled(name: str, x: torch.Tensor) -> torch.Tensor:
+            kind = kinds[name.partition(".")[0]]
+            if not kind.rows:
+                return x
+            noise = NOISE * torch.randn(x.shape, generator=rng).sign() if isinstance(kind, ImageBatch) else None
+            return torch.cat([x, x if noise is None else (x + noise).clamp(0, 1)])
+
+        return {name: doubled(name, x) for name, x in inputs.items()}
 
     def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
         """Return the arguments that are no tensors."""

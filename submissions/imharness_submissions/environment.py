@@ -28,8 +28,10 @@ from imharness_files.opening import read_bytes
 from imharness_files.structured import read_toml
 from imharness_files.text import plain
 from imharness_files.wheels import BYTES, UNPACKED, WHEEL_NAME, check_unpacked, check_wheel
+from imharness_submissions.contents import settle
 from imharness_submissions.manifest import Package, read_lock
-from imharness_submissions.sandbox.jail import GuestSpec, Limits, build_arguments, require_sandbox
+from imharness_submissions.sandbox.building import built_wheel
+from imharness_submissions.sandbox.jail import GuestSpec
 
 BACKENDS = ("hatchling", "setuptools", "flit-core", "poetry-core", "wheel")
 """Build backends that a repository may use; the newest release on the index is taken."""
@@ -63,6 +65,7 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
         _unpack([*lock, _pin(package, wheel)], place, Path(work))
         check_unpacked(place)
         _check(place, package)
+        settle(place)
         place.rename(target)
     return target
 
@@ -202,17 +205,13 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
         )
     line = [uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(tools), "--no-build"]
     call([*line, *wanted], "getting the build backend")
-    code = f"import {backend.partition(':')[0]} as b; b.build_wheel('/out')"
-    if not backend.partition(":")[0].replace(".", "").replace("_", "").isalnum():
+    if not backend.replace(":", "").replace(".", "").replace("_", "").isalnum():
         raise UsageError(f"{package.repository}: {backend[:80]!r} is not the name of a build backend")
-    if not trusted:
-        require_sandbox()
-    spec = GuestSpec(package.name, tools, limits=Limits())
-    call(build_arguments(spec, source, out, code), "building the wheel in the sandbox")
-    wheels = list(out.glob("*.whl"))
-    if len(wheels) != 1:
-        raise HarnessError(f"{package.repository}: the build left {len(wheels)} wheels; expected one")
-    return wheels[0]
+    name, content = built_wheel(GuestSpec(package.name, tools, trusted=trusted), source, backend)
+    if not name.endswith(".whl"):
+        raise HarnessError(f"{package.repository}: the build left {name[:80]!r}; expected a wheel")
+    (out / name).write_bytes(content)
+    return out / name
 
 
 def is_backend(requirement: str) -> bool:
@@ -223,21 +222,6 @@ def is_backend(requirement: str) -> bool:
 
 def _project(requirement: str) -> str:
     return requirement.split(";")[0].split("[")[0].rstrip("0123456789.<>=!~, *").strip()
-
-
-def tree_digest(folder: Path) -> str:
-    """Return the sha256 of all files in a folder, names and contents, without byte code."""
-    return digest([[str(p.relative_to(folder)), _sha256(p)] for p in files_below(folder)])
-
-
-def files_below(folder: Path) -> list[Path]:
-    """Return all files below a folder, sorted, without byte code."""
-    return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locked(distribution: importlib.metadata.Distribution) -> str:

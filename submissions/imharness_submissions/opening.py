@@ -12,7 +12,8 @@ from imharness.components.component import Component
 from imharness.components.registry import Registry, installed
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import HarnessError, UsageError
-from imharness_submissions.environment import environment_of, tree_digest
+from imharness_submissions.contents import tree_digest
+from imharness_submissions.environment import environment_of
 from imharness_submissions.manifest import Hardware, Submission, SubmittedEntry
 from imharness_submissions.owners import check_reserved
 from imharness_submissions.sandbox.host import Guest

@@ -19,6 +19,7 @@ from imharness_conformance.probes import probe_of
 from imharness_conformance.samples import Quality
 from imharness_conformance.samples import images as sample_images
 from imharness_conformance.scaffold import write_package
+from imharness_submissions.sandbox.calls import SEARCH
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import offer_of
@@ -121,7 +122,7 @@ def test_a_graph_that_nobody_needs_is_dropped_inside(guest_and_pairs: tuple[Gues
     for _ in range(3):
         leaf = sample_images(1, 40, 40, 5).requires_grad_(True)
         purify(leaf, ImageRng([1]))
-    assert purify.remote._session.dropped == [0], "each call frees the handle of the one before it"
+    assert purify.remote._sessions[SEARCH][0].dropped == [0], "each call frees the handle of the one before it"
 
 
 MOVING = """

@@ -21,14 +21,14 @@ CPU = torch.device("cpu")
 
 
 def cell(guest: Guest, purify: object) -> None:
-    """Do what a cell does: clean images, then attacked ones, one more time, and the end of the task."""
+    """Do what a cell does: clean images, then attacked ones, these with other draws, and the end of the task."""
     assert callable(purify)
     clean = sample_images(4, 32, 32, 1)
     attacked = (clean + 0.03 * torch.sign(torch.randn(clean.shape, generator=torch.Generator().manual_seed(1)))).clamp(
         0, 1
     )
-    for batch in (clean, attacked, attacked):
-        purify(batch, ImageRng([1, 2, 3, 4]))
+    for batch, seeds in ((clean, [1, 2, 3, 4]), (attacked, [1, 2, 3, 4]), (attacked, [5, 6, 7, 8])):
+        purify(batch, ImageRng(seeds))
     guest.end_task(failed=False)
 
 
@@ -71,6 +71,9 @@ def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str
         ("deep_json", "nested too deeply"),
         ("exits", "ended in the middle"),
         ("stays_behind", "left processes behind"),
+        ("fills_shared_memory", "memory"),
+        ("hides_shared_memory", "memory"),
+        ("drips", "did not answer within"),
     ],
 )
 def test_what_breaks_a_rule_is_ended_and_named(opened: Opened, name: str, said: str) -> None:
@@ -81,7 +84,7 @@ def test_what_breaks_a_rule_is_ended_and_named(opened: Opened, name: str, said: 
     assert guest._jail is None, "the guest was not ended"
 
 
-@pytest.mark.parametrize("name", ["remembers", "averages", "own_randomness"])
+@pytest.mark.parametrize("name", ["averages", "own_randomness"])
 def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
     """One call of a task, drawn at random, is asked again; within a few tasks that is one that gives it away."""
     guest, component = opened(f"hostile/{name}")
@@ -119,6 +122,25 @@ def test_a_black_box_attack_gets_no_gradient(opened: Opened) -> None:
     attack = checked(component, component.build(CPU))
     with pytest.raises(SandboxViolation, match="gradient of a black-box target"):
         attack(sample_images(4, 32, 32, 1), target(False, None), ImageRng([1, 2, 3, 4]))
+
+
+def test_progress_without_end_is_ended_and_named(opened: Opened) -> None:
+    guest, component = opened("hostile/reports_progress")
+    seen: list[tuple[int, int]] = []
+    with pytest.raises(SandboxViolation, match="reported progress more than"):
+        component.fit(
+            sample_images(4, 32, 32, 1), target(True, None), torch.Generator(), lambda *told: seen.append(told)
+        )
+    assert len(seen) < 1000
+    assert any("reported progress more than" in line for line in guest.attempts)
+
+
+def test_a_field_cannot_stand_for_what_the_harness_says_of_a_component(sandbox: None, tmp_path: Path) -> None:
+    """The digest of the package is part of every key; a package that states it itself would own another's cells."""
+    guest = Guest(GuestSpec("strangers", laid_out([HERE / "hostile" / "names_a_field.py"], tmp_path)))
+    with pytest.raises(PluginError, match="environment"):
+        offer_of(guest)
+    guest.kill()
 
 
 def test_a_false_description_makes_no_component(sandbox: None, tmp_path: Path) -> None:

@@ -13,20 +13,43 @@ from imharness_submissions.manifest import Package
 
 ADDRESS = "https://code.example/stranger/soft"
 HOOK = """
-import socket
+import ctypes, os, socket
 from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+def write_outside():
+    Path({mark!r}).write_text("it ran here")
+
+def open_socket():
+    socket.socket(socket.AF_INET)
+
+def make_namespaces():
+    if ctypes.CDLL(None).unshare(0x10000000):
+        raise OSError
+
+def fill_the_disk():
+    for number in range(40):
+        Path("big-%d" % number).write_bytes(bytes(15 << 20))
+
 class Hook(BuildHookInterface):
     def initialize(self, version, build_data):
-        try:
-            Path({mark!r}).write_text("it ran here")
-        except OSError:
-            pass
-        try:
-            socket.socket(socket.AF_INET).connect(("127.0.0.1", 9))
-        except OSError as error:
-            print(error)
+        found = ["it ran"]
+        for work in (write_outside, open_socket, make_namespaces, fill_the_disk):
+            try:
+                work()
+                found.append("could " + work.__name__)
+            except OSError:
+                pass
+        for number in range(40):
+            Path("big-%d" % number).unlink(missing_ok=True)
+        for place in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                found.append(place.read_text().replace("\\0", " "))
+            except OSError:
+                pass
+        text = "".join("# " + line + chr(10) for line in found)
+        source = Path(self.root, "stranger_soft.py")
+        source.write_text(source.read_text() + text)
 """
 
 
@@ -55,9 +78,16 @@ def pinned(commit: str) -> Package:
     return Package(name="stranger-soft", version="0.1.0", repository=ADDRESS, commit=commit)
 
 
-def test_a_commit_is_built_in_the_sandbox_and_unpacked(repository: tuple[Path, str], tmp_path: Path) -> None:
+def test_build_code_reads_and_reaches_nothing(
+    repository: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook writes what it could do, and every environment that it could read, into the wheel."""
+    monkeypatch.setenv("SECRET_TOKEN", "the maintainer's")
     place = environment_of(tmp_path, pinned(repository[1]))
-    assert (place / "stranger_soft.py").is_file()
+    text = (place / "stranger_soft.py").read_text()
+    assert "# it ran" in text
+    assert "could" not in text.partition("# it ran")[2], text
+    assert not any("the maintainer's" in path.read_text() for path in place.rglob("*") if path.is_file())
     assert not (tmp_path / "mark").exists(), "the build hook wrote outside"
 
 

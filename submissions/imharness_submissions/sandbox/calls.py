@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,23 +15,31 @@ from imharness.contracts.call import Call, call_of
 from imharness.contracts.certification import SCORER
 from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import ContractError, HarnessError, SandboxViolation
+from imharness.randomness import derive_seed, generator
 from imharness.results.identity import ComponentRef
 from imharness_conformance.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.host import Answer, Guest, Session
+from imharness_submissions.sandbox.lanes import Lanes
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
 STATE = (
     "answers otherwise when it is asked again in a fresh process: it keeps state between calls, or draws from other "
     "randomness than it is given"
 )
+REPORT_S = 0.1
+"""Progress that is reported sooner after other progress is not shown."""
+SEARCH = -1
+"""The session of all calls whose results are not kept."""
 TOLERANCE = 1e-4
 """How far an answer of a fresh process may be from the one that was given."""
 
 
 class Remote:
-    """A built component inside a session that belongs to one task.
+    """A built component inside sessions that belong to one task.
 
-    When the task ends, one of its calls is asked again in a fresh process, which must answer the same.
+    Calls whose results are kept are spread over sessions so that none sees two versions of an image; all other calls,
+    those of an attack that searches, share one session. When the task ends, one call of either sort is asked again in
+    a fresh session, which must answer the same.
     """
 
     def __init__(
@@ -38,41 +47,41 @@ class Remote:
     ) -> None:
         self.label, self.device = label, device
         self._guest, self._ref, self._method, self._given = guest, ref, method, given
-        self._session: Session | None = None
-        self._handle = 0
-        self._calls = 0
-        self._kept: tuple[Message, Message] | None = None
+        self._sessions: dict[int, tuple[Session, int]] = {}
+        self._lanes = Lanes()
+        self._calls = {True: 0, False: 0}
+        self._held: dict[bool, tuple[Message, Message]] = {}
         self._draw = torch.Generator()
         self._draw.seed()
         guest.remotes.add(self)
 
     def end(self) -> None:
-        """End the session; the next call opens another."""
-        session, self._session = self._session, None
-        if session is not None and not session.closed:
-            session.finish()
+        """End the sessions; the next call opens others."""
+        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes()
+        for session, _ in sessions.values():
+            if not session.closed:
+                session.finish()
 
     def check_again(self) -> None:
-        """Ask a call again in a fresh process; raises `ContractError` when it answers otherwise."""
-        kept, self._kept, self._calls = self._kept, None, 0
-        if kept is None:
-            return
-        request, before = kept
-        session = self._guest.open()
-        try:
-            handle = self._built_in(session)
-            after = session.request("call", {**request.facts, "built": handle, "grad": []}, request.tensors)
-        finally:
-            session.close()
-        for name, tensor in before.tensors.items():
-            other = after.tensors.get(name)
-            if other is None or other.shape != tensor.shape or not _close(tensor, other):
-                self._guest.note([STATE])
-                raise self.blamed(ContractError(f"{self.label}: {STATE}"))
+        """Ask calls again in fresh sessions; raises `ContractError` when one answers otherwise."""
+        held = self._held
+        self.forget()
+        for request, before in held.values():
+            session = self._guest.open()
+            try:
+                handle = self._built_in(session)
+                after = session.request("call", {**request.facts, "built": handle, "grad": []}, request.tensors)
+            finally:
+                session.close()
+            for name, tensor in before.tensors.items():
+                other = after.tensors.get(name)
+                if other is None or other.shape != tensor.shape or not _close(tensor, other):
+                    self._guest.note([STATE])
+                    raise self.blamed(ContractError(f"{self.label}: {STATE}"))
 
     def forget(self) -> None:
         """Drop what was kept for a check: the task failed."""
-        self._kept, self._calls = None, 0
+        self._held, self._calls = {}, {True: 0, False: 0}
 
     def blamed(self, error: HarnessError) -> HarnessError:
         """Return an error that names this component."""
@@ -84,18 +93,18 @@ class Remote:
                  "given": self._given is not None}  # fmt: skip
         return session.request("build", facts, self._given or {}).whole("handle")
 
-    def _open(self) -> Session:
-        if self._session is None or self._session.closed:
-            self._session = self._guest.open()
-            self._handle = self._built_in(self._session)
-        return self._session
+    def _open(self, lane: int) -> tuple[Session, int]:
+        if lane not in self._sessions or self._sessions[lane][0].closed:
+            session = self._guest.open()
+            self._sessions[lane] = session, self._built_in(session)
+        return self._sessions[lane]
 
     def function(self, component: Component, method: str = "build") -> Built:
         """Return what a method of the component gives, as a function that works inside."""
         call = call_of(type(component), method)
         differentiable = call.by_row and bool(getattr(component.info, "differentiable", False))
 
-        def run(*arguments: Any) -> Any:
+        def run(kept: bool, arguments: tuple[Any, ...]) -> Any:
             given = call.given(arguments)
             here = {name: outside(given[name], self.device) for name, outside in asked(call).items()}
             tensors = all_tensors(carried(call), given)
@@ -106,9 +115,9 @@ class Remote:
             facts = {name: outside.facts for name, outside in here.items() if outside.facts}
             answer = _answering({kind: act for outside in here.values() for kind, act in outside.answers.items()})
             if call.by_row and answer is None:
-                found = self._by_rows(call, tensors, call.rows(given))
+                found = self._by_rows(call, tensors, call.rows(given), kept)
             else:
-                found = dict(self.ask(tensors, answer, **facts).tensors)
+                found = dict(self.ask(tensors, answer, facts, kept=kept).tensors)
             for name in randomness(call):
                 self.restore(given[name], found.get(name))
             return self.result(call, found)
@@ -122,13 +131,30 @@ class Remote:
         except (KeyError, TypeError, ValueError):
             raise self.blamed(SandboxViolation(f"{self.label}: answered without its result")) from None
 
-    def _by_rows(self, call: Call, tensors: Tensors, n: int) -> Tensors:
-        """Call with the rows in an order that says nothing: a cell's clean and attacked images cannot be told apart."""
-        order = torch.randperm(n, generator=self._draw)
-        back = torch.argsort(order)
-        rows = {name for name, kind in call.arguments.items() if kind.rows}
-        given = {k: t.detach().cpu()[order] if k.partition(".")[0] in rows else t for k, t in tensors.items()}
-        return {name: t[back] if t.ndim and len(t) == n else t for name, t in self.ask(given).tensors.items()}
+    def _by_rows(self, call: Call, tensors: Tensors, n: int, kept: bool) -> Tensors:
+        """Call with the rows in an order that says nothing, and no two versions of an image in one request."""
+        given = {name: t.detach().cpu() for name, t in tensors.items()}
+        rows = {name for name in given if call.arguments[name.partition(".")[0]].rows}
+        if kept:
+            requests = self._lanes.spread(call, given, n)
+        else:
+            order = torch.randperm(n, generator=generator(derive_seed(self.label, self._calls[False])))
+            requests = [(SEARCH, order.tolist())]
+        parts = []
+        for lane, chosen in requests:
+            part = {name: t[chosen] if name in rows else t for name, t in given.items()}
+            parts.append({**{n: part[n] for n in rows & set(randomness(call))}, **self.ask(part, lane=lane).tensors})
+        back = torch.argsort(torch.tensor([row for _, chosen in requests for row in chosen]))
+        return {name: self._joined([part.get(name) for part in parts], back) for name in parts[0]}
+
+    def _joined(self, parts: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
+        """Return the answers to the requests of one call in the order of its rows."""
+        held = [part for part in parts if part is not None]
+        if len(held) == len(parts) and all(part.ndim and part.shape[1:] == held[0].shape[1:] for part in held):
+            whole = torch.cat(held)
+            if len(whole) == len(back):
+                return whole[back]
+        raise self.blamed(SandboxViolation(f"{self.label}: answered with other rows than it was asked for"))
 
     def restore(self, rng: Any, states: torch.Tensor | None) -> None:
         """Let randomness go on where the sandbox left it."""
@@ -140,45 +166,47 @@ class Remote:
             text = f"{self.label}: sent back random states that are none"
             raise self.blamed(SandboxViolation(text)) from None
 
-    def ask(self, tensors: Mapping[str, torch.Tensor], answer: Answer | None = None, **facts: Any) -> Message:
-        """Call the component's function and return its answer as it came, on the CPU."""
+    def ask(
+        self, tensors: Mapping[str, torch.Tensor], answer: Answer | None = None, facts: Mapping[str, Any] | None = None,
+        *, kept: bool = False, lane: int | None = None,
+    ) -> Message:  # fmt: skip
+        """Call the component's function in one session and return its answer as it came, on the CPU."""
+        lane = lane if lane is not None else 0 if kept else SEARCH
         reduced = torch.is_autocast_enabled(self.device.type)
-        request = Message("call", {**facts, **({"reduced": True} if reduced else {})}, tensors)
+        request = Message("call", {**(facts or {}), **({"reduced": True} if reduced else {})}, tensors)
         try:
-            session = self._open()
-            own = {**request.facts, "built": self._handle}
+            session, handle = self._open(lane)
+            own = {**request.facts, "built": handle}
             found = session.request("call", own, tensors, *([] if answer is None else [answer]))
         except (SandboxViolation, WireError) as error:
             raise self.blamed(SandboxViolation(f"{self.label}: {error}")) from None
         except HarnessError as error:
             raise self.blamed(error) from None
         if answer is None:
-            self._keep(request, found)
+            self._keep(request, found, lane != SEARCH)
         return found
 
-    def _keep(self, request: Message, found: Message) -> None:
+    def _keep(self, request: Message, found: Message, kept: bool) -> None:
         """Keep one call at random, each as likely, to be asked again; attacks are not kept, they ask back."""
-        self._calls += 1
-        if int(torch.randint(self._calls, (1,), generator=self._draw)) == 0:
+        self._calls[kept] += 1
+        if int(torch.randint(self._calls[kept], (1,), generator=self._draw)) == 0:
             held = {name: t.detach().cpu().clone() for name, t in request.tensors.items()}
             facts = {name: value for name, value in request.facts.items() if name != "grad"}
-            self._kept = (
-                Message("call", facts, held),
-                Message("result", {}, {n: t.detach() for n, t in found.tensors.items()}),
-            )
+            answer = Message("result", {}, {n: t.detach() for n, t in found.tensors.items()})
+            self._held[kept] = Message("call", facts, held), answer
 
     def backward(self, handle: int, upstream: list[torch.Tensor], leaves: int) -> list[torch.Tensor | None]:
         """Return the vector-Jacobian product of an earlier call; the graph inside is gone then."""
-        if self._session is None:
+        if SEARCH not in self._sessions:
             raise SandboxViolation(f"{self.label}: the session of this gradient is gone")
         given = {str(i): t for i, t in enumerate(upstream)}
-        found = self._session.request("backward", {"handle": handle}, given).tensors
+        found = self._sessions[SEARCH][0].request("backward", {"handle": handle}, given).tensors
         return [found[str(i)].to(self.device) if str(i) in found else None for i in range(leaves)]
 
     def drop(self, handle: int) -> None:
         """Say that nobody will ask for this gradient."""
-        if self._session is not None:
-            self._session.dropped.append(handle)
+        if SEARCH in self._sessions:
+            self._sessions[SEARCH][0].dropped.append(handle)
 
 
 def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -191,12 +219,32 @@ def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
 class Built:
     """A built component whose work is done elsewhere."""
 
-    def __init__(self, remote: Remote, function: Callable[..., Any]) -> None:
+    def __init__(self, remote: Remote, function: Callable[[bool, tuple[Any, ...]], Any]) -> None:
         self.remote, self._function = remote, function
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the component."""
-        return self._function(*arguments)
+        """Call the component for an attack that searches."""
+        return self._function(False, arguments)
+
+    def kept(self, *arguments: Any) -> Any:
+        """Call the component for a result that is kept."""
+        return self._function(True, arguments)
+
+
+class KeptCall(Call):
+    """The call of a component in the sandbox: what is checked is kept, and its rows are spread over sessions."""
+
+    def __init__(self, call: Call) -> None:
+        vars(self).update(vars(call))
+        self._call = call
+
+    def checked(self, component: Component, function: Any) -> Callable[..., Any]:
+        """Return the function with its results checked."""
+        return self._call.checked(component, function.kept if isinstance(function, Built) else function)
+
+    def check(self, component: Any, result: Any, given: Mapping[str, Any]) -> Any:
+        """Return a result as others may use it."""
+        return self._call.check(component, result, given)
 
 
 class _Graph:
@@ -218,7 +266,7 @@ class _Differentiable(torch.autograd.Function):
         ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *given: torch.Tensor
     ) -> torch.Tensor:
         wanted = [name for name, t in zip(names, given, strict=True) if t.requires_grad]
-        found = remote.ask(dict(zip(names, given, strict=True)), grad=wanted)
+        found = remote.ask(dict(zip(names, given, strict=True)), facts={"grad": wanted})
         for name, rng in drawn.items():
             remote.restore(rng, found.tensors.get(name))
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
@@ -306,8 +354,14 @@ def _scorer(score: Callable[[torch.Tensor], torch.Tensor], device: torch.device)
 
 
 def _progress(progress: Callable[[int, int], None], device: torch.device) -> Outside:
+    shown = 0.0
+
     def answer(message: Message) -> Message:
-        progress(message.whole("done"), message.whole("total", 1))
+        nonlocal shown
+        now = time.monotonic()
+        if now > shown + REPORT_S:
+            shown = now
+            progress(message.whole("done"), message.whole("total", 1))
         return Message("seen")
 
     return Outside({}, {"progress": answer})

@@ -1,16 +1,17 @@
 """The inside: the first process waits for sessions and forks one for each; a session imports the plugin and serves it.
 
+The first process never runs code of the package, nor has it its folder on the path. A session enters namespaces of its
+own, gives up what could undo that, and only then adds the folder, behind all others.
+
 Nothing here is trusted by the outside. It runs with the plugin in one process, and only makes its work easy to serve.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib.metadata
 import json
 import os
-import resource
 import signal
 import socket
 import sys
@@ -33,10 +34,9 @@ from imharness.errors import HarnessError, QueryBudgetExceeded
 from imharness.results.identity import ComponentRef
 from imharness_conformance.crossing import all_restored, joined, randomness
 from imharness_conformance.crossing import tensors as as_tensors
+from imharness_submissions.sandbox import isolation
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
 from imharness_submissions.sandbox.wire import RESULT, Channel, Closed, Message, WireError
-
-_PR_SET_DUMPABLE = 4
 
 
 class Stop(Exception):
@@ -46,8 +46,8 @@ class Stop(Exception):
 class Session:
     """Serves one plugin package to the outside until the channel closes."""
 
-    def __init__(self, channel: Channel, distribution: str, folder: str) -> None:
-        self.channel = channel
+    def __init__(self, channel: Channel, distribution: str, folder: str, source: str) -> None:
+        self.channel, self._folder, self._source = channel, folder, source
         self.attempts = Attempts(folder)
         self._names = Namespaces()
         start = time.perf_counter()
@@ -63,6 +63,8 @@ class Session:
             "build": self._build,
             "call": self._call,
             "backward": self._backward,
+            "wheel": self._wheel,
+            "look": self._look,
             "done": self._done,
         }
 
@@ -148,6 +150,17 @@ class Session:
         held = os.statvfs("/tmp")
         full = held.f_bavail < held.f_blocks / 100
         return Message("done", {"changed": self._names.changed(), "full": full})
+
+    def _wheel(self, request: Message) -> Message:
+        from imharness_submissions.sandbox.building import build_wheel
+
+        name, content = build_wheel(self._folder, self._source, str(request.facts["backend"]))
+        return Message("wheel", {"name": name}, {"content": content})
+
+    def _look(self, request: Message) -> Message:
+        from imharness_submissions.sandbox.selftest import look
+
+        return Message("seen", look({self.channel.reading, self.channel.writing}))
 
     def ask(self, kind: str, facts: Mapping[str, Any], tensors: Tensors) -> Message:
         """Ask the outside in the middle of a call."""
@@ -242,63 +255,80 @@ def _registry(distribution: str, folder: str) -> Registry:
     return build_registry(load_plugins(points))
 
 
-def _limit(limits: Mapping[str, Any]) -> None:
-    wanted = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: limits["file_mib"] << 20,
-        resource.RLIMIT_CPU: limits["cpu_s"],
-        resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_NPROC: 4096,  # threads count too, and every process of the user; the outside counts its own
-    }
-    for what, value in wanted.items():
-        hard = resource.getrlimit(what)[1]
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (bound, bound))
-
-
 def main() -> None:
     """Wait for sessions; the outside ends this process by closing the socket."""
     setup = json.loads(sys.argv[1])
+    sys.argv[1:] = []
     control = socket.socket(fileno=os.dup(0))
     nothing = os.open("/dev/null", os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    _limit(setup["limits"])
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # other processes of the guest may not look into this one
+    if setup["apart"]:
+        isolation.protect_devices()
+    isolation.limit(setup["limits"])
     torch.set_num_threads(setup["threads"])
+    _rehearse(setup)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"ready")
     while True:
-        word, fds, _, _ = socket.recv_fds(control, 16, 2)
+        word, fds, _, _ = socket.recv_fds(control, 16, 3)
         if word != b"open":
             return
-        if os.fork() == 0:
+        child = isolation.forked() if setup["apart"] else os.fork()
+        if child == 0:
             control.close()
             _session(fds, setup)
-        for fd in fds:
+        process = os.pidfd_open(child)
+        socket.send_fds(control, [b"born"], [process])
+        for fd in (*fds, process):
             os.close(fd)
 
 
+def _rehearse(setup: Mapping[str, Any]) -> None:
+    """End with the reason unless this machine lets a session have namespaces of its own."""
+    if not setup["apart"]:
+        return
+    child = isolation.forked()
+    if child == 0:
+        try:
+            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
+        except OSError as error:
+            sys.stderr.write(f"sessions cannot be kept apart: {error}\n")
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+
+
 def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
+    """Leave everything behind that could be shared, and serve the package; never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    channel = Channel(fds[0], fds[1], setup["limits"]["message_mib"] << 20)
+    reading, writing, printing = fds
+    for place in (1, 2):
+        os.dup2(printing, place)
+    os.close(printing)
     code = 0
     try:
-        try:
-            session = Session(channel, setup["distribution"], setup["folder"])
-        except BaseException as error:
-            channel.receive()
-            channel.send(Message("error", _told(error)))
-            raise
-        session.serve()
+        if setup["apart"]:
+            isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
+        _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup)
     except Closed:
         pass
     except BaseException:  # a plugin may raise anything; its process prints it and ends with 1
         code = 1
         with contextlib.suppress(BaseException):
             traceback.print_exc()
-    os._exit(code)
+    finally:
+        os._exit(code)
 
 
-if __name__ == "__main__":
-    main()
+def _serve(channel: Channel, setup: Mapping[str, Any]) -> None:
+    sys.path.append(setup["folder"])
+    try:
+        session = Session(channel, setup["distribution"], setup["folder"], setup["source"])
+    except BaseException as error:
+        channel.receive()
+        channel.send(Message("error", _told(error)))
+        raise
+    session.serve()

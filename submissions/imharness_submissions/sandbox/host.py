@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import socket
+import signal
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import torch
 
 from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded, SandboxViolation, Unavailable, UsageError
-from imharness_submissions.sandbox.jail import GuestSpec, Jail
+from imharness_submissions.sandbox.jail import Ends, GuestSpec, Jail, Printed, process_of
+from imharness_submissions.sandbox.processes import tree
 from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireError
 
 POLL_S = 0.05
@@ -61,18 +62,23 @@ class Guest:
         """How the guest is isolated, for records; empty before it was started."""
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
+        self._ahead: Ends | None = None
 
     def open(self) -> Session:
-        """Return a new session: a fresh process, which shares nothing with earlier ones."""
+        """Return a new session: a fresh process in namespaces of its own, which shares nothing with others.
+
+        The next one is started at once, so that it has imported the package by the time it is wanted.
+        """
         jail = self._running()
-        (there_in, here_out), (here_in, there_out) = os.pipe(), os.pipe()
-        for fd in (here_out, there_out):
-            _widen(fd)
-        socket.send_fds(jail.control, [b"open"], [there_in, there_out])
-        os.close(there_in)
-        os.close(there_out)
-        session = Session(self, jail, here_in, here_out)
-        self._sessions.add(session)
+        try:
+            ends = self._ahead or jail.order()
+            self._ahead = None
+            session = Session(self, jail, jail.born(), ends)
+            self._sessions.add(session)
+            self._ahead = jail.order()
+        except BaseException:
+            self.kill()
+            raise
         return session
 
     def note(self, attempts: Iterable[str]) -> None:
@@ -88,19 +94,16 @@ class Guest:
         Raises `SandboxViolation` when processes stay behind, `ContractError` when an answer differs.
         """
         remotes = list(self.remotes)
-        for remote in remotes:
-            remote.end()
-            if failed:
-                remote.forget()
-        self.end_all()
         try:
-            if self._jail is not None and self._stays():
-                self.note(["left processes behind"])
-                self.kill()
-                raise SandboxViolation(f"{self.spec.distribution}: left processes behind; they were ended")
+            for remote in remotes:
+                remote.end()
+                if failed:
+                    remote.forget()
+            self.end_all()
             for remote in remotes:
                 remote.check_again()
         finally:
+            self.end_all()
             for remote in remotes:
                 remote.forget()
 
@@ -114,19 +117,11 @@ class Guest:
         for session in list(self._sessions):
             session.close()
 
-    def _stays(self) -> bool:
-        """Say whether processes of ended sessions still run after `LEAVING_S`."""
-        assert self._jail is not None
-        own = 1 if self.spec.trusted else 3  # two processes of bubblewrap, and the first one of the guest
-        until = time.monotonic() + LEAVING_S
-        while self._jail.inspect() > own:
-            if time.monotonic() > until:
-                return True
-            time.sleep(0.005)
-        return False
-
     def kill(self) -> None:
         """End the guest; the next session starts it again."""
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
         if self._jail is not None:
             self._jail.kill()
             self._jail = None
@@ -136,36 +131,26 @@ class Guest:
             self.kill()
         if self._jail is None:
             self._jail = jail = Jail(self.spec)
-            self.level = jail.level
             weakref.finalize(self, jail.kill)
-            jail.control.settimeout(self.spec.limits.start_s)
-            try:
-                ready = jail.control.recv(5) == b"ready"
-            except OSError:
-                ready = False
-            if not ready:
-                jail.hear()
-                words = jail.last_words.decode(errors="replace").strip().splitlines()[-1:]
+            if not jail.wait_until_ready():
+                with contextlib.suppress(SandboxViolation):
+                    jail.printed.hear()
                 self.kill()
-                raise Unavailable(f"the sandbox did not start: {' '.join(words)[:300]}")
+                raise Unavailable(f"the sandbox did not start: {jail.printed.last_line}")
+            self.level = jail.level
         return self._jail
-
-
-def _widen(fd: int) -> None:
-    import fcntl
-
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
 class Session:
     """One process of a guest, and the pipe to it. Breaking any rule ends the whole guest."""
 
-    def __init__(self, guest: Guest, jail: Jail, reading: int, writing: int) -> None:
+    def __init__(self, guest: Guest, jail: Jail, process: int, ends: Ends) -> None:
         self.closed = False
-        self._guest, self._jail = guest, jail
-        self._channel = Channel(reading, writing, guest.spec.limits.message_mib << 20, self._wait)
-        self._deadline = 0.0
+        self._guest, self._jail, self._process = guest, jail, process
+        self._printed = Printed(ends.hearing, guest.spec.limits.printed_kib)
+        self._channel = Channel(ends.reading, ends.writing, guest.spec.limits.message_mib << 20, self._wait)
+        self._deadline, self._inspected = 0.0, 0.0
+        self._refused: QueryBudgetExceeded | None = None
         self.dropped: list[int] = []
         """Handles of autograd graphs that nobody can ask for any more."""
 
@@ -182,27 +167,34 @@ class Session:
         if self.dropped:
             known["dropped"], self.dropped = self.dropped, []
         with self._watched():
-            self._send(Message(kind, known, tensors or {}))
+            self._channel.send(Message(kind, known, tensors or {}))
+            reports = 0
             while (message := self._receive()).kind in ("score", "progress"):
-                self._send(self._served(answer, message))
+                reports += message.kind == "progress"
+                if reports > self._guest.spec.limits.reports:
+                    raise SandboxViolation(f"reported progress more than {self._guest.spec.limits.reports} times")
+                self._channel.send(self._served(answer, message))
+            if message.kind in ("error", "done"):
+                self._jail.inspect()  # an error may hide that a limit was reached
         self._guest.note(message.names("attempts"))
         if message.kind == "error" or self._refused is not None:
             self._raise(message)
         return message
 
     def _served(self, answer: Answer, message: Message) -> Message:
-        """Answer a question of the guest.
+        """Answer a question of the guest; the time that this takes is not the guest's.
 
         When the query budget is exceeded, the guest gets a refusal, and the error is raised here after its reply, even
         if the plugin catches the refusal.
         """
+        started = time.monotonic()
         try:
             return answer(message)
         except QueryBudgetExceeded as error:
             self._refused = error
             return Message("refused", {"type": "QueryBudgetExceeded", "text": str(error)})
-
-    _refused: QueryBudgetExceeded | None = None
+        finally:
+            self._deadline += time.monotonic() - started
 
     def _raise(self, message: Message) -> None:
         refused, self._refused = self._refused, None
@@ -216,7 +208,10 @@ class Session:
         raise error
 
     def finish(self) -> None:
-        """Ask which functions were replaced inside, note them, and close."""
+        """Ask which functions were replaced inside, note them, and close.
+
+        Raises `SandboxViolation` when the session leaves other processes behind; they are ended.
+        """
         if not self.closed:
             with contextlib.suppress(HarnessError):
                 reply = self.request("done")
@@ -224,13 +219,31 @@ class Session:
                     self._guest.note([f"replaced {', '.join(names[:5])}"])
                 if reply.facts.get("full"):
                     self._guest.note(["filled its folder"])
+        if not self.closed and self._stays():
+            self._guest.note(["left processes behind"])
+            self._guest.kill()
+            self.close()
+            raise SandboxViolation(f"{self._guest.spec.distribution}: left processes behind; they were ended")
         self.close()
 
+    def _stays(self) -> bool:
+        """Say whether processes that the session started still run after `LEAVING_S`."""
+        until = time.monotonic() + LEAVING_S
+        while (process := process_of(self._process)) and len(tree(process)) > 1:
+            if time.monotonic() > until:
+                return True
+            time.sleep(0.005)
+        return False
+
     def close(self) -> None:
-        """Close the pipe; the process inside ends."""
+        """End the process and all that it started, and close the pipe."""
         if not self.closed:
             self.closed = True
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            os.close(self._process)
             self._channel.close()
+            self._printed.close()
 
     def __del__(self) -> None:
         self.close()
@@ -240,13 +253,13 @@ class Session:
         """End the guest when it breaks a rule within the block."""
         if self.closed:
             raise SandboxViolation("called after its session had ended")
-        self._deadline = time.monotonic() + self._guest.spec.limits.answer_s
+        self._inspected = time.monotonic()
+        self._deadline = self._inspected + self._guest.spec.limits.answer_s
         try:
             yield
         except (Closed, WireError, SandboxViolation) as error:
-            self.close()
-            self._jail.process.poll()
             line = self._named(error)
+            self.close()
             self._guest.note([line])
             self._guest.kill()
             raise SandboxViolation(f"{line}; it was ended") from None
@@ -260,33 +273,34 @@ class Session:
             return f"sent {error}"
         if isinstance(error, Closed):
             with contextlib.suppress(HarnessError):
-                self._jail.hear()
-            with contextlib.suppress(HarnessError):
+                self._printed.hear()
+            try:
                 self._jail.inspect()
-                words = self._jail.last_words.decode(errors="replace").strip().splitlines()[-1:]
-                return " ".join(["its process ended in the middle of a call", *(f"({w[:200]})" for w in words)])
-            return f"wanted more than {self._guest.spec.limits.memory_mib} MiB of memory, or too many processes"
+            except HarnessError as reason:
+                return str(reason)
+            words = self._printed.last_line
+            return "its process ended in the middle of a call" + (f" ({words[:200]})" if words else "")
         return str(error)
-
-    def _send(self, message: Message) -> None:
-        self._channel.send(message)
 
     def _receive(self) -> Message:
         message = self._channel.receive()
-        self._jail.hear()
-        self._deadline = time.monotonic() + self._guest.spec.limits.answer_s
+        self._printed.hear()
+        self._check_deadline()
         return message
+
+    def _check_deadline(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise SandboxViolation(f"did not answer within {self._guest.spec.limits.answer_s:g} s")
 
     def _wait(self, fd: int, writing: bool) -> None:
         """Wait until the pipe is ready, and check the guest's limits meanwhile."""
-        reading = [self._jail.errors, *([] if writing else [fd])]
+        self._check_deadline()
+        reading = [self._printed.reading, *([] if writing else [fd])]
         ready, able, _ = select.select(reading, [fd] if writing else [], [], POLL_S)
-        if self._jail.errors in ready:
-            self._jail.hear()
-            if not able and fd not in ready and self._jail.process.poll() is not None:
-                raise Closed
-        if able or fd in ready:
-            return
-        self._jail.inspect()
-        if time.monotonic() > self._deadline:
-            raise SandboxViolation(f"did not answer within {self._guest.spec.limits.answer_s:g} s")
+        if self._printed.reading in ready:
+            self._printed.hear()
+        if time.monotonic() > self._inspected + POLL_S:
+            self._jail.inspect()
+            self._inspected = time.monotonic()
+        if not able and fd not in ready and self._jail.process.poll() is not None:
+            raise Closed

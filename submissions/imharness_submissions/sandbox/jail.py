@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import itertools
 import os
 import shutil
 import signal
@@ -10,31 +12,39 @@ import site
 import socket
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import imharness
 import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
+from imharness_submissions.sandbox.processes import ControlGroup, tree, used_mib
 
-GUEST = "imharness_submissions.sandbox.guest"
 PLUGIN = "/plugin"
 """Path of the submitted package inside the sandbox."""
+SOURCE = "/source"
+"""Path of a repository that is built inside the sandbox."""
+_START = """import json, sys
+sys.path[:0] = json.loads(sys.argv[1])["paths"]
+from imharness_submissions.sandbox.guest import main
+main()
+"""
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _GPU = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
-_CGROUPS = Path("/sys/fs/cgroup")
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a guest may use.
 
-    Memory counts all its processes, `cpu_s` is the limit of each process, and `answer_s` of each reply.
+    Memory counts all its processes, and `cpu_s` is the limit of each process. `answer_s` is the time of each request
+    until its reply, less the time in which the harness answers questions meanwhile.
     """
 
     memory_mib: int = 6144
@@ -46,14 +56,17 @@ class Limits:
     start_s: float = 120.0
     printed_kib: int = 256
     message_mib: int = 512
+    reports: int = 10_000
+    """Reports of progress in one request."""
 
 
 @dataclass(frozen=True)
 class GuestSpec:
     """A submitted package that is unpacked in a folder, and how to run it.
 
-    `masked` are folders that the guest sees empty, such as those of packages with data sets. `trusted` runs the guest
-    without a sandbox.
+    `masked` are folders that the guest sees empty, such as those of packages with data sets. `source` is a repository
+    that a session may build into a wheel; `folder` then holds the build backend. `trusted` runs the guest without a
+    sandbox.
     """
 
     distribution: str
@@ -62,6 +75,7 @@ class GuestSpec:
     threads: int = 1
     gpu: bool = False
     trusted: bool = False
+    source: Path | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -70,9 +84,10 @@ def require_sandbox() -> None:
     if shutil.which("bwrap") is None:
         raise Unavailable("submitted code runs under bubblewrap, which is not installed", INSTALL)
     tried = subprocess.run(
-        ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"],
+        ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        env=_outside(),
         timeout=20,
         check=False,
     )
@@ -93,55 +108,59 @@ def roots() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(path for path in folders if path.is_dir()))
 
 
-def arguments(spec: GuestSpec, filter_fd: int | None, inside: Sequence[str] = ()) -> list[str]:
-    """Return the command line of bubblewrap around a guest, or around another command."""
+def arguments(spec: GuestSpec, inside: Sequence[str] = ()) -> list[str]:
+    """Return the command line of bubblewrap around a guest, or around another command.
+
+    What is started keeps the capability to mount in namespaces of its own; a session of the guest gives it up before
+    the package is imported.
+    """
     line = _closed(spec)
     for folder in spec.masked:
         if any(folder.is_relative_to(root) for root in roots()):
             line += ["--tmpfs", str(folder), "--remount-ro", str(folder)]
+    devices = [*_DEVICES]
     if spec.gpu:
-        devices = [*_GPU, *map(str, Path("/dev").glob("nvidia[0-9]*"))]
-        line += [part for path in devices if os.path.exists(path) for part in ("--dev-bind", path, path)]
-    line += ["--ro-bind", str(spec.folder.resolve()), PLUGIN, "--remount-ro", "/dev", "--remount-ro", "/"]
+        devices += [*_GPU, *map(str, Path("/dev").glob("nvidia[0-9]*"))]
+    for path in filter(os.path.exists, devices):
+        line += ["--dev-bind", path, path]
+    line += ["--ro-bind", str(spec.folder.resolve()), PLUGIN]
+    if spec.source is not None:
+        line += ["--ro-bind", str(spec.source.resolve()), SOURCE]
+    line += ["--remount-ro", "/dev", "--remount-ro", "/"]
     for name, value in environment(spec).items():
         line += ["--setenv", name, value]
-    if filter_fd is not None:
-        line += ["--seccomp", str(filter_fd)]
     return [*line, "--chdir", "/tmp", "--", *(inside or command(spec))]
-
-
-def build_arguments(spec: GuestSpec, source: Path, out: Path, code: str) -> list[str]:
-    """Return the command line that runs Python `code` in a copy of `source`; it may write below ``/out`` only."""
-    line = [*_closed(spec), "--ro-bind", str(spec.folder.resolve()), PLUGIN, "--bind", str(out.resolve()), "/out"]
-    line += ["--bind", str(source.resolve()), "/source", "--remount-ro", "/dev", "--remount-ro", "/"]
-    for name, value in environment(spec).items():
-        line += ["--setenv", name, value]
-    return [*line, "--chdir", "/source", "--", *interpreter(), "-c", code]
 
 
 def _closed(spec: GuestSpec) -> list[str]:
     """Return the options for everything that runs inside: a read-only file system without any file of the user."""
     size = str(spec.limits.folder_mib << 20)
-    line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
+    line += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
     line += ["--uid", "65534", "--gid", "65534", "--hostname", "guest", "--size", size, "--tmpfs", "/tmp"]
     for path in _SYSTEM:
         line += ["--ro-bind-try", path, path]
     for folder in roots():
         line += ["--ro-bind", str(folder), str(folder)]
-    return [*line, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
+    line += ["--proc", "/proc", "--tmpfs", "/dev", "--dir", "/dev/shm"]
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        line += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
+    return [*line, "--symlink", "/proc/self/fd", "/dev/fd"]
+
+
+def _outside() -> dict[str, str]:
+    """Return the environment of bubblewrap itself, which code inside may be able to read."""
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
 
 
 def environment(spec: GuestSpec) -> dict[str, str]:
     """Return all environment variables of a guest."""
-    place = str(spec.folder.resolve()) if spec.trusted else PLUGIN
     threads = str(spec.threads)
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": place,
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONSAFEPATH": "1",
         "OMP_NUM_THREADS": threads,
         "OPENCV_FOR_THREADS_NUM": threads,
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -149,76 +168,151 @@ def environment(spec: GuestSpec) -> dict[str, str]:
 
 
 def command(spec: GuestSpec) -> list[str]:
-    """Return the interpreter's command line."""
-    place = str(spec.folder.resolve()) if spec.trusted else PLUGIN
+    """Return the interpreter's command line. It knows the harness and its libraries, and not yet the package."""
     limits = asdict(spec.limits)
-    facts = {"distribution": spec.distribution, "folder": place, "threads": spec.threads, "limits": limits}
-    return [*interpreter(), "-m", GUEST, canonical_json(facts)]
+    source = str(spec.source.resolve()) if spec.source is not None and spec.trusted else SOURCE
+    facts = {
+        "distribution": spec.distribution, "threads": spec.threads, "limits": limits, "apart": not spec.trusted,
+        "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN, "source": source, "gpu": spec.gpu,
+        "paths": _paths(), "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
+    }  # fmt: skip
+    return [*interpreter(), "-c", _START, canonical_json(facts)]
+
+
+def _paths() -> list[str]:
+    """Return the folders of this process's modules that the guest sees, without any that a user adds."""
+    known = [Path(path) for path in sys.path if path and os.path.isdir(path)]
+    return [str(path) for path in known if any(path.is_relative_to(root) for root in roots())]
 
 
 def interpreter() -> list[str]:
-    """Return how Python is started inside."""
-    return [sys.executable, "-s"]
+    """Return how Python is started inside: without the environment, the current folder, site packages and hooks."""
+    return [sys.executable, "-I", "-S", "-B"]
+
+
+class Ends(NamedTuple):
+    """The harness's ends of the pipes to a session: its replies, its requests, and what it prints."""
+
+    reading: int
+    writing: int
+    hearing: int
+
+    def close(self) -> None:
+        """Close them; the session ends."""
+        for fd in self:
+            os.close(fd)
+
+
+class Printed:
+    """Reads what processes print, and keeps the last of it."""
+
+    def __init__(self, reading: int, most_kib: int) -> None:
+        self.reading, self._most, self._bytes, self._last = reading, most_kib, 0, b""
+        os.set_blocking(reading, False)
+
+    def hear(self) -> None:
+        """Read what was printed; raises `SandboxViolation` when it is too much."""
+        while True:
+            try:
+                chunk = os.read(self.reading, 1 << 16)
+            except OSError:
+                return
+            if not chunk:
+                return
+            self._bytes += len(chunk)
+            self._last = (self._last + chunk)[-4000:]
+            if self._bytes > self._most << 10:
+                raise SandboxViolation(f"printed more than {self._most} KiB")
+
+    @property
+    def last_line(self) -> str:
+        """The last line, at most 300 characters."""
+        return " ".join(self._last.decode(errors="replace").strip().splitlines()[-1:])[:300]
+
+    def close(self) -> None:
+        """Stop reading."""
+        with contextlib.suppress(OSError):
+            os.close(self.reading)
 
 
 class Jail:
-    """A running guest. Its first process starts sessions; each session is a process of its own."""
+    """A running guest. Its first process starts sessions; each session is a process with namespaces of its own."""
 
     def __init__(self, spec: GuestSpec) -> None:
         if not spec.trusted:
             require_sandbox()
         self.spec = spec
-        self.control, inside = socket.socketpair()
-        errors, self._errors_in = os.pipe()
-        self.errors = errors
-        os.set_blocking(errors, False)
-        with filter_file(spec) as filter_fd:
-            line = command(spec) if spec.trusted else arguments(spec, filter_fd)
-            self.process = subprocess.Popen(
-                line,
-                stdin=inside.fileno(),
-                stdout=self._errors_in,
-                stderr=self._errors_in,
-                env=environment(spec) if spec.trusted else {"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
-                pass_fds=() if filter_fd is None else (filter_fd,),
-                start_new_session=True,
-            )
+        self.control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        reading, printing = os.pipe()
+        self.printed = Printed(reading, spec.limits.printed_kib)
+        line = command(spec) if spec.trusted else arguments(spec)
+        name, limits = f"harness-{os.getpid()}-{next(_numbers)}", spec.limits
+        group = None if spec.trusted else ControlGroup.create(name, limits.memory_mib, limits.processes)
+        self.process = subprocess.Popen(
+            line if group is None else group.around(line),
+            stdin=inside.fileno(),
+            stdout=printing,
+            stderr=printing,
+            env=environment(spec) if spec.trusted else _outside(),
+            start_new_session=True,
+        )
         inside.close()
-        os.close(self._errors_in)
-        self.filtered = filter_fd is not None
-        self.group = None if spec.trusted else _Cgroup.create(self.process.pid, spec.limits)
+        os.close(printing)
+        self.group = group
+        self.grouped = False
         self._ended = False
-        self.printed = 0
-        self.last_words = b""
 
     @property
     def level(self) -> str:
         """How the guest is isolated, for records."""
         if self.spec.trusted:
             return "none: trusted"
-        parts = ["bubblewrap", *(["seccomp"] if self.filtered else []), *(["cgroup"] if self.group else [])]
+        parts = ["bubblewrap", *(["seccomp"] if seccomp.program() else []), *(["cgroup"] if self.grouped else [])]
         return "+".join(parts)
 
-    def hear(self) -> None:
-        """Read what the guest printed; raises `SandboxViolation` when it printed too much."""
-        while True:
-            try:
-                chunk = os.read(self.errors, 1 << 16)
-            except (BlockingIOError, OSError):
-                return
-            if not chunk:
-                return
-            self.printed += len(chunk)
-            self.last_words = (self.last_words + chunk)[-4000:]
-            if self.printed > self.spec.limits.printed_kib << 10:
-                raise SandboxViolation(f"printed more than {self.spec.limits.printed_kib} KiB")
+    def wait_until_ready(self) -> bool:
+        """Wait for the guest's first process; find out whether the control group holds it. Return whether it runs."""
+        self.control.settimeout(self.spec.limits.start_s)
+        try:
+            ready = self.control.recv(16) == b"ready"
+        except OSError:
+            ready = False
+        self.grouped = ready and self.group is not None and self.group.holds(tree(self.process.pid))
+        return ready
+
+    def order(self) -> Ends:
+        """Let a session start, and return this side's ends of its pipes; raises `Unavailable`."""
+        (there_in, here_out), (here_in, there_out), (hearing, printing) = os.pipe(), os.pipe(), os.pipe()
+        for fd in (here_out, there_out):
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)
+        ends = Ends(here_in, here_out, hearing)
+        try:
+            socket.send_fds(self.control, [b"open"], [there_in, there_out, printing])
+        except OSError as error:
+            ends.close()
+            raise Unavailable(f"the sandbox ended: {error}") from None
+        finally:
+            for fd in (there_in, there_out, printing):
+                os.close(fd)
+        return ends
+
+    def born(self) -> int:
+        """Return a file descriptor of the process of the session that was ordered first; raises `Unavailable`."""
+        try:
+            word, fds, _, _ = socket.recv_fds(self.control, 300, 1)
+        except OSError as error:
+            word, fds = str(error).encode(), []
+        if word != b"born" or len(fds) != 1:
+            raise Unavailable(f"the sandbox started no session: {word.decode(errors='replace')[:200]}")
+        return fds[0]
 
     def inspect(self) -> int:
         """Return the number of the guest's processes; raises `SandboxViolation` when it exceeds a limit."""
-        limits, pids = self.spec.limits, _tree(self.process.pid)
+        limits, pids = self.spec.limits, tree(self.process.pid)
         if len(pids) > limits.processes:
             raise SandboxViolation(f"started more than {limits.processes} processes")
-        used = _used_mib(pids, 0 if self.spec.trusted else 2)
+        used = used_mib(pids, limits.memory_mib)
         if used > limits.memory_mib:
             raise SandboxViolation(f"uses {used:.0f} MiB of memory; at most {limits.memory_mib} are allowed")
         if self.group is not None and self.group.ran_out():
@@ -234,107 +328,15 @@ class Jail:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.control.close()
-        with contextlib.suppress(OSError):
-            os.close(self.errors)
+        self.printed.close()
         if self.group is not None:
             self.group.remove()
 
 
-@contextlib.contextmanager
-def filter_file(spec: GuestSpec) -> Iterator[int | None]:
-    """Yield a file descriptor with the seccomp program, or None where this machine's architecture has none."""
-    code = b"" if spec.trusted else seccomp.program()
-    if not code:
-        yield None
-        return
-    with tempfile.TemporaryFile() as file:
-        file.write(code)
-        file.seek(0)
-        yield file.fileno()
-
-
-class _Cgroup:
-    """A control group: a hard limit of the kernel on memory and processes, where this process may create one."""
-
-    def __init__(self, folders: Sequence[Path], events: Callable[[], int]) -> None:
-        self._folders, self._events = folders, events
-
-    @classmethod
-    def create(cls, pid: int, limits: Limits) -> _Cgroup | None:
-        """Return a new group with the process in it, or None where this process may not create one."""
-        name, memory = f"harness-{os.getpid()}-{pid}", limits.memory_mib << 20
-        unified = (_CGROUPS / "cgroup.controllers").exists()
-        if unified:
-            wanted = {_CGROUPS / name: {"memory.max": memory, "pids.max": limits.processes, "memory.swap.max": 0}}
-        else:
-            wanted = {
-                _CGROUPS / "memory" / name: {"memory.limit_in_bytes": memory},
-                _CGROUPS / "pids" / name: {"pids.max": limits.processes},
-            }
-        made = []
-        try:
-            for folder, settings in wanted.items():
-                folder.mkdir()
-                made.append(folder)
-                for file, value in settings.items():
-                    (folder / file).write_text(str(value))
-                (folder / "cgroup.procs").write_text(str(pid))
-        except OSError:
-            cls(made, lambda: 0).remove()
-            return None
-        first = made[0]
-        return cls(made, lambda: _counted(first / ("memory.events" if unified else "memory.oom_control")))
-
-    def ran_out(self) -> bool:
-        """Say whether the kernel ended a process for want of memory."""
-        return self._events() > 0
-
-    def remove(self) -> None:
-        """Remove the group; its processes must have ended."""
-        for folder in self._folders:
-            for _ in range(50):
-                try:
-                    folder.rmdir()
-                    break
-                except OSError:
-                    time.sleep(0.02)
-
-
-def _counted(file: Path) -> int:
-    """Return how often the kernel ended a process of the group for want of memory."""
-    try:
-        lines = dict(line.split() for line in file.read_text().splitlines())
-    except (OSError, ValueError):
-        return 0
-    return int(lines.get("oom_kill", 0))
-
-
-def _tree(root: int) -> list[int]:
-    """Return a process and all its descendants."""
-    found, waiting = [], [root]
-    while waiting:
-        pid = waiting.pop()
-        found.append(pid)
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):
-                text = Path(f"/proc/{pid}/task/{task}/children").read_text()
-                waiting += [int(child) for child in text.split()]
-    return found
-
-
-def _used_mib(pids: Sequence[int], first: int) -> float:
-    """Return the memory of processes, MiB.
-
-    The others are forks of the guest's first process, `pids[first]`; memory that they share with it counts once.
-    """
-    sizes = [_anonymous_mib(pid) for pid in pids]
-    shared = sizes[first] if first < len(sizes) else 0.0
-    return shared + sum(max(0.0, size - shared) for size in sizes)
-
-
-def _anonymous_mib(pid: int) -> float:
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text().split()
-    except OSError:
-        return 0.0
-    return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE") / 2**20
+def process_of(pidfd: int) -> int:
+    """Return the number of the process that a file descriptor stands for; 0 when it has ended."""
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "Pid":
+            return max(0, int(value))
+    return 0

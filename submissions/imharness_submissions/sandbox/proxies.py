@@ -25,7 +25,7 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
 from imharness_conformance.contracts import contracts
-from imharness_submissions.sandbox.calls import Remote, able
+from imharness_submissions.sandbox.calls import KeptCall, Remote, able
 from imharness_submissions.sandbox.host import Guest
 
 Described = Mapping[str, Any]
@@ -130,13 +130,18 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         if not _NAME.match(name):
             raise ValueError(f"class {name!r:.80}")
         schema, defaults = dict(facts["schema"]), dict(facts["defaults"])
-        fields: dict[str, Any] = {field: _field(field, schema[field], defaults) for field in facts["parameters"]}
         further = (_Moving,) if facts.get("inverse") and contract is Purification else (Sandboxed,)
-        made: Any = _class(name, (*_FURTHER.get(contract, further), contract), fields)
+        bases = (*_FURTHER.get(contract, further), contract)
+        fields: dict[str, Any] = {field: _field(field, schema[field], defaults) for field in facts["parameters"]}
+        taken = sorted(field for field in fields if any(hasattr(base, field) for base in bases))
+        if taken:
+            raise ValueError(f"field {taken[0]!r:.80} has the name of something that every component has")
+        made: Any = _class(name, bases, fields)
         made.__doc__ = str(facts["documentation"])
         made.info = _info_of(contract)(facts["info"])
         if isinstance(made.info.paper, str):
             raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
+        made.call = KeptCall(call_of(contract))
         made.guest, made.environment, made._facts = guest, environment, {}
         own = facts.get("declares", facts)  # descriptions in older stores hold these facts beside the others
         for declared in contract.declares:

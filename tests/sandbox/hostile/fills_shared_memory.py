@@ -1,0 +1,34 @@
+"""Takes shared memory without end."""
+
+import mmap
+
+import torch
+
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Takes shared memory without end."""
+
+    info = DefenseInfo(id="evil/fills-shared-memory", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            held = []
+            while True:
+                try:
+                    held.append(mmap.mmap(-1, 64 << 20))
+                except OSError:
+                    held.append(torch.ones(16 << 20))
+                    continue
+                held[-1].write(b"x" * (64 << 20))
+
+        return purify
+
+
+@hookimpl
+def components() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

@@ -1,0 +1,34 @@
+"""Takes memory files without end, and maps none of them."""
+
+import os
+
+import torch
+
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Takes memory files without end, and maps none of them."""
+
+    info = DefenseInfo(id="evil/hides-shared-memory", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            held, block = [], b"x" * (32 << 20)
+            while True:
+                try:
+                    held.append(os.memfd_create("hidden"))
+                except OSError:
+                    held.append(torch.ones(16 << 20))
+                    continue
+                os.write(held[-1], block)
+
+        return purify
+
+
+@hookimpl
+def components() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

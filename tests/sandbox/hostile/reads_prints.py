@@ -1,0 +1,36 @@
+"""Prints what it sees, and reads what others printed."""
+
+import os
+import sys
+
+import torch
+
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+
+class Hostile(Purification):
+    """Prints what it sees, and reads what others printed."""
+
+    info = DefenseInfo(id="evil/reads-prints", version="1", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            place = os.open("/proc/self/fd/2", os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                found = os.read(place, 1 << 16)
+            except OSError:
+                found = b""
+            os.close(place)
+            sys.stderr.write("a note for the others\n")
+            sys.stderr.flush()
+            return images * 0 if b"a note for the others" in found else images
+
+        return purify
+
+
+@hookimpl
+def components() -> list[Purification]:
+    """Offer the defense."""
+    return [Hostile()]

@@ -1,0 +1,61 @@
+"""What one process of a package saw, no other process of it can know: cells, pairs of images, and what both share."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from tests.sandbox.conftest import Opened
+
+from imharness.contracts.call import checked
+from imharness.randomness import ImageRng
+from imharness_conformance.samples import images as sample_images
+
+CPU = torch.device("cpu")
+SEEDS = [1, 2, 3, 4]
+
+
+def a_pair() -> tuple[torch.Tensor, torch.Tensor]:
+    """Four clean images, and the same with noise."""
+    clean = sample_images(4, 32, 32, 1) * 0.8 + 0.1
+    noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(1))
+    return clean, clean + 0.03 * torch.sign(noise)
+
+
+@pytest.mark.parametrize("name", ["keeps_files", "keeps_shared_memory", "marks_devices"])
+def test_nothing_is_remembered_in_another_cell(opened: Opened, name: str) -> None:
+    guest, component = opened(f"hostile/{name}")
+    purify: Any = checked(component, component.build(CPU))
+    clean, attacked = a_pair()
+    times = os.stat("/dev/null").st_mtime
+    assert torch.equal(purify(clean, ImageRng(SEEDS)), clean)
+    guest.end_task(failed=False)
+    assert torch.equal(purify(attacked, ImageRng(SEEDS)), attacked), "it answered with what it kept"
+    guest.end_task(failed=False)
+    assert os.stat("/dev/null").st_mtime == times
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("name", ["matches_pairs", "matches_calls", "remembers"])
+def test_a_clean_image_never_meets_its_attacked_copy(opened: Opened, name: str, together: bool) -> None:
+    """In one call or in two: the smoother one of a pair cannot be chosen by whoever sees only one of them."""
+    guest, component = opened(f"hostile/{name}")
+    purify: Any = checked(component, component.build(CPU))
+    clean, attacked = a_pair()
+    if together:
+        shown, _ = purify(torch.cat([attacked, clean]), ImageRng(SEEDS * 2)).split(4)
+    else:
+        purify(clean, ImageRng(SEEDS))
+        shown = purify(attacked, ImageRng(SEEDS))
+    assert torch.equal(shown, attacked), "it found the clean image beside the attacked one"
+    guest.end_task(failed=False)
+
+
+@pytest.mark.parametrize("name", ["reads_prints", "locks_files"])
+def test_processes_that_run_together_cannot_talk(opened: Opened, name: str) -> None:
+    guest, component = opened(f"hostile/{name}")
+    one, other = component.build(CPU), component.build(CPU)
+    clean, _ = a_pair()
+    for purify in (one, other):
+        assert torch.equal(purify(clean, ImageRng(SEEDS)), clean), "it heard the other process"
+    guest.end_task(failed=True)
