@@ -7,7 +7,6 @@ length before memory is allocated, then every name, dtype, shape and offset.
 from __future__ import annotations
 
 import json
-import math
 import os
 import struct
 from collections.abc import Callable, Mapping
@@ -130,20 +129,10 @@ def _parsed(text: str) -> dict[str, Any]:
         deepest = max(deepest, depth)
     if deepest > _MAX_DEPTH:
         raise WireError("JSON that is nested too deeply")
-    found = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-    json.dumps(found, ensure_ascii=False).encode()  # half a character, which no file can hold
+    found = json.loads(text)
     if not isinstance(found, dict):
         raise WireError("JSON that is not an object")
     return found
-
-
-def _no_number(text: str) -> float:
-    raise WireError(f"{text} where a finite number belongs")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _no_number(text)
 
 
 def _tensor(data: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor:
