@@ -49,7 +49,7 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
     """
     lock = read_lock(folder)
     wheel = _local(folder, package) if package.file else None
-    name = digest([package.model_dump(), lock, sys.version_info[:2]])[:24]
+    name = digest([package.model_dump(), lock, sys.version_info[:2], "settled"])[:24]
     target = cache_folder() / "submissions" / name
     if target.is_dir():
         return target
