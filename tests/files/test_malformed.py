@@ -13,6 +13,7 @@ from tests.files import malformed
 from imharness.errors import HarnessError
 from imharness.planning.profile import load_profile
 from imharness_cli.commands import component
+from imharness_files.images import read_pixels
 from imharness_iqa.calibration import read_presets
 from imharness_iqa.external import read_external
 from imharness_membership.audit_inputs import read_audit
@@ -202,3 +203,14 @@ def test_a_pipe_in_a_folder_of_images_is_named(tmp_path: Path) -> None:
     folder = component("dataset", f"folder:{tmp_path}")
     with pytest.raises(HarnessError, match=r"2 of 3 images .* b\.png, c\.png"):
         folder.build(torch.device("cpu"))  # type: ignore[attr-defined]
+
+
+def test_half_a_photograph_is_no_photograph(tmp_path: Path) -> None:
+    """One decoder takes a PNG file whose pixels announce two GiB for whole, and the other takes half of it."""
+    Image.fromarray(np.arange(16 * 12 * 3, dtype=np.uint8).reshape(16, 12, 3)).save(tmp_path / "a.png")
+    content = bytearray((tmp_path / "a.png").read_bytes())
+    assert read_pixels(tmp_path / "a.png").shape == (16, 12, 3)
+    content[33] = 0x80
+    (tmp_path / "a.png").write_bytes(content)
+    with pytest.raises(HarnessError, match=r"a\.png is no readable image"):
+        read_pixels(tmp_path / "a.png")
