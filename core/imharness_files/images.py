@@ -15,7 +15,7 @@ from imharness_files.opening import MIB, read_bytes, shown
 from imharness_files.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
-PIXELS = 36_000_000
+PIXELS = 1 << 24
 BYTES = 256 * MIB
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
