@@ -15,10 +15,11 @@ from imharness_files.opening import MIB, read_bytes, shown
 from imharness_files.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
-PIXELS = 36_000_000
+PIXELS = 1 << 24
 BYTES = 256 * MIB
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
+_PNG = b"\x89PNG"
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", *_DEEP)
 
@@ -58,6 +59,8 @@ def read_pixels(path: Path) -> npt.NDArray[np.uint8]:
     if decoded is None or sorted(decoded.shape[:2]) != sorted(image.size):
         raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")
     found: npt.NDArray[np.uint8] = decoded[..., ::-1]
+    if content.startswith(_PNG) and not np.array_equal(found, np.asarray(image)):
+        raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")  # OpenCV takes half of one
     return found
 
 
