@@ -15,7 +15,8 @@ from imharness_files.opening import MIB, read_bytes, shown
 from imharness_files.text import reason
 
 FORMATS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
-PIXELS = 1 << 24
+PIXELS = 26_000_000
+"""What cameras of 24 megapixels make fits; three decoded copies of it take less than 256 MiB."""
 BYTES = 256 * MIB
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
