@@ -83,6 +83,9 @@ class CertificationProbe(Probe):
     def picked(self, inputs: Inputs, rows: Sequence[int]) -> Inputs:
         return {"images": inputs["images"][list(rows)]}
 
+    def with_copies(self, inputs: Inputs) -> Inputs:
+        return {"images": samples.beside_near_copies(inputs["images"], self.seed)}
+
     def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
         smooth, certify = built
         return certify(smooth(_grey, inputs["images"], ImageRng(seeds, device)), (0.0, 1.0))

@@ -19,8 +19,6 @@ CPU = torch.device("cpu")
 Inputs = Mapping[str, torch.Tensor]
 OwnCheck = tuple[str, Callable[[], str | None]]
 Size = tuple[int, int, int]
-NOISE = 0.03
-"""Of near copies, images in [0, 1]."""
 AGREEMENT, RATIO = 0.5, 10.0
 """A gradient is honest when its slopes and those of finite differences have this cosine, and a ratio within."""
 
@@ -60,14 +58,13 @@ class Probe:
 
     def with_copies(self, inputs: Inputs) -> Inputs:
         """Return the inputs, followed by a near copy of each row: its images with noise, as an attack adds it."""
-        kinds, rng = self.contract.arguments, generator(self.seed)
+        kinds = self.contract.arguments
 
         def doubled(name: str, x: torch.Tensor) -> torch.Tensor:
             kind = kinds[name.partition(".")[0]]
-            if not kind.rows:
-                return x
-            noise = NOISE * torch.randn(x.shape, generator=rng).sign() if isinstance(kind, ImageBatch) else None
-            return torch.cat([x, x if noise is None else (x + noise).clamp(0, 1)])
+            if isinstance(kind, ImageBatch) and kind.rows:
+                return samples.beside_near_copies(x, self.seed)
+            return torch.cat([x, x]) if kind.rows else x
 
         return {name: doubled(name, x) for name, x in inputs.items()}
 

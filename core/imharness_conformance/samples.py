@@ -24,6 +24,14 @@ from imharness.errors import ContractError
 from imharness.randomness import generator, seeded_init
 
 CLASSES = 4
+NOISE = 0.03
+"""Of near copies, images in [0, 1]."""
+
+
+def beside_near_copies(batch: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return images in [0, 1] followed by a near copy of each: with small noise, as an attack adds it."""
+    noise = NOISE * torch.randn(batch.shape, generator=generator(seed)).sign()
+    return torch.cat([batch, (batch + noise).clamp(0, 1)])
 
 
 def images(n: int, height: int, width: int, seed: int) -> Images:

@@ -105,7 +105,6 @@ def test_nothing_of_a_package_runs_here_when_it_is_unpacked(submission: MakeSubm
     wheel = tmp_path / "median-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "a") as file:
         file.writestr("evil.pth", f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n")
-        file.writestr("sitecustomize.py", f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n")
     text = (folder / "submission.toml").read_text()
     import hashlib
     import re

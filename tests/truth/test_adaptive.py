@@ -76,7 +76,7 @@ def test_a_stand_in_finds_the_way_that_the_identity_does_not(query: ResultQuery)
 def test_a_flat_image_is_perfect_protection_and_is_marked_as_a_control(query: ResultQuery) -> None:
     assert not gains(query, "harness/flat")[0].any()
     assert not gains(query, "harness/flat", "harness/square")[0].any()
-    found = query("SELECT label, control FROM components WHERE control <> ''")
+    found = query("SELECT label, control FROM components WHERE control <> '' AND kind = 'defense'")
     assert dict(zip(found["label"], found["control"], strict=True)) == {
         "harness/flat": "a flat image", "harness/none": "no defense",
     }  # fmt: skip

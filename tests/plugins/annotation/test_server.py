@@ -4,6 +4,8 @@ import asyncio
 import os
 import re
 import stat
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,12 @@ from imharness_annotation.book import Book
 @pytest.fixture
 def book(tmp_path: Path) -> Book:
     return book_of(tmp_path / "votes.sqlite")
+
+
+def awaited(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return its result; a thread of its own, as this one may have a running loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 class Visitor:
@@ -42,7 +50,7 @@ class Visitor:
                 self.cookies = there.cookies
                 return found
 
-        return asyncio.run(ask())
+        return awaited(ask())
 
 
 @pytest.fixture
@@ -129,7 +137,7 @@ def asked(book: Book, headers: list[tuple[bytes, bytes]], chunks: int = 400) -> 
         "headers": [(b"host", b"testserver"), (b"content-type", b"application/x-www-form-urlencoded"), *headers],
         "scheme": "http", "server": ("testserver", 80), "client": ("127.0.0.1", 1), "http_version": "1.1",
     }  # fmt: skip
-    asyncio.run(application(book, ["testserver"])(scope, receive, send))  # type: ignore[arg-type]
+    awaited(application(book, ["testserver"])(scope, receive, send))  # type: ignore[arg-type]
     return status, taken
 
 

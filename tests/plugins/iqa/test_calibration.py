@@ -108,7 +108,7 @@ def test_the_meter_measures_what_the_attack_declares() -> None:
     attack, metric = registry.one("attack", "ifgsm[alpha=0.01]"), registry.one("metric", "embedded-cnn")
     data = registry.one("dataset", LADDER.format("test"))
     images = data.build(torch.device("cpu"))
-    assert len(images) == 20
+    assert len(images) == 45
     assert np.isclose(meter(attack, metric, data, images=4)(attack), 10 / 255, rtol=0.05)
 
 

@@ -78,7 +78,7 @@ def test_pairs_are_one_after_the_other(images: torch.Tensor) -> None:
 
 def test_pairs_of_known_order_come_as_judged_choices() -> None:
     data = installed().one("dataset", "distorted-pairs[size=32,per_photograph=3]").build(CPU)
-    assert len(data) == 3 * 4 * 3
+    assert len(data) == 3 * 9 * 3
     groups = data.columns["group"].reshape(-1, 3)
     assert (groups[:, 0] == "").all()
     assert (groups[:, 1] == groups[:, 2]).all()
