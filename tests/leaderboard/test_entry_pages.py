@@ -6,7 +6,7 @@ import shlex
 from html import unescape
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from imharness.components.component import SELECTABLE
 from imharness.results.records import Entry, Standing
@@ -66,7 +66,7 @@ def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_it
         page.get_by_role("navigation", name="On this page").get_by_role("link", name=target).click()
         section = page.locator(page.evaluate("location.hash"))
         section.get_by_text(wanted).first.wait_for()
-        page.wait_for_function("document.querySelector(location.hash).getBoundingClientRect().top < innerHeight")
+        expect(section).to_be_in_viewport()
 
 
 def test_a_row_is_computed_again_with_the_filters_that_find_its_cells() -> None:
