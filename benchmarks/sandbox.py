@@ -40,7 +40,7 @@ def lines() -> list[Line]:
         guest = Guest(GuestSpec(DISTRIBUTION, _laid_out(Path(folder)), threads=torch.get_num_threads()))
         try:
             found = list(_pairs(guest))
-            calls = [(_time(here), _time(there)) for here, there in found]
+            calls = [(_time(here), _time(there, guest)) for here, there in found]
             cells = [(_cell(here), _cell(there, guest)) for here, there in found]
         finally:
             guest.kill()
@@ -88,11 +88,14 @@ def _pairs(guest: Guest) -> Iterator[tuple[Component, Component]]:
         yield here, there
 
 
-def _time(defense: Component) -> float:
+def _time(defense: Component, guest: Guest | None = None) -> float:
     images = torch.rand(IMAGES, 3, SIZE, SIZE, generator=generator(0))
     purify = defense.build(torch.device("cpu"))
     with torch.no_grad():
-        return best_of(3, lambda: purify(images, ImageRng(range(IMAGES))))
+        found = best_of(3, lambda: purify(images, ImageRng(range(IMAGES))))
+    if guest is not None:
+        guest.end_task(failed=False)
+    return found
 
 
 def _cell(defense: Component, guest: Guest | None = None) -> float:
