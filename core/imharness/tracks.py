@@ -37,7 +37,8 @@ from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
 from imharness.ranking.tables import mean_value, missing, value_of
 from imharness.results.blocks import Blocks
-from imharness.results.records import Chart, ColumnSpec, Example, Panel, Place, Ranking, Row, Series, Table, Value
+from imharness.results.rankings import Place, Ranking
+from imharness.results.records import Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
 
 __all__ = [
     "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imharness.results.records import ColumnSpec, Ranking, Row, Table, Value
+from imharness.results.rankings import Ranking
+from imharness.results.records import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.drawing import Label, Mark, Scale, ends, place_labels, scale_of
 from imharness_leaderboard.tables import column_named, shown

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
 from imharness.results.identity import digest
-from imharness.results.records import Board, ColumnSpec, Ranking, Row, Table
+from imharness.results.rankings import Ranking
+from imharness.results.records import Board, ColumnSpec, Row, Table
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.chart_pictures import HEIGHT, axis_label, draw_intervals
 from imharness_leaderboard.labels import write_labels

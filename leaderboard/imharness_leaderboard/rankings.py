@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from imharness.results.records import Board, ColumnSpec, Comparison, Entry, Place, Ranking, Row, Table, Value
+from imharness.results.rankings import Place, Ranking
+from imharness.results.records import Board, ColumnSpec, Comparison, Entry, Row, Table, Value
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.chips import Name, name_of, short_names
 from imharness_leaderboard.citations import bibtex

@@ -12,7 +12,8 @@ import numpy as np
 from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks
-from imharness.results.records import Chart, ColumnSpec, Example, Ranking, Row, Table, Value
+from imharness.results.rankings import Ranking
+from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from imharness.results.identity import ComponentRef, digest
+from imharness.results.rankings import Ranking
 
 SCHEMA = 3
 EXTERNAL = "external"
@@ -240,53 +241,6 @@ class Comparison(_Frozen):
         """Return where each condition begins, and the total."""
         sizes = [len(self.unit_sets[condition.units]) for condition in self.conditions]
         return list(itertools.accumulate(sizes, initial=0))
-
-
-class Place(_Frozen):
-    """What a ranking says of an entry beside its numbers, which are in the ranking's table."""
-
-    control: str = ""
-    """Why it is a control, which is never crowned: "random weights"."""
-    complete: bool
-    """Whether it has a number for every unit under every setting; its rank is among complete ones, matched."""
-    passes: bool | None
-    """Whether it keeps enough utility; None where that is not known."""
-    front: bool
-    """Whether no other entry protects better without costing more."""
-    broken_by: Mapping[str, float]
-    """Attack -> share of the units on which it was the worst one; the largest first."""
-    needed: int | None = None
-    """How many units, or clusters, the difference to the first place needs to be told."""
-    flags: tuple[str, ...] = ()
-    """Why its protection is an upper bound only."""
-
-
-class Ranking(_Frozen):
-    """Who wins by the worst case, and how sure that is. The numbers are those of the columns of `table`.
-
-    `table` has the columns ``rank`` (its interval is that of the rank), ``worst``, ``unaware``, ``aware``, ``behind``
-    (of the first place, simultaneous interval), ``utility`` and ``coverage``. `comparison` has the scores by setting:
-    the worst is taken over the facets `over` for each unit, then the mean over the others. `attack` and `attacker` are
-    the facets that name the attack and what it knows; `unaware` is the attacker that does not know the defense. An
-    entry passes where its utility is not worse than `gate`, the undefended entry's less `share` of it. `claim` is the
-    headline: what the winner does, or why there is no winner. `balanced`: facet whose values weigh the same, or "".
-    """
-
-    table: str
-    comparison: str
-    over: tuple[str, ...]
-    attack: str
-    attacker: str
-    unaware: str
-    balanced: str = ""
-    undefended: str
-    gate: float | None
-    share: float
-    places: Mapping[str, Place]
-    winner: str
-    claim: str
-    proxies: tuple[str, ...] = ()
-    """What stands in for human judgement, real data or trained networks; part of the headline."""
 
 
 class Series(_Frozen):
