@@ -55,6 +55,8 @@ class Contest:
     means however many units they have; no unit may have two of them. `all_controls`: the winner has to be better than
     controls below the gate, too; so where protection implies utility, so that no control protects by being useless.
 
+    `planned`: an entry of the harness itself whose settings all count, however many others withhold a number there.
+
     `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
     entry), ``{utility}`` and ``{plain}`` (utility of both).
     """
@@ -77,6 +79,7 @@ class Contest:
     balanced: str = ""
     all_controls: bool = False
     chosen: Chosen | None = None
+    planned: str = ""
 
     @property
     def sign(self) -> int:
@@ -97,8 +100,11 @@ class Contest:
 
     @cached_property
     def settings(self) -> list[int]:
-        """The settings that every entry should have: those that at least half of the entries have."""
-        return common(self.known)
+        """The settings that every entry should have: those of `planned`, and those that at least half of them have."""
+        row = self.scores.entries.index(self.planned) if self.planned in self.scores.entries else None
+        return sorted(
+            {*common(self.known), *(c for c, own in enumerate(self.known) if row is not None and own[row].any())}
+        )
 
     @cached_property
     def names(self) -> list[str]:
@@ -174,7 +180,9 @@ class Contest:
     @cached_property
     def _covered(self) -> list[npt.NDArray[np.bool_]]:
         """Return where entries have a number, or met what says nothing, for each setting that counts."""
-        known = self.known if self.chosen is None else tuple(~np.isnan(own) for own in self._turned(self.chosen.tried))
+        if self.chosen is None:
+            return [self.known[c] for c in self.settings]
+        known = [~np.isnan(own) for own in self._turned(self.chosen.tried)]
         return [known[c] for c in common(known)]
 
     def _turned(self, scores: Blocks) -> tuple[Floats, ...]:

@@ -114,6 +114,16 @@ def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None
     assert {row.label: row.values["rank"].value for row in found.tables[0].rows}["good"] == 1
 
 
+def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest() -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 19)}
+    for i in range(4):
+        scores[f"silent{i}"] = levels(9 + i, 30, 30, 30)
+        scores[f"silent{i}"][2] = np.nan
+    found = ranked(scores, planned="none").rankings[0]
+    assert found.winner == "good"
+    assert {label for label, own in found.places.items() if own.complete} == {"none", "good", "late"}
+
+
 def test_flagged_entries_do_not_win() -> None:
     scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 1)}
     assert ranked(scores).rankings[0].winner == "late"
