@@ -1,6 +1,6 @@
 """Who wins, the same rules in all tracks: see `Contest`, and docs/ranking.md for readers."""
 
 from imharness_policy.contest import contest
-from imharness_policy.rules import Chosen, Contest
+from imharness_policy.rules import Chosen, Contest, common
 
-__all__ = ["Chosen", "Contest", "contest"]
+__all__ = ["Chosen", "Contest", "common", "contest"]

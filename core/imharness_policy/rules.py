@@ -19,6 +19,7 @@ from imharness.tracks import (
 )
 
 Floats = npt.NDArray[np.float64]
+OWN = "harness/"
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,6 @@ class Contest:
     means however many units they have; no unit may have two of them. `all_controls`: the winner has to be better than
     controls below the gate, too; so where protection implies utility, so that no control protects by being useless.
 
-    `planned`: an entry of the harness itself whose settings all count, however many others withhold a number there.
-
     `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
     entry), ``{utility}`` and ``{plain}`` (utility of both).
     """
@@ -79,7 +78,6 @@ class Contest:
     balanced: str = ""
     all_controls: bool = False
     chosen: Chosen | None = None
-    planned: str = ""
 
     @property
     def sign(self) -> int:
@@ -100,11 +98,8 @@ class Contest:
 
     @cached_property
     def settings(self) -> list[int]:
-        """The settings that every entry should have: those of `planned`, and those that at least half of them have."""
-        row = self.scores.entries.index(self.planned) if self.planned in self.scores.entries else None
-        return sorted(
-            {*common(self.known), *(c for c, own in enumerate(self.known) if row is not None and own[row].any())}
-        )
+        """The settings that every entry should have, see `common`."""
+        return self._common(self.known)
 
     @cached_property
     def names(self) -> list[str]:
@@ -183,7 +178,11 @@ class Contest:
         if self.chosen is None:
             return [self.known[c] for c in self.settings]
         known = [~np.isnan(own) for own in self._turned(self.chosen.tried)]
-        return [known[c] for c in common(known)]
+        return [known[c] for c in self._common(known)]
+
+    def _common(self, known: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
+        had = np.array([own.any(axis=1) for own in known]).reshape(len(known), len(self.scores.entries))
+        return np.flatnonzero(common(self.scores.entries, had)).tolist()
 
     def _turned(self, scores: Blocks) -> tuple[Floats, ...]:
         blocks = scores.values[self.protection.of or self.protection.key]
@@ -199,9 +198,15 @@ class Contest:
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
-def common(known: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
-    """Return the settings that at least half of the entries have."""
-    return [c for c, own in enumerate(known) if np.mean(own.any(axis=1)) >= 0.5]
+def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which settings count: those that at least half of the entries have, or half of the harness's own.
+
+    So however many submitted entries withhold an attack, it stays. `had`: ``(settings, entries)``. The name of a
+    component of the harness begins with ``harness/``, which no other package may use.
+    """
+    own = np.array([all(part.startswith(OWN) for part in entry.split(" + ")) for entry in entries], dtype=bool)
+    found: npt.NDArray[np.bool_] = had.mean(axis=1) >= 0.5
+    return found | (had[:, own].mean(axis=1) >= 0.5) if own.any() else found
 
 
 def mean_of(parts: Floats) -> Floats:

@@ -28,7 +28,7 @@ from imharness.tracks import (
     missing,
     ranked,
 )
-from imharness_policy import Contest, contest
+from imharness_policy import Contest, common, contest
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
@@ -203,7 +203,7 @@ def _adaptive(query: Query) -> list[str]:
 
 
 def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict[str, str]]:
-    """Return the settings that half of the models met, or the one that most did, with those who met any of these.
+    """Return the settings that count (see `common`), or the one that most models met, with those who met any of these.
 
     Where models were trained, they decide which settings these are, and of the others undefended ones alone remain.
     The second result says why nothing is known of an entry.
@@ -214,13 +214,14 @@ def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict
     if not voters.any():
         chosen, voters = np.ones(len(chosen), bool), np.array([e != FLOOR for e in scores.entries])
     met = [(block == 0) | (block == 1) for block in scores.values["failed"]]
-    shares = np.array([own[voters].any(axis=1).mean() for own in met])
-    common = np.flatnonzero(shares >= 0.5).tolist() or [int(shares.argmax())]
+    had = np.array([own[voters].any(axis=1) for own in met])
+    names = [entry for entry, votes in zip(scores.entries, voters, strict=True) if votes]
+    settings = np.flatnonzero(common(names, had)).tolist() or [int(had.mean(axis=1).argmax())]
     left = {
         name: tuple(np.where(chosen[:, None], block, np.nan) for block in blocks)
         for name, blocks in scores.values.items()
     }
-    scores = replace(scores, values=left).part(common)
+    scores = replace(scores, values=left).part(settings)
     unknown = {}
     for row, entry in enumerate(scores.entries):
         done, _ = _explained(scores, row)

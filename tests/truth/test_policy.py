@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from imharness.stats import front, rank_of
 from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
-from imharness_policy import Contest, contest
+from imharness_policy import Contest, common, contest
 
 ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
 PROTECTION = Column(
@@ -36,10 +36,10 @@ def blocks(scores: Mapping[str, np.ndarray], clusters: int, settings=ATTACKS) ->
 
 
 def ranked(scores: Mapping[str, np.ndarray], clusters: int = 10, utility=UTILITY, **more) -> TrackReport:
-    facts = {"controls": {"none": "undefended"}, **more}
+    facts = {"controls": {"none": "undefended"}, "undefended": "none", "claim": CLAIM, **more}
     value = lambda label: Value(value=utility[label]) if label in utility else Value(missing="no model")  # noqa: E731
     column = Column("srocc", "SROCC clean", "Clean.", "higher", value=value)
-    rules = Contest(blocks(scores, clusters), PROTECTION, column, "none", CLAIM, **facts)
+    rules = Contest(blocks(scores, clusters), PROTECTION, column, **facts)
     return contest(rules, id="ranking", title="Ranking", caption="", entry="defense")
 
 
@@ -115,13 +115,20 @@ def test_scores_that_are_withheld_where_an_attack_succeeds_win_nothing() -> None
 
 
 def test_many_entries_that_withhold_an_attack_do_not_take_it_out_of_the_contest() -> None:
-    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 19)}
+    scores = {"harness/none": levels(0, 20, 20, 20), "harness/good": levels(1, 5, 5, 5), "late": levels(2, 1, 1, 19)}
     for i in range(4):
         scores[f"silent{i}"] = levels(9 + i, 30, 30, 30)
         scores[f"silent{i}"][2] = np.nan
-    found = ranked(scores, planned="none").rankings[0]
-    assert found.winner == "good"
-    assert {label for label, own in found.places.items() if own.complete} == {"none", "good", "late"}
+    found = ranked(scores, utility=dict.fromkeys(scores, 0.9), undefended="harness/none").rankings[0]
+    assert found.winner == "harness/good"
+    assert {label for label, own in found.places.items() if own.complete} == {"harness/none", "harness/good", "late"}
+
+
+def test_a_setting_counts_by_half_of_all_or_half_of_the_harness_s_own() -> None:
+    entries = ["harness/a", "harness/b", "harness/m + harness/d", "harness/m + acme/d", "acme/x"]
+    had = np.array([[1, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 0, 1, 1, 1]], dtype=bool)
+    assert common(entries, had).tolist() == [True, False, False, True]
+    assert common(["acme/x", "acme/y"], np.array([[1, 0], [0, 0]], dtype=bool)).tolist() == [True, False]
 
 
 def test_flagged_entries_do_not_win() -> None:

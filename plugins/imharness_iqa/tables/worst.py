@@ -76,7 +76,6 @@ def rules(query: Query, study: Study, share: float) -> Contest:
         protection=protection,
         utility=utility,
         undefended=BASELINE,
-        planned=BASELINE,
         claim=CLAIM,
         over=OVER,
         share=share,

@@ -13,7 +13,7 @@ import numpy as np
 
 from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
 from imharness_membership.tables.cells import figures_of, mean_of
-from imharness_policy import Chosen, Contest, contest
+from imharness_policy import Chosen, Contest, common, contest
 
 PLAIN = "harness/plain-training"
 MATCHED = ", as accurate as "
@@ -90,7 +90,7 @@ def _strongest(
     """Return the reported rows under the strongest evaluator of each adversary, and how often which evaluator that is.
 
     `figures`: those of the rows to choose on. The blocks have a condition for each adversary, data set and model, with
-    the rows of all splits. An evaluator that less than half of the defenses met is not chosen.
+    the rows of all splits. An evaluator that few defenses met is not chosen, see `common`.
     """
     conditions, units, values, splits = [], [], [], []
     named: dict[str, Counter[str]] = {label: Counter() for label in reported.entries}
@@ -100,7 +100,7 @@ def _strongest(
         tried = {_attack(figures.conditions[c]): c for c in figures.where(**facets)}
         tried = {key: c for key, c in tried.items() if key[1] in adversaries[attacker]}
         found = np.stack([mean_of(figures.values["accuracy"][c].T) for c in tried.values()])
-        found[np.mean(~np.isnan(found), axis=1) < 0.5] = np.nan
+        found[~common(reported.entries, ~np.isnan(found))] = np.nan
         best = np.where(np.isnan(found), -np.inf, found).argmax(axis=0)
         here = reported.where(**facets)
         arrays = {id(reported.units[c]): reported.units[c] for c in here}
