@@ -12,7 +12,7 @@ from imharness_training.contracts import Train, Trained, TrainingContext, Weight
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"
-SIDE, LEARNING_RATE = 64, 2e-3
+SIDE = 64
 KEPT_EVERY = 100
 """Steps between checkpoints."""
 
@@ -25,6 +25,7 @@ class CropTraining(WeightTraining):
 
     steps: ClassVar[int]
     batch: ClassVar[int] = 16
+    learning_rate: ClassVar[float] = 2e-3
     margin: ClassVar[float]
     """The least gain, in dB."""
 
@@ -62,8 +63,8 @@ class CropTraining(WeightTraining):
             with seeded_init(rng):
                 network = self.fresh()
             crops = workshop.data["train"].load(list(range(len(workshop.data["train"]))))
-            optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-            schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=self.steps)
+            optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.learning_rate, total_steps=self.steps)
 
             def step(number: int) -> None:
                 value = self.loss(network, _windows(crops, self.batch, rng), rng)

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Images
+from imharness_vision.diffusion import Schedule
 
 
 def padded(images: Images, unit: int) -> Images:
@@ -34,6 +35,35 @@ class SmallDenoiser(nn.Module):
     def forward(self, images: Images) -> Images:
         small = F.pixel_unshuffle(padded(images, 2), 2)
         return images - F.pixel_shuffle(self.body(small), 2)[:, :, : images.shape[2], : images.shape[3]]
+
+
+class SmallNoisePredictor(nn.Module):
+    """Residual blocks at half the size that predict the noise of images in [-1, 1] at a step of diffusion.
+
+    Zhang, Zuo & Zhang, "FFDNet: Toward a Fast and Flexible Solution for CNN-Based Image Denoising" (TIP 2018): the
+    level of the noise is a map beside the image. What the layers predict is divided by that level, so that the answer
+    has variance 1 at every step.
+    """
+
+    unit = 2
+
+    def __init__(self, width: int = 32, blocks: int = 3) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(13, width, 3, 1, 1), nn.Conv2d(width, 12, 3, 1, 1)
+        self.blocks = nn.ModuleList(
+            nn.ModuleList(nn.Conv2d(width, width, 3, 1, 1) for _ in range(2)) for _ in range(blocks)
+        )
+        self.register_buffer("levels", (1 - Schedule.linear().kept).sqrt().float(), persistent=False)
+        starting_as_identity(self, self.last)
+        for _, second in self.blocks:
+            nn.init.zeros_(second.weight)
+
+    def forward(self, x: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+        small, level = F.pixel_unshuffle(x, 2), self.levels[steps].view(-1, 1, 1, 1)
+        h = self.first(torch.cat([small, level.expand(-1, 1, *small.shape[2:])], dim=1))
+        for first, second in self.blocks:
+            h = h + second(F.relu(first(F.relu(h))))
+        return F.pixel_shuffle(self.last(F.relu(h)), 2) / level
 
 
 class SmallUpscaler(nn.Module):

@@ -69,11 +69,15 @@ def purify(context: StepContext) -> StepResult:
     return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
 
 
-@step(version="2")
+@step(version="3")
 def fit(context: StepContext) -> StepResult:
-    """Train the part of an attack that serves all images, on images that are none of those it will be tested on."""
+    """Train the part of an attack that serves all images, on images that are none of those it will be tested on.
+
+    A run that is limited to some images of each data set trains on as many.
+    """
     tested = [context.images(role, limited=False) for role in context.measures("tested").values()]
-    images = _apart(context.images(limited=False), tested).first(int(context.options["fit_images"]))
+    most = min(int(context.options["fit_images"]), len(context.images()))
+    images = _apart(context.images(limited=False), tested).first(most)
     pixels = images.load(list(range(len(images)))).to(context.device)
     train, target = context.build("attack", method="fit"), _target(context, ["training"], counted=False)
     tensors = train(pixels, target, context.generator("fit"), context.progress)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, loaded
-from imharness_iqa.restorers import padded
+from imharness_iqa.restorers import SmallNoisePredictor, padded
 from imharness_vision.diffusion import GuidedUNet, Schedule
 
 WEIGHTS = Asset(
@@ -27,13 +27,12 @@ WEIGHTS = Asset(
 )
 SIZE = 256
 """Side of the images that the published network was trained on, px."""
-EMBEDDED = {"width": 16, "multiples": (1, 2), "blocks": 1, "attention": (), "learned_spread": False}
 
 
-def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet:
+def diffusion_model(backbone: Backbone, device: torch.device) -> GuidedUNet | SmallNoisePredictor:
     """Return the published diffusion model of 256x256 images, or the embedded one."""
-    sizes = EMBEDDED if backbone == "embedded" else {}
-    return loaded(GuidedUNet(**sizes), backbone, "embedded-ddpm", WEIGHTS, device=device)
+    network = SmallNoisePredictor() if backbone == "embedded" else GuidedUNet()
+    return loaded(network, backbone, "embedded-ddpm", WEIGHTS, device=device)
 
 
 class DiffPure(Purification):
@@ -41,7 +40,7 @@ class DiffPure(Purification):
 
     info = DefenseInfo(
         id="harness/diffpure",
-        version="2",
+        version="3",
         group="restoration",
         grid={"steps": (5, 10, 20, 30, 50)},
         differentiable=True,

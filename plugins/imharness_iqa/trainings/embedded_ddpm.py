@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from imharness.data import Images, Info, hookimpl
-from imharness_iqa.defenses.diffpure import EMBEDDED
 from imharness_iqa.restoration_training import CropTraining
+from imharness_iqa.restorers import SmallNoisePredictor
 from imharness_training.contracts import WeightTraining
-from imharness_vision.diffusion import GuidedUNet, Schedule
+from imharness_vision.diffusion import Schedule
 
 SHALLOW = 100
 """The model learns the first steps only, because purification uses no others."""
@@ -16,16 +16,17 @@ SHALLOW = 100
 class EmbeddedDdpmTraining(CropTraining):
     """The small diffusion model, trained on the first 100 of 1000 steps; its gain is that of one step back."""
 
-    info = Info(id="harness/embedded-ddpm", version="2")
-    steps = 700
-    margin = 5.0
+    info = Info(id="harness/embedded-ddpm", version="3")
+    steps = 2500
+    learning_rate = 4e-3
+    margin = 7.0
 
     def fresh(self) -> nn.Module:
-        return GuidedUNet(**EMBEDDED)
+        return SmallNoisePredictor()
 
     def loss(self, network: nn.Module, clean: Images, rng: torch.Generator) -> torch.Tensor:
-        noisy, steps, _, noise = _noisy(clean, rng)
-        return (network(noisy, steps) - noise).square().mean()
+        noisy, steps, kept, noise = _noisy(clean, rng)
+        return ((1 - kept).sqrt() * (network(noisy, steps) - noise).abs()).mean()
 
     def pairs(self, network: nn.Module, clean: Images, rng: torch.Generator) -> tuple[Images, Images]:
         noisy, steps, kept, _ = _noisy(clean, rng)
