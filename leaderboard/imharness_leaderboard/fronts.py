@@ -62,16 +62,16 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
              _kind(row, ranking), _title(row, protection, utility, ranking))
         for row in rows
     ]  # fmt: skip
-    chosen = [i for i, row in enumerate(rows) if row.label == ranking.winner]
-    chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].front and i not in chosen]
-    chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].control and i not in chosen]
-    winner = [i for i, row in enumerate(rows) if row.label == ranking.winner or ranking.places[row.label].control]
-    labelled = place_labels(marks, chosen, (left + 2, 2, width - 2, height - bottom - 2))
+    first = [i for i, row in enumerate(rows) if row.label == (ranking.winner or _best(rows, ranking))]
     if small:
-        allowed = {marks[i].name for i in winner}
-        labelled = [
-            label for label in place_labels(marks, winner, (2, 2, width - 2, height - 2)) if label.text in allowed
-        ]
+        chosen = list(dict.fromkeys(first + [i for i, row in enumerate(rows) if row.label == ranking.undefended]))
+        allowed = {marks[i].name for i in chosen}
+        room = (2.0, 2.0, width - 2, height - 2)
+        labelled = [label for label in place_labels(marks, chosen, room) if label.text in allowed]
+    else:
+        chosen = first + [i for i, row in enumerate(rows) if ranking.places[row.label].front]
+        chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].control]
+        labelled = place_labels(marks, list(dict.fromkeys(chosen)), (left + 2, 2, width - 2, height - bottom - 2))
     on_front = sorted((m for m, row in zip(marks, rows, strict=True) if ranking.places[row.label].front))
     return Front(
         width, height, marks, labelled,
@@ -83,6 +83,12 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
         (left, top, width - left - right, height - top - bottom),
         _summary(rows, ranking, protection, utility, names),
     )  # fmt: skip
+
+
+def _best(rows: Sequence[Row], ranking: Ranking) -> str:
+    """Return the first entry that could win but for a test: complete, within the gate, no control; empty for none."""
+    able = [own for own in rows if (place := ranking.places[own.label]).complete and place.passes and not place.control]
+    return able[0].label if able else ""
 
 
 def _known(row: Row, key: str) -> bool:

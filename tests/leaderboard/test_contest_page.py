@@ -206,7 +206,7 @@ class TestAtMostTwoClicks:
 
     def test_is_one_better_than_another_under_white_box_attacks(self, page: Page) -> None:
         settled(page, "index.html")
-        page.get_by_role("link", name=re.compile("Is jpeg better than noise under white-box attacks")).click()
+        page.get_by_role("link", name=re.compile("Is jpeg better than noise if the attacker knows both")).click()
         self.compared(page, JPEG, NOISE)
         settled(page, "index.html")
         page.get_by_role("link", name="Contest track").first.click()

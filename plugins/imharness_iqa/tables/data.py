@@ -37,9 +37,9 @@ MEASURES = {
         cluster_unit="photograph",
     )
     for key, label, better, decimals, text in (
-        ("d", "D", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
+        ("d", "D %", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),
-        ("dd", "D^D", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
+        ("dd", "D^D %", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
         ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in the place of the clean one."),
         ("psnr", "PSNR", "higher", 2, "Of the defended attacked image to the original, dB; without identical ones."),
         ("ssim", "SSIM", "higher", 3, "Of the defended attacked image to the original, uniform 7x7 window."),

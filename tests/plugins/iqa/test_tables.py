@@ -105,11 +105,11 @@ def test_groups_are_by_strength_metric_type_and_defense(study) -> None:
     )
     tables = {table.id: table for table in grouped.tables(found)}
     strength = tables["by-strength-fixed"]
-    assert [c.label for c in strength.columns[:2]] == ["D, weak", "D, strong"]
+    assert [c.label for c in strength.columns[:2]] == ["D %, weak", "D %, strong"]
     one = {row.label: row.values for row in strength.rows}["x/one"]
     assert (one["0_d"].value, one["1_d"].value) == (10, 20)
     kinds = [c.label for c in tables["by-type-fixed"].columns[:3]]
-    assert kinds == ["D, black-box", "D, white-box, bounded", "D, white-box, unrestricted"]
+    assert kinds == ["D %, black-box", "D %, white-box, bounded", "D %, white-box, unrestricted"]
     assert "by-metric-fixed" not in tables
     group = tables["by-group"].rows[0]
     assert (group.label, group.title) == ("filter", "x/one, x/two")

@@ -417,5 +417,5 @@ def test_tables_of_adaptive_attacks_show_what_the_same_attacks_do_that_do_not_kn
     table = next(t for t in grouped.tables(found) if t.id == "by-type-adaptive")
     labels = {c.label: c.key for c in table.columns}
     values = by_label(table)["x/one"]
-    assert values[labels["D, white-box, bounded"]].value == pytest.approx(40)
-    assert values[labels["D, fixed, white-box, bounded"]].value == pytest.approx(30)
+    assert values[labels["D %, white-box, bounded"]].value == pytest.approx(40)
+    assert values[labels["D %, fixed, white-box, bounded"]].value == pytest.approx(30)
