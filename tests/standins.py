@@ -20,12 +20,13 @@ from torch import nn
 from imharness.components.assets import Asset
 from imharness.components.component import Component
 from imharness.randomness import generator, seeded_init
+from imharness_iqa.attacks import cadv
 from imharness_iqa.colorizer import Colorizer
 from imharness_iqa.defenses import diffpure
 from imharness_iqa.denoisers import DnCnn
+from imharness_iqa.metrics import koncept512
 from imharness_iqa.metrics.cnniqa import CnniqaNet
 from imharness_iqa.metrics.fpr import FprNet
-from imharness_iqa.metrics.koncept512 import KonCeptNet
 from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet
@@ -35,6 +36,8 @@ from imharness_vision.perceptual import Dists
 
 SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, attention=())
 """The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
+COLORIZER_WIDTH = 8
+"""The published colourisation network has 64 channels at the size of the image."""
 
 
 class StandIns:
@@ -47,6 +50,8 @@ class StandIns:
         patch.setattr(Asset, "fits", lambda asset, digest: digest in self._digests or fits(asset, digest))
         patch.setenv("HARNESS_ASSETS", str(folder))
         patch.setattr(diffpure, "GuidedUNet", SMALL_UNET)
+        patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
+        patch.setattr(koncept512, "REPEATED", (1, 1, 1))
 
     def provide(self, component: Component) -> Component:
         """Write what a component needs; return it, with the path of what was written where it takes one."""
@@ -200,7 +205,7 @@ FILES: Mapping[str, Callable[[Path], None]] = {
     "vgg16-imagenet": saved(lambda: features_only(vision("vgg16"))()),
     "dists-weights": dists_weights,
     "fid-inception": saved(inception, seen=(2, 3, 299, 299)),
-    "siggraph17-colorizer": saved(Colorizer, seen=(2, 4, 64, 64)),
+    "siggraph17-colorizer": saved(partial(Colorizer, COLORIZER_WIDTH), seen=(2, 4, 64, 64)),
     "guided-diffusion-256": saved(SMALL_UNET),
     "disco-pgd": saved(LocalImplicit, lambda tensors: {"model": {"name": "liif", "args": {}, "sd": tensors}}),
     "fcn-mse": saved(ColourFilter, lambda tensors: {"model": tensors}),
@@ -213,7 +218,7 @@ FILES: Mapping[str, Callable[[Path], None]] = {
     "niqe-pristine": statistics,
     "cnniqa-live": saved(CnniqaNet),
     "fpr-natural-images": saved(FprNet, lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}}),
-    "koncept512": saved(KonCeptNet, seen=(2, 3, 96, 128)),
+    "koncept512": saved(lambda: koncept512.KonCeptNet(), seen=(2, 3, 96, 128)),
     "linearity": saved(LinearityNet, lambda tensors: linear(tensors), PHOTOS),
     "meta-iqa": saved(MetaIqaNet, seen=PHOTOS),
     "spaq-baseline": saved(SpaqNet, lambda tensors: {"state_dict": tensors}, PHOTOS),

@@ -22,16 +22,16 @@ from imharness_conformance.probes import probe_of
 from imharness_conformance.samples import images
 from imharness_iqa.metrics import koncept512
 
-AT_BOUND_S = 0.5
+AT_BOUND_S = 0.25
 """An error at the end of a parameter's bounds comes early; `harness plugins check` waits longer for it."""
 ACCELERATOR = "runs on the accelerator too"
 FEW = {
-    "queries": 600, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
+    "queries": 200, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
     "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
 }  # fmt: skip
 """Enough to see a method at work."""
 FEWER = {
-    "parsimonious": {"queries": 150}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3},
+    "parsimonious": {"queries": 100}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3},
     **{name: {"samples": 40, "selection": 5} for name in ("ddrs", "dms", "dp", "drs")},
 }  # fmt: skip
 LARGE = {

@@ -73,7 +73,8 @@ class GraphPlanner:
     limit: int | None
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
-    refs: dict[Component, tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
+    refs: dict[tuple[type, Component], tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
+    """The type is part of the key because components of different types with equal fields have equal hashes."""
 
     def component(self, kind: str, name: str, /) -> Component:
         return self.registry.one(kind, name)
@@ -108,9 +109,10 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
-        if component not in self.refs:
-            self.refs[component] = (component.ref(), _gap(component))
-        return self.refs[component]
+        key = (type(component), component)
+        if key not in self.refs:
+            self.refs[key] = (component.ref(), _gap(component))
+        return self.refs[key]
 
 
 def _gap(component: Component) -> Missing | None:

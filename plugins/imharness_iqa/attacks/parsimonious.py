@@ -47,8 +47,9 @@ class Parsimonious(Attack):
             blocks = all_blocks(rng, self.queries)
             search = _Search.begin(len(images), device)
             best, highest = images, target(images)
+            down, across = (_nearest(side, images.device) for side in images.shape[2:])
             for _ in range(self.queries - 1):
-                candidate = self._noisy(images, search.proposed(blocks))
+                candidate = self._noisy(images, search.proposed(blocks, down, across))
                 score = target(candidate)
                 better = score > highest
                 best = torch.where(better[:, None, None, None], candidate, best)
@@ -59,9 +60,14 @@ class Parsimonious(Attack):
         return perturb
 
     def _noisy(self, images: Images, positive: torch.Tensor) -> Images:
-        """Return images with the noise of ``(N, 3, GRID, GRID)`` signs."""
-        signs = F.interpolate(2 * positive.float() - 1, images.shape[2:], mode="nearest")
-        return (images + self.epsilon * signs).clamp(0, 1)
+        """Return images with the noise of ``(N, 3, H, W)`` signs."""
+        return (images + self.epsilon * (2 * positive.float() - 1)).clamp(0, 1)
+
+
+def _nearest(side: int, device: torch.device) -> torch.Tensor:
+    """Return int64 ``(side,)``: the line of the grid whose noise each line of an image has."""
+    line = torch.arange(GRID, device=device).float()
+    return F.interpolate(line[None, None], side, mode="nearest")[0, 0].long()
 
 
 def all_blocks(rng: ImageRng, queries: int) -> torch.Tensor:
@@ -115,10 +121,10 @@ class _Search:
         first = self.todo.float().argmax(dim=1)
         return torch.where(self._lazy(), self._best(), first)
 
-    def proposed(self, blocks: torch.Tensor) -> torch.Tensor:
-        """Return the noise whose score is wanted."""
-        flip = self._area(blocks, self.choice()) & (self.phase != BASE)[:, None, None, None]
-        return self.positive ^ flip
+    def proposed(self, blocks: torch.Tensor, down: torch.Tensor, across: torch.Tensor) -> torch.Tensor:
+        """Return the noise whose score is wanted, at some rows and columns of the grid."""
+        flip = self._area(blocks, self.choice(), down, across) & (self.phase != BASE)[:, None, None, None]
+        return self.positive[:, :, down[:, None], across] ^ flip
 
     def learn(self, blocks: torch.Tensor, score: torch.Tensor) -> None:
         """Take the score of the proposal and go on to the next one."""
@@ -140,7 +146,10 @@ class _Search:
         self._enter(blocks, base, ended)
 
     def _accept(self, blocks: torch.Tensor, block: torch.Tensor, which: torch.Tensor, score: torch.Tensor) -> None:
-        self.positive = self.positive ^ (self._area(blocks, block) & which[:, None, None, None])
+        if not which.any():
+            return
+        line = torch.arange(GRID, device=blocks.device)
+        self.positive = self.positive ^ (self._area(blocks, block, line, line) & which[:, None, None, None])
         self.inside = self.inside ^ _at(block, which)
         self.queued = self.queued & ~_at(block, which)
         self.score = torch.where(which, score, self.score)
@@ -176,13 +185,14 @@ class _Search:
         number = torch.arange(len(blocks), device=blocks.device)[:, None]
         return self.positive[number, channel, top, left]
 
-    def _area(self, blocks: torch.Tensor, choice: torch.Tensor) -> torch.Tensor:
-        """Return bool ``(N, 3, GRID, GRID)``: the pixels of one block of each image."""
+    def _area(
+        self, blocks: torch.Tensor, choice: torch.Tensor, down: torch.Tensor, across: torch.Tensor
+    ) -> torch.Tensor:
+        """Return bool ``(N, 3, rows, columns)``: where one block of each image covers those of the grid."""
         number = torch.arange(len(blocks), device=blocks.device)
         channel, top, left, side = self._current(blocks)[number, choice].unbind(dim=1)
-        line = torch.arange(GRID, device=blocks.device)
-        rows = (line >= top[:, None]) & (line < (top + side)[:, None])
-        columns = (line >= left[:, None]) & (line < (left + side)[:, None])
+        rows = (down >= top[:, None]) & (down < (top + side)[:, None])
+        columns = (across >= left[:, None]) & (across < (left + side)[:, None])
         channels = torch.arange(3, device=blocks.device) == channel[:, None]
         return channels[:, :, None, None] & rows[:, None, :, None] & columns[:, None, None, :]
 

@@ -23,6 +23,8 @@ WEIGHTS = Asset(
     source="https://github.com/ZhengyuZhao/koniq-PyTorch",
 )
 SIZE = (512, 384)
+REPEATED = (10, 20, 9)
+"""How often each of the three residual blocks stands in a row."""
 Kernel = int | tuple[int, int]
 
 
@@ -116,11 +118,11 @@ def inception_resnet_v2() -> nn.Sequential:
         _Conv(80, 192, 3, padded=False),
         nn.MaxPool2d(3, 2),
         mixed_5b,
-        nn.Sequential(*(_block35() for _ in range(10))),
+        nn.Sequential(*(_block35() for _ in range(REPEATED[0]))),
         mixed_6a,
-        nn.Sequential(*(_block17() for _ in range(20))),
+        nn.Sequential(*(_block17() for _ in range(REPEATED[1]))),
         mixed_7a,
-        nn.Sequential(*(_block8() for _ in range(9))),
+        nn.Sequential(*(_block8() for _ in range(REPEATED[2]))),
         _block8(scale=1.0, last=True),
         _Conv(2080, 1536, 1),
     )

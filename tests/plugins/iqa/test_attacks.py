@@ -26,7 +26,7 @@ from imharness_iqa.unet import UNet
 
 CPU = torch.device("cpu")
 ATTACKS = [e.component for e in installed().entries.values() if isinstance(e.component, BaseAttack)]
-SMALL = {"queries": 400, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
+SMALL = {"queries": 200, "steps": 10, "pairs": 10, "population": 30, "generations": 9}
 SMALL |= {"tile": 64, "epochs": 60, "width": 4, "depth": 3, "pixels": 20}
 pytestmark = pytest.mark.usefixtures("assets_at_hand")
 
@@ -234,13 +234,13 @@ def test_parsimonious_is_the_lazy_greedy_search_with_a_heap_image_by_image() -> 
         wave = ((x * (2 * linear[0] - 1)).sum(dim=(1, 2, 3)) * 10).sin()
         return wave + 3 * (x * (2 * mean[0] - 1)).mean(dim=(1, 2, 3))
 
-    attack = Parsimonious(queries=700)
-    window = MetricTarget(score, (0, 1), images=3, differentiable=False, budget=700)
+    attack = Parsimonious(queries=300)
+    window = MetricTarget(score, (0, 1), images=3, differentiable=False, budget=300)
     found = attack.build(CPU)(images, window, ImageRng([1, 2, 3]))
-    blocks = all_blocks(ImageRng([1, 2, 3]), 700)
+    blocks = all_blocks(ImageRng([1, 2, 3]), 300)
     for image, own, result in zip(images, blocks, found, strict=True):
-        assert torch.equal(slow_parsimonious(image, score, own, attack.epsilon, 700), result)
-    assert window.queries.tolist() == [700] * 3
+        assert torch.equal(slow_parsimonious(image, score, own, attack.epsilon, 300), result)
+    assert window.queries.tolist() == [300] * 3
 
 
 def test_a_flow_moves_pixels_and_a_smooth_one_is_not_rough() -> None:

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner, Result
 
 from imharness.components.registry import installed
 from imharness.images import UsageError
+from imharness_cli import cli
 from imharness_iqa.calibration import (
     TARGETS,
     at,
@@ -112,15 +114,18 @@ def test_the_meter_measures_what_the_attack_declares() -> None:
     assert np.isclose(meter(attack, metric, data, images=4)(attack), 10 / 255, rtol=0.05)
 
 
-def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path, harness) -> None:
+def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> None:
+    def harness(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["iqa", "calibrate", *words, "--out", str(tmp_path / "presets.json")])
+
     words = ("--attack", "ifgsm", "--attack", "cadv[backbone=embedded]", "--metric", "embedded-cnn", "--images", "2")
-    done = harness("iqa", "calibrate", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = harness(*words, "--dataset", "harness/severity-ladder[severities=[2],size=48,split=train]")
+    assert done.exit_code == 0, done.output
     found = {p.attack: p for p in read_presets(tmp_path / "presets.json")}
     assert not found["harness/ifgsm"].unreached
     assert found["harness/ifgsm"].images == 2
     marked = found["harness/cadv"].unreached
-    assert ("came nearest" in done.stdout) == bool(marked)
-    wrong = harness("iqa", "calibrate", "--attack", "ifgs", "--metric", "embedded-cnn", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "Did you mean" in wrong.stderr
+    assert ("came nearest" in done.output) == bool(marked)
+    wrong = harness("--attack", "ifgs", "--metric", "embedded-cnn")
+    assert isinstance(wrong.exception, UsageError)
+    assert "Did you mean" in str(wrong.exception)

@@ -13,7 +13,7 @@ from imharness_iqa.certifications.rs import Rs
 from imharness_iqa.smoothing import classes_of, lower_confidence, order_statistics
 
 CPU = torch.device("cpu")
-SIDE = 24
+SIDE = 16
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def pushed(images: torch.Tensor, radius: torch.Tensor, score, sign: float, sigma
 
 def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> None:
     score, bounds = metric
-    smoothing = Rs(classes=4, samples=400)
+    smoothing = Rs(classes=4, samples=200, selection=50)
     with torch.no_grad():
         certificate = smoothing.build(CPU)(smoothing.smooth(CPU)(score, photographs, ImageRng(range(20))), bounds)
     certain = ~certificate.abstained
@@ -121,10 +121,10 @@ def test_no_attack_inside_the_radius_changes_the_class(photographs, metric) -> N
 
 def test_no_attack_inside_the_radius_moves_the_median_beyond_its_interval(photographs, metric) -> None:
     score, bounds = metric
-    smoothing = Ms(samples=400)
+    smoothing = Ms(samples=200, selection=20)
     with torch.no_grad():
         raw = smoothing.smooth(CPU)(score, photographs, ImageRng(range(20)))
-    low, high = order_statistics(400, smoothing.sigma, smoothing.epsilon, smoothing.confidence)
+    low, high = order_statistics(200, smoothing.sigma, smoothing.epsilon, smoothing.confidence)
     ordered = raw[:, smoothing.selection :, 0].sort(dim=1).values
     pairs = violations = 0
     for share in (0.25, 0.5, 0.75, 0.9, 1.0):

@@ -46,7 +46,8 @@ def test_bounds_and_figures_are_those_of_the_card(network, stem: str) -> None:
 
 @pytest.mark.parametrize("name", ["embedded", "paper"])
 def test_a_profile_weighs_each_of_the_fourteen_published_attacks_once(name: str) -> None:
-    graph = plan_track("harness/iqa", load_profile(name), installed())
+    only = {"metric": ["harness/cnniqa"], "dataset": ["harness/koniq10k"]} if name == "paper" else {}
+    graph = plan_track("harness/iqa", load_profile(name), installed(), only=only)
     addresses = [*(task.address for task in graph.tasks.values()), *graph.missing]
     found = {match[1] for a in addresses if (match := re.match(r"(?:attack|fit) .*attack=harness/([a-z-]+)", a))}
     assert len(found) == 14, sorted(found)
