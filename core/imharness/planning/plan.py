@@ -73,7 +73,7 @@ class GraphPlanner:
     limit: int | None
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
-    refs: dict[Component, tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
+    refs: dict[tuple[type, Component], tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
 
     def component(self, kind: str, name: str, /) -> Component:
         return self.registry.one(kind, name)
@@ -108,9 +108,11 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
-        if component not in self.refs:
-            self.refs[component] = (component.ref(), _gap(component))
-        return self.refs[component]
+        place = (type(component), component)  # components without fields have one hash
+        found = self.refs.get(place)
+        if found is None:
+            found = self.refs[place] = (component.ref(), _gap(component))
+        return found
 
 
 def _gap(component: Component) -> Missing | None:
