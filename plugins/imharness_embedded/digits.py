@@ -1,8 +1,10 @@
 """The 1,797 handwritten digits of scikit-learn (8x8 grey; Alpaydin & Kaynak, UCI 1998)."""
 
+import numpy as np
 import torch
 
 from imharness.data import Info, TableDataset, TableSet, hookimpl
+from imharness_embedded.shipped import shipped
 
 
 class Digits(TableDataset):
@@ -12,11 +14,8 @@ class Digits(TableDataset):
 
     def build(self, device: torch.device) -> TableSet:
         """Return 1,797 rows of 64 features in [0, 1]."""
-        from sklearn.datasets import load_digits
-
-        data = load_digits()
-        features = torch.from_numpy(data.data / 16).float().to(device)
-        return TableSet(features, torch.from_numpy(data.target).long().to(device), classes=10)
+        table = torch.from_numpy(np.loadtxt(shipped("sklearn", "datasets/data", "digits"), delimiter=","))
+        return TableSet((table[:, :-1] / 16).float().to(device), table[:, -1].long().to(device), classes=10)
 
 
 @hookimpl

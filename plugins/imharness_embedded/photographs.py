@@ -19,7 +19,8 @@ import torch
 from pydantic import Field
 
 from imharness.data import ContractError, ImageDataset, ImageSet, Info, Unavailable, UsageError, derive_seed, hookimpl
-from imharness_files.images import read_pixels
+from imharness_embedded.shipped import shipped
+from imharness_files.images import read_image, read_pixels
 from imharness_files.opening import read_bytes
 
 Array = np.ndarray
@@ -30,6 +31,8 @@ SMALL = {"page": 191, "text": 172}
 TRAIN = ("coffee", "flower", "motorcycle_left", "motorcycle_right", "hubble_deep_field")
 TEXTURES = ("brick", "camera", "coins", "grass", "gravel", "immunohistochemistry", "retina")
 """Further training photographs for the ladder; some are grey."""
+FILES = {"immunohistochemistry": "ihc"}
+"""What the file of a photograph is called, where it is not the photograph's name."""
 SEVERITIES = (1, 2, 3, 4, 5)
 TRAINING_CROPS = 20
 
@@ -41,22 +44,11 @@ def photograph(name: str) -> Array:
             return np.ascontiguousarray(read_pixels(Path(name)))
         except UsageError as error:
             raise ContractError(str(error)) from None
-    if name in ("china", "flower"):
-        from sklearn.datasets import load_sample_image
-
-        return np.ascontiguousarray(load_sample_image(f"{name}.jpg"))
     if name == "grace_hopper":
-        import matplotlib
-
-        return photograph(str(Path(matplotlib.get_data_path(), "sample_data", "grace_hopper.jpg").resolve()))
-    import skimage.data
-    import skimage.io
-
-    if name.startswith(("motorcycle", "clock")):
-        found = skimage.io.imread(f"{skimage.data.__path__[0]}/{name}.png")
-    else:
-        found = getattr(skimage.data, name)()
-    return np.ascontiguousarray(found[..., :3] if found.ndim == 3 else np.stack([found] * 3, axis=-1))
+        return photograph(str(shipped("matplotlib", "mpl-data/sample_data", name)))
+    sklearn = name in ("china", "flower")
+    path = shipped("sklearn", "datasets/images", name) if sklearn else shipped("skimage", "data", FILES.get(name, name))
+    return np.array(read_image(path))
 
 
 def held_out(size: int) -> tuple[str, ...]:

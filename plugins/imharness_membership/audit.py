@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
-from scipy import stats
 
 from imharness.data import generator
 from imharness.membership import MembershipEvaluator, MembershipQuery
@@ -161,7 +161,7 @@ def _by_class(caught: Array, member: Array, labels: Array, classes: int) -> dict
 
 
 def _normal(value: float, variance: float) -> Estimate:
-    reach = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance)
+    reach = scipy.stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance)
     return Estimate(value, float(max(0.0, value - reach)), float(min(1.0, value + reach)))
 
 
@@ -171,7 +171,7 @@ def auc_interval(scores: Array, member: Array) -> Estimate:
     O(n log n), by ranks (Sun & Xu, IEEE SPL 2014).
     """
     inside, outside = scores[member], scores[~member]
-    both, own, others = stats.rankdata(np.r_[inside, outside]), stats.rankdata(inside), stats.rankdata(outside)
+    both, own, others = map(scipy.stats.rankdata, (np.r_[inside, outside], inside, outside))
     beaten = (both[: len(inside)] - own) / len(outside)
     beating = 1 - (both[len(inside) :] - others) / len(inside)
     variance = sum(float(np.var(v, ddof=1)) / len(v) if len(v) > 1 else 0.0 for v in (beaten, beating))
@@ -189,7 +189,7 @@ def _tpr_at(scores: Array, member: Array, fpr: float) -> Estimate | None:
         return None
     inside = scores[member]
     hits = len(inside) if allowed >= len(outside) else int((inside > outside[len(outside) - allowed - 1]).sum())
-    interval = stats.binomtest(hits, len(inside)).proportion_ci(LEVEL, method="exact")
+    interval = scipy.stats.binomtest(hits, len(inside)).proportion_ci(LEVEL, method="exact")
     return Estimate(hits / len(inside), float(interval.low), float(interval.high))
 
 

@@ -109,10 +109,11 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
-        key = (type(component), component)
-        if key not in self.refs:
-            self.refs[key] = (component.ref(), _gap(component))
-        return self.refs[key]
+        place = (type(component), component)
+        found = self.refs.get(place)
+        if found is None:
+            found = self.refs[place] = (component.ref(), _gap(component))
+        return found
 
 
 def _gap(component: Component) -> Missing | None:

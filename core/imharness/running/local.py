@@ -1,5 +1,8 @@
 """Workers on this machine: this process, or one process per device, or several on the CPU with one thread each.
 
+Workers on the CPU are forked from a server that has imported the harness, which takes seconds, once for all of them.
+CUDA survives no fork, so that each worker on a GPU is a fresh interpreter.
+
 Parent and worker speak JSON over a pipe. A worker that dies is replaced; one that takes too long is ended and its task
 fails. A worker whose parent is gone stops by itself.
 """
@@ -9,16 +12,22 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
+
+import numpy as np
 
 from imharness.results.records import TaskSpec
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 
+PREPARED = "imharness.running.prepared"
 READY = "ready"
 """What a worker says first; the time limit of its first task starts then."""
 
@@ -61,7 +70,7 @@ class LocalWorkers:
     """A pool of worker processes."""
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
-        self._context = multiprocessing.get_context("spawn")
+        self._context = _context(workers)
         self._limit = time_limit_s
         self._workers = [self._start(config) for config in workers]
 
@@ -113,15 +122,28 @@ class LocalWorkers:
 
     def _start(self, config: WorkerConfig) -> _Process:
         here, there = self._context.Pipe()
-        process = self._context.Process(target=serve, args=(there, config), daemon=True)
+        process = self._context.Process(target=serve, args=(there, config, dict(os.environ)), daemon=True)
         process.start()
         there.close()
         return _Process(process, here, config)
 
 
-def serve(pipe: Connection, config: WorkerConfig) -> None:
+def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:
+    if all(config.device == "cpu" for config in workers):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([PREPARED])
+        with contextlib.suppress(OSError):  # where sockets in the temporary folder cannot be made
+            forkserver.ensure_running()
+            return context
+    return multiprocessing.get_context("spawn")
+
+
+def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]) -> None:
     """Run tasks from the pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.clear()  # those of the server may be older
+    os.environ.update(environment)
+    np.random.seed()  # a fork begins with its server's state
     worker = Worker(config)
     with contextlib.suppress(OSError):
         pipe.send_bytes(json.dumps(READY).encode())

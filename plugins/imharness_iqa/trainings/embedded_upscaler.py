@@ -2,7 +2,6 @@
 
 import torch
 import torch.nn.functional as F
-from kornia.filters import gaussian_blur2d
 from torch import nn
 
 from imharness.data import Images, Info, hookimpl
@@ -26,6 +25,8 @@ class EmbeddedUpscalerTraining(RestorerTraining):
 
     def degraded(self, clean: Images, rng: torch.Generator) -> Images:
         """Blur, shrink four times and add noise, with other strengths for each image."""
+        from kornia.filters import gaussian_blur2d
+
         blur, noise = (torch.rand(len(clean), 1, generator=rng) for _ in range(2))
         blurred = gaussian_blur2d(clean, (13, 13), (BLUR * blur).clamp(min=0.1).expand(-1, 2))
         small = F.interpolate(blurred, scale_factor=1 / SmallUpscaler.SCALE, mode="bicubic", antialias=True)

@@ -1,7 +1,7 @@
 """How much each evaluator finds out, and what a threshold per class brings."""
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from imharness.tracks import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness_membership.tables.cells import (
@@ -71,6 +71,6 @@ def thresholds(figures: Blocks) -> Table:
 def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:
     """Return the means of both ``(splits,)``, their difference, and whether it is more than chance."""
     gain = each - one
-    p = float(stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if differ(gain) else np.nan
+    p = float(scipy.stats.ttest_1samp(gain, 0, alternative="greater").pvalue) if differ(gain) else np.nan
     tested = missing("needs splits that differ") if np.isnan(p) else Value(value=p, n=len(gain))
     return {"one": over_splits(one), "each": over_splits(each), "gain": mean_over_splits(gain), "p": tested}

@@ -1,0 +1,16 @@
+"""Files inside other packages, which are not imported for them: that would take seconds in each process."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from imharness.data import Unavailable
+
+
+def shipped(package: str, folder: str, name: str) -> Path:
+    """Return the one file of a package's folder that has a name, whatever its suffix."""
+    spec = find_spec(package)
+    places = (spec.submodule_search_locations if spec else None) or []
+    found = [path.resolve() for place in places for path in Path(place, folder).glob(f"{name}.*")]
+    if not found:
+        raise Unavailable(f"{package} has no file {folder}/{name}", "install the package again")
+    return found[0]
