@@ -18,6 +18,10 @@ from playwright.sync_api import Browser, sync_playwright
 if TYPE_CHECKING:
     from tests.standins import StandIns
 
+# Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")  # a slow machine is no failure
 
