@@ -167,6 +167,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
+    """The folder of a real run of two metrics, with its store and site; to read only."""
+    folder = tmp_path_factory.mktemp("run")
+    words = ("run", "--track", "perceptual", "--metric", "psnr", "--metric", "mae", "--limit", "12", "--workers", "0")
+    result = harness_here(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
