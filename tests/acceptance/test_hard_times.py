@@ -48,9 +48,13 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
     command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
     kills = 0
-    for wanted in (2, 6):
+    for wanted, workers in ((2, "2"), (6, "1")):
         process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            [*command, "--workers", workers],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         while process.poll() is None and len(list((folder / "store").glob("tasks/*/*.json"))) < wanted:
             time.sleep(0.02)
@@ -59,7 +63,9 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
             kills += 1
         process.wait()
     assert kills, "the run ended before it could be killed"
-    last = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+    last = subprocess.run(
+        [*command, "--workers", "1"], cwd=folder, capture_output=True, text=True, timeout=300, check=True
+    )
     facts = json.loads(last.stdout)
     assert facts["done"] == facts["cells"]
     assert facts["reused"] >= 2
