@@ -1,12 +1,15 @@
 """Where real weights and images lie, when they do; plugin packages and the command line for tests."""
 
+import contextlib
 import importlib.metadata
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,10 @@ from playwright.sync_api import Browser, sync_playwright
 
 if TYPE_CHECKING:
     from tests.standins import StandIns
+
+# Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")  # a slow machine is no failure
@@ -117,6 +124,28 @@ def harness() -> Harness:
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
         )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def harness_here() -> Harness:
+    """Return a function that runs the command line in this process, for tests where its own is not the point."""
+    from imharness_cli import main
+
+    def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        out, errors = io.StringIO(), io.StringIO()
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(errors),
+            warnings.catch_warnings(action="ignore"),  # pytest makes errors of what a process would only print
+        ):
+            patch.chdir(cwd)
+            patch.setattr(sys, "argv", ["harness", *words])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return subprocess.CompletedProcess(words, int(ended.value.code or 0), out.getvalue(), errors.getvalue())
 
     return run
 

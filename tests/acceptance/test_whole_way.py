@@ -12,7 +12,7 @@ name = "small"
 description = "Two splits of digits."
 [tracks."harness/membership"]
 select = { dataset = ["digits"], model = ["mlp[hidden=(64,)]"], defense = ["plain-training", "early-stopping"], evaluator = ["confidence", "confidence[per_class=False]", "correctness", "entropy"] }
-options = { splits = 2, epochs = 60 }
+options = { splits = 2, epochs = 20 }
 """  # noqa: E501
 
 
@@ -45,42 +45,32 @@ def test_everything_is_computed_and_published(first: tuple[Path, dict]) -> None:
     assert "harness/plain-training" in page
 
 
-def test_the_second_run_computes_nothing(first: tuple[Path, dict], harness) -> None:
+def test_the_second_run_computes_nothing(first: tuple[Path, dict], harness_here) -> None:
     folder, facts = first
-    again = harness("run", "--all", "--profile", "small.toml", "--device", "cpu", "--json", cwd=folder)
+    again = harness_here("run", "--all", "--profile", "small.toml", "--device", "cpu", "--json", cwd=folder)
     assert json.loads(again.stdout)["reused"] == facts["cells"]
 
 
-def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict], harness) -> None:
+def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict], harness_here) -> None:
     folder, _ = first
-    words = [
-        "run",
-        "--all",
-        "--profile",
-        "small.toml",
-        "--device",
-        "cpu",
-        "--workers",
-        "0",
-        "--json",
-        "--store",
-        "other",
-    ]
-    assert harness(*words, cwd=folder).returncode == 0
+    words = ("run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "0", "--store", "other")
+    assert harness_here(*words, cwd=folder).returncode == 0
     assert rows(folder / "other") == rows(folder / "store")
 
 
-def test_damage_is_named_and_mended(first: tuple[Path, dict], harness) -> None:
+def test_damage_is_named_and_mended(first: tuple[Path, dict], harness_here) -> None:
     folder, facts = first
     before = rows(folder / "store")
     victims = sorted((folder / "store").glob("rows/*/*.parquet"))
     victims[0].write_bytes(victims[0].read_bytes()[:-10])
     record = sorted((folder / "store").glob("tasks/*/*.json"))[-1]
     record.write_text(record.read_text().replace('"seconds"', '"seconds" ', 1).replace('"done"', '"failed"', 1))
-    check = harness("results", "verify", cwd=folder)
+    check = harness_here("results", "verify", cwd=folder)
     assert check.returncode == 1
     assert "2 damaged" in check.stdout
-    again = harness("run", "--all", "--profile", "small.toml", "--device", "cpu", "--json", cwd=folder)
+    again = harness_here(
+        "run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1", "--json", cwd=folder
+    )
     assert again.returncode == 0
     assert victims[0].name in again.stderr.replace("\n", "")
     assert json.loads(again.stdout)["reused"] == facts["cells"] - 2
@@ -113,8 +103,8 @@ def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
         (["run", "--all", "--device", "cuda:99"], "not on this machine"),
     ],
 )
-def test_wrong_usage_is_one_clear_line(words: list[str], part: str, tmp_path: Path, harness) -> None:
-    result = harness(*words, cwd=tmp_path)
+def test_wrong_usage_is_one_clear_line(words: list[str], part: str, tmp_path: Path, harness_here) -> None:
+    result = harness_here(*words, cwd=tmp_path)
     assert result.returncode == 2
     assert part in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1

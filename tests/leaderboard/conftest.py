@@ -2,9 +2,11 @@
 
 import functools
 import http.server
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from imharness.results.records import (
     Value,
 )
 from imharness.results.store import Store
+from imharness_leaderboard import current
 from imharness_leaderboard.pages import build_site
 
 from .contested import contested
@@ -165,6 +168,26 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = build_site(folder / "store", folder / "site")
     assert not result.problems
     return folder / "site"
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
+    """The folder of a real run of two metrics, with its store and site; to read only."""
+    folder = tmp_path_factory.mktemp("run")
+    words = ("run", "--track", "perceptual", "--metric", "psnr", "--metric", "mae", "--limit", "12", "--workers", "0")
+    result = harness_here(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def ranked_here(monkeypatch: pytest.MonkeyPatch, harness_here) -> None:
+    """Have tables made again by the same command in this process, for tests where its own is not the point."""
+
+    def run(command: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
+        return harness_here(*command[len(current._RANK) - 2 :], cwd=Path.cwd())
+
+    monkeypatch.setattr(current, "subprocess", SimpleNamespace(run=run))
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

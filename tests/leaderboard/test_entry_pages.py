@@ -90,20 +90,17 @@ def test_a_submission_is_checked_by_its_name() -> None:
     assert recipes.check(None) == ""
 
 
-def test_the_line_of_a_page_gives_the_published_numbers(tmp_path: Path, harness) -> None:
+def test_the_line_of_a_page_gives_the_published_numbers(ran: Path, tmp_path: Path, harness_here) -> None:
     """The line is taken from the page as a reader takes it, and its numbers are those of the first run."""
-    words = ("run", "--track", "perceptual", "--metric", "psnr", "--metric", "mae", "--limit", "12", "--workers", "0")
-    first = harness(*words, cwd=tmp_path)
-    assert first.returncode == 0, first.stderr
-    html = (tmp_path / "site" / "entries" / "metric-harness--psnr.html").read_text()
+    html = (ran / "site" / "entries" / "metric-harness--psnr.html").read_text()
     lines = [unescape(line) for line in re.findall(r"<code>(harness run [^<]+)</code>", html)]
     assert len(lines) == 1
-    again = harness(*shlex.split(lines[0])[1:], "--workers", "0", cwd=tmp_path)
+    again = harness_here(*shlex.split(lines[0])[1:], "--workers", "0", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     rows = [
-        {row["label"]: row["values"] for row in json.loads((tmp_path / store / "boards" / "harness--perceptual.json")
+        {row["label"]: row["values"] for row in json.loads((folder / "boards" / "harness--perceptual.json")
                                                            .read_text())["tables"][0]["rows"]}
-        for store in ("store", "again")
+        for folder in (ran / "store", tmp_path / "again")
     ]  # fmt: skip
     assert list(rows[1]) == ["harness/psnr"]
     same = [key for key, value in rows[1]["harness/psnr"].items() if value == rows[0]["harness/psnr"].get(key)]

@@ -16,7 +16,7 @@ PROFILE = """
 name = "tiny"
 description = "One metric, one attack, a few photographs."
 [tracks."harness/iqa"]
-select.dataset = ["harness/severity-ladder[severities=[2,4],size=96]"]
+select.dataset = ["harness/severity-ladder[severities=[2,4],size=48]"]
 select.metric = ["embedded-cnn"]
 select.attack = ["ifgsm", "square"]
 select.defense = ["none"]

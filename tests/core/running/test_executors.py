@@ -49,12 +49,13 @@ def test_every_executor_gives_the_same_bytes(graph: Graph, tmp_path: Path, insta
         assert rows == expected, name
 
 
-def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness) -> None:
+def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness_here, install_packages) -> None:
+    install_packages("acme-executor")
     words = ["run", "--track", "perceptual", "--dataset", "harness/severity-ladder[size=192]", "--metric", "mse",
              "--attack", "square", "--limit", "3", "--device", "cpu", "--executor"]  # fmt: skip
-    result = harness(*words, "threads", cwd=tmp_path, packages=("acme-executor",))
+    result = harness_here(*words, "threads", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    unknown = harness(*words, "thread", cwd=tmp_path, packages=("acme-executor",))
+    unknown = harness_here(*words, "thread", cwd=tmp_path)
     assert unknown.returncode == 2
     (line,) = unknown.stderr.strip().splitlines()
     assert line == (

@@ -136,15 +136,16 @@ def test_another_page_cannot_vote(tmp_path: Path, port: int, browser: Browser) -
     assert book.votes() == []
 
 
-def test_the_report_counts_what_was_said(tmp_path: Path) -> None:
+def test_the_report_counts_what_was_said(tmp_path: Path, harness_here) -> None:
     file = tmp_path / "a.sqlite"
     book = book_of(file, count=2)
     for name in ("Ann", "Bob"):
         for item in (1, 2):
             book.vote(item, name, "camera" if item == 1 else "coins")
     assert book.following("Cleo") is None
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "annotate", "report", "--json"]
-    found = json.loads(subprocess.run([*command, "--file", str(file)], capture_output=True, check=True).stdout)
+    result = harness_here("annotate", "report", "--json", "--file", str(file), cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
     assert found["votes"] == 4
     assert found["fleiss_kappa"] == pytest.approx(1.0)
     assert (found["judged"], found["recognised"]) == (2, 1)
