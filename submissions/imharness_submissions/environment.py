@@ -139,7 +139,9 @@ def _unpack(requirements: Sequence[str], place: Path, work: Path) -> None:
     line = [uv(), "pip", "install", "--quiet", "--python", sys.executable, "--target", str(place), "--no-deps"]
     line += ["--cache-dir", str(work / "cache"), "--require-hashes", "--no-build", "--requirement", str(listed)]
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(
+            line, env=_without_bytecode(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+        )
         try:
             _watch(process, work)
         finally:
@@ -148,6 +150,11 @@ def _unpack(requirements: Sequence[str], place: Path, work: Path) -> None:
         errors.seek(0)
         if process.returncode:
             raise _failed("unpacking the package", errors.read())
+
+
+def _without_bytecode() -> dict[str, str]:
+    """Return the environment without a person's wish that uv compiles what it unpacks: bytecode is refused."""
+    return {name: value for name, value in os.environ.items() if name != "UV_COMPILE_BYTECODE"}
 
 
 def _watch(process: subprocess.Popen[bytes], work: Path) -> None:

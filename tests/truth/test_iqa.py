@@ -65,6 +65,13 @@ def test_a_defense_that_does_nothing_has_the_numbers_of_none(board: dict) -> Non
     assert {BASELINE, "acme/idle"} & set(marked["adaptive_d"])
 
 
+def test_metrics_without_any_defense_have_their_tables(tmp_path: Path, harness) -> None:
+    bare = SMALL.replace('"harness/none", "acme/idle", "acme/trapdoor"', '"harness/none"')
+    board = board_of(ran(tmp_path, harness, bare))
+    assert column(board, "fixed_d")[BASELINE]["value"] == pytest.approx(100 * 4 / 255, abs=0.01)
+    assert board["rankings"][0]["winner"] == ""
+
+
 def test_a_defense_that_is_broken_by_construction_ends_last_under_adaptive_attack(board: dict) -> None:
     fixed, adaptive = (column(board, f"{kind}_d") for kind in ("fixed", "adaptive"))
     assert fixed["acme/trapdoor"]["value"] == pytest.approx(0, abs=0.2)

@@ -111,7 +111,8 @@ def ranking(query: Query, study: Study, own: Contest) -> TrackReport:
 
 def gradients(query: Query) -> dict[str, str]:
     """Return in words how attacks that know a defense had its gradient, by the label of the defense."""
-    if not {"attack", "evaluate"} <= query.steps or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
+    known = query("SELECT * FROM attack LIMIT 0") if {"attack", "evaluate"} <= query.steps else {}
+    if "defense" not in known or "gradient" not in query("SELECT * FROM evaluate LIMIT 0"):
         return {}
     draws = query("SELECT defense, max(samples) AS n FROM attack WHERE adaptive GROUP BY defense")
     averaged = {label: n for label, n in zip(draws["defense"], draws["n"].tolist(), strict=True) if n > 1}
