@@ -60,8 +60,11 @@ class Loaded:
         return [item for offered in call() for item in offered]
 
 
-def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Loaded:
-    """Load the modules behind the entry points of the group ``imharness``, sorted by (distribution, name)."""
+def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None, only: str = "") -> Loaded:
+    """Load the modules behind the entry points of the group ``imharness``, sorted by (distribution, name).
+
+    `only`: one of these modules, to load it and no other.
+    """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     loaded = Loaded(manager)
@@ -72,7 +75,7 @@ def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = 
         name = f"{distribution}:{entry}"
         if name not in seen:
             seen[name] = value
-            _load(loaded, provenance(point.dist), distribution, value)
+            _load(loaded, provenance(point.dist), distribution, only or value, depth=2 if only else 0)
         elif seen[name] != value:  # otherwise: one installation seen through two path entries
             reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))

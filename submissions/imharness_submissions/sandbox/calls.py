@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,7 +16,6 @@ from imharness.contracts.certification import SCORER
 from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import ContractError, HarnessError, SandboxViolation
 from imharness.randomness import derive_seed, generator
-from imharness.results.identity import ComponentRef
 from imharness_conformance.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.host import Answer, Guest, Session
 from imharness_submissions.sandbox.lanes import Lanes
@@ -34,6 +33,13 @@ TOLERANCE = 1e-4
 """How far an answer of a fresh process may be from the one that was given."""
 
 
+class Recipe(NamedTuple):
+    """What a session needs to make a component: what it is, and the module that holds it, empty if that is unknown."""
+
+    ref: Mapping[str, Any]
+    module: str
+
+
 class Remote:
     """A built component inside sessions that belong to one task.
 
@@ -43,10 +49,10 @@ class Remote:
     """
 
     def __init__(
-        self, guest: Guest, ref: ComponentRef, label: str, device: torch.device, method: str, given: Tensors | None
+        self, guest: Guest, recipe: Recipe, label: str, device: torch.device, method: str, given: Tensors | None
     ) -> None:
         self.label, self.device = label, device
-        self._guest, self._ref, self._method, self._given = guest, ref, method, given
+        self._guest, self._recipe, self._method, self._given = guest, recipe, method, given
         self._sessions: dict[int, tuple[Session, int]] = {}
         self._lanes = Lanes()
         self._calls = {True: 0, False: 0}
@@ -67,7 +73,7 @@ class Remote:
         held = self._held
         self.forget()
         for request, before in held.values():
-            session = self._guest.open()
+            session = self._guest.open(self._recipe.module)
             try:
                 handle = self._built_in(session)
                 after = session.request("call", {**request.facts, "built": handle, "grad": []}, request.tensors)
@@ -89,13 +95,13 @@ class Remote:
         return error
 
     def _built_in(self, session: Session) -> int:
-        facts = {"ref": self._ref.model_dump(mode="json"), "device": str(self.device), "method": self._method,
+        facts = {**self._recipe._asdict(), "device": str(self.device), "method": self._method,
                  "given": self._given is not None}  # fmt: skip
         return session.request("build", facts, self._given or {}).whole("handle")
 
     def _open(self, lane: int) -> tuple[Session, int]:
         if lane not in self._sessions or self._sessions[lane][0].closed:
-            session = self._guest.open()
+            session = self._guest.open(self._recipe.module)
             self._sessions[lane] = session, self._built_in(session)
         return self._sessions[lane]
 

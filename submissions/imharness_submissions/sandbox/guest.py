@@ -1,5 +1,7 @@
 """The inside: the first process waits for sessions and forks one for each; a session imports the plugin and serves it.
 
+A session imports the module of the component that is asked for, and the whole package only to describe it.
+
 The first process never runs code of the package, nor has it its folder on the path. A session enters namespaces of its
 own, gives up what could undo that, and only then adds the folder, behind all others.
 
@@ -36,7 +38,7 @@ from imharness_conformance.crossing import all_restored, joined, randomness
 from imharness_conformance.crossing import tensors as as_tensors
 from imharness_submissions.sandbox import isolation
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
-from imharness_submissions.sandbox.wire import RESULT, Channel, Closed, Message, WireError
+from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN, RESULT, Channel, Closed, Message, WireError
 
 
 class Stop(Exception):
@@ -46,15 +48,14 @@ class Stop(Exception):
 class Session:
     """Serves one plugin package to the outside until the channel closes."""
 
-    def __init__(self, channel: Channel, distribution: str, folder: str, source: str) -> None:
-        self.channel, self._folder, self._source = channel, folder, source
+    def __init__(self, channel: Channel, distribution: str, folder: str, source: str, expected: str) -> None:
+        """`expected`: the module that is likely to be asked for; it is imported at once. Empty for none."""
+        self.channel, self._distribution, self._folder, self._source = channel, distribution, folder, source
         self.attempts = Attempts(folder)
         self._names = Namespaces()
-        start = time.perf_counter()
-        before = set(sys.modules)
-        self.registry = _registry(distribution, folder)
-        self.import_s = time.perf_counter() - start
-        self.imported = len(set(sys.modules) - before)
+        self._registries: dict[str, Registry] = {}
+        if expected:
+            self._registry(expected)
         self._built: dict[int, tuple[Call, Any, torch.device]] = {}
         self._graphs: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self._operations: dict[str, Callable[[Message], Message]] = {
@@ -89,10 +90,23 @@ class Session:
     def _describe(self, request: Message) -> Message:
         from imharness_submissions.sandbox.describing import described
 
-        components = [described(entry.component) for entry in self.registry.entries.values()]
-        failures = [[f.name, f.reason] for f in self.registry.failures]
-        facts = {"components": components, "failures": failures, "import_s": self.import_s, "modules": self.imported}
-        return Message("described", facts)
+        start = time.perf_counter()
+        registry = self._registry("")
+        took = time.perf_counter() - start
+        components = [
+            {**described(entry.component), "module": entry.plugin.rpartition(":")[2]}
+            for entry in registry.entries.values()
+        ]
+        failures = [[f.name, f.reason] for f in registry.failures]
+        return Message("described", {"components": components, "failures": failures, "import_s": took})
+
+    def _registry(self, module: str) -> Registry:
+        """Return the components of one module of the package, or of all for an empty name."""
+        if module not in self._registries:
+            found = [d for d in importlib.metadata.distributions(path=[self._folder]) if d.name == self._distribution]
+            points = [p for d in found[:1] for p in d.entry_points if p.group == GROUP]
+            self._registries[module] = build_registry(load_plugins(points[:1] if module else points, module))
+        return self._registries[module]
 
     def _facts(self, request: Message) -> Message:
         from imharness_submissions.sandbox.describing import derived
@@ -100,7 +114,8 @@ class Session:
         return Message("facts", derived(self._revived(request)))
 
     def _revived(self, request: Message) -> Component:
-        return self.registry.revive(ComponentRef.model_validate(request.facts["ref"]))
+        registry = self._registry(str(request.facts.get("module", "")))
+        return registry.revive(ComponentRef.model_validate(request.facts["ref"]))
 
     def _build(self, request: Message) -> Message:
         component, device = self._revived(request), torch.device(request.facts["device"])
@@ -249,12 +264,6 @@ def _told(error: BaseException) -> dict[str, Any]:
     return {"type": kind, "text": str(error)[:1000], "traceback": shown}
 
 
-def _registry(distribution: str, folder: str) -> Registry:
-    found = [d for d in importlib.metadata.distributions(path=[folder]) if d.name == distribution]
-    points = [p for d in found[:1] for p in d.entry_points if p.group == GROUP]
-    return build_registry(load_plugins(points))
-
-
 def main() -> None:
     """Wait for sessions; the outside ends this process by closing the socket."""
     setup = json.loads(sys.argv[1])
@@ -271,13 +280,13 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"ready")
     while True:
-        word, fds, _, _ = socket.recv_fds(control, 16, 3)
-        if word != b"open":
+        word, fds, _, _ = socket.recv_fds(control, LONGEST_ORDER, 3)
+        if not word.startswith(OPEN):
             return
         child = isolation.forked() if setup["apart"] else os.fork()
         if child == 0:
             control.close()
-            _session(fds, setup)
+            _session(fds, setup, word.removeprefix(OPEN).decode())
         process = os.pidfd_open(child)
         socket.send_fds(control, [b"born"], [process])
         for fd in (*fds, process):
@@ -301,7 +310,7 @@ def _rehearse(setup: Mapping[str, Any]) -> None:
         sys.exit(1)
 
 
-def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
+def _session(fds: list[int], setup: Mapping[str, Any], expected: str) -> None:
     """Leave everything behind that could be shared, and serve the package; never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     reading, writing, printing = fds
@@ -312,7 +321,7 @@ def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
     try:
         if setup["apart"]:
             isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
-        _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup)
+        _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup, expected)
     except Closed:
         pass
     except BaseException:  # a plugin may raise anything; its process prints it and ends with 1
@@ -323,10 +332,10 @@ def _session(fds: list[int], setup: Mapping[str, Any]) -> None:
         os._exit(code)
 
 
-def _serve(channel: Channel, setup: Mapping[str, Any]) -> None:
+def _serve(channel: Channel, setup: Mapping[str, Any], expected: str) -> None:
     sys.path.append(setup["folder"])
     try:
-        session = Session(channel, setup["distribution"], setup["folder"], setup["source"])
+        session = Session(channel, setup["distribution"], setup["folder"], setup["source"], expected)
     except BaseException as error:
         channel.receive()
         channel.send(Message("error", _told(error)))

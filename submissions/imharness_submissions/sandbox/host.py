@@ -62,24 +62,31 @@ class Guest:
         """How the guest is isolated, for records; empty before it was started."""
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
-        self._ahead: Ends | None = None
+        self._ahead: tuple[str, Ends] | None = None
+        """The session that was started before it is wanted, and the module that it imports."""
 
-    def open(self) -> Session:
+    def open(self, module: str = "") -> Session:
         """Return a new session: a fresh process in namespaces of its own, which shares nothing with others.
 
-        The next one is started at once, so that it has imported the package by the time it is wanted.
+        The next one is started at once, so that it has imported `module` by the time it is wanted.
         """
         jail = self._running()
         try:
-            ends = self._ahead or jail.order()
-            self._ahead = None
-            session = Session(self, jail, jail.born(), ends)
+            if self._ahead is not None and self._ahead[0] != module:
+                self._take(jail, self._ahead[1]).close()
+            ends = self._ahead[1] if self._ahead is not None else jail.order(module)
+            session = self._take(jail, ends)
             self._sessions.add(session)
-            self._ahead = jail.order()
+            self._ahead = module, jail.order(module)
         except BaseException:
             self.kill()
             raise
         return session
+
+    def _take(self, jail: Jail, ends: Ends) -> Session:
+        """Return the session that was ordered first."""
+        self._ahead = None
+        return Session(self, jail, jail.born(), ends)
 
     def note(self, attempts: Iterable[str]) -> None:
         """Remember attempts that were reported from inside the sandbox."""
@@ -120,7 +127,7 @@ class Guest:
     def kill(self) -> None:
         """End the guest; the next session starts it again."""
         if self._ahead is not None:
-            self._ahead.close()
+            self._ahead[1].close()
             self._ahead = None
         if self._jail is not None:
             self._jail.kill()

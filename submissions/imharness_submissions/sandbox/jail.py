@@ -23,6 +23,7 @@ from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
 from imharness_submissions.sandbox.processes import ControlGroup, tree, used_mib
+from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
 
 PLUGIN = "/plugin"
 """Path of the submitted package inside the sandbox."""
@@ -280,15 +281,21 @@ class Jail:
         self.grouped = ready and self.group is not None and self.group.holds(tree(self.process.pid))
         return ready
 
-    def order(self) -> Ends:
-        """Let a session start, and return this side's ends of its pipes; raises `Unavailable`."""
+    def order(self, expected: str = "") -> Ends:
+        """Let a session start, and return this side's ends of its pipes; raises `Unavailable`.
+
+        `expected`: the module that it may import at once, at most 200 characters; a longer one is not sent.
+        """
         (there_in, here_out), (here_in, there_out), (hearing, printing) = os.pipe(), os.pipe(), os.pipe()
         for fd in (here_out, there_out):
             with contextlib.suppress(OSError):
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 1 << 20)
         ends = Ends(here_in, here_out, hearing)
         try:
-            socket.send_fds(self.control, [b"open"], [there_in, there_out, printing])
+            order = OPEN + expected.encode()
+            socket.send_fds(
+                self.control, [order if len(order) <= LONGEST_ORDER else OPEN], [there_in, there_out, printing]
+            )
         except OSError as error:
             ends.close()
             raise Unavailable(f"the sandbox ended: {error}") from None

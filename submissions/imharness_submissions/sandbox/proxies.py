@@ -25,7 +25,7 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
 from imharness_conformance.contracts import contracts
-from imharness_submissions.sandbox.calls import KeptCall, Remote, able
+from imharness_submissions.sandbox.calls import KeptCall, Recipe, Remote, able
 from imharness_submissions.sandbox.host import Guest
 
 Described = Mapping[str, Any]
@@ -36,6 +36,7 @@ class Sandboxed(Component):
 
     guest: ClassVar[Guest | None] = None
     environment: ClassVar[str] = ""
+    module: ClassVar[str] = ""
     _facts: ClassVar[dict[str, Mapping[str, Any]]]
 
     def require(self) -> None:
@@ -48,6 +49,11 @@ class Sandboxed(Component):
         return self.environment
 
     @property
+    def recipe(self) -> Recipe:
+        """What a session needs to make the component."""
+        return Recipe(self.ref().model_dump(mode="json"), self.module)
+
+    @property
     def isolation(self) -> str:
         """What keeps the code apart."""
         return self.guest.level if self.guest is not None else ""
@@ -56,7 +62,7 @@ class Sandboxed(Component):
         """Return what a method of the component gives, as a function that works inside a session of its own."""
         self.require()
         assert self.guest is not None
-        return Remote(self.guest, self.ref(), self.label, device, method, given).function(self, method)
+        return Remote(self.guest, self.recipe, self.label, device, method, given).function(self, method)
 
     def build(self, device: torch.device, *given: Tensors) -> Any:
         """Return the component's function; `given` is what `build` takes beside the device."""
@@ -91,9 +97,9 @@ class _Budgeted(Sandboxed):
         assert self.guest is not None
         place = repr(sorted(self.model_dump(mode="json").items()))
         if place not in self._facts:
-            session = self.guest.open()
+            session = self.guest.open(self.module)
             try:
-                self._facts[place] = session.request("facts", {"ref": self.ref().model_dump(mode="json")}).facts
+                self._facts[place] = session.request("facts", self.recipe._asdict()).facts
             finally:
                 session.close()
         try:
@@ -143,6 +149,7 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
             raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
         made.call = KeptCall(call_of(contract))
         made.guest, made.environment, made._facts = guest, environment, {}
+        made.module = str(facts.get("module", ""))
         own = facts.get("declares", facts)  # descriptions in older stores hold these facts beside the others
         for declared in contract.declares:
             words = [str(word) for word in own[declared]]

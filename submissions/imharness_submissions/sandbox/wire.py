@@ -34,6 +34,8 @@ _DTYPES = {
     "BOOL": torch.bool,
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+OPEN, LONGEST_ORDER = b"open ", 205
+"""How an order of a session begins; a module's name may follow. Its most bytes."""
 RESULT = "result"
 """Name of what a component returned among the tensors of an answer; its parts are ``result.<part>``."""
 _MAX_DIMENSIONS = 8

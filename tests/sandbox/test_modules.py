@@ -1,0 +1,52 @@
+"""A session imports the module of the component that it serves, and no other of the package."""
+
+from pathlib import Path
+
+import torch
+from tests.sandbox.conftest import PATIENT, laid_out
+
+from imharness.randomness import ImageRng
+from imharness_submissions.opening import data_packages
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec
+from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
+
+TELLS = '''"""Says whether the other module is loaded."""
+import sys
+
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+
+class Tells{name}(Purification):
+    """Returns white images where the other module is loaded, black ones elsewhere."""
+
+    info = DefenseInfo(id="told/{name}", version="1", differentiable=True)
+
+    def build(self, device):
+        return lambda images, rng: images * 0 + ("{other}" in sys.modules)
+
+
+@hookimpl
+def components():
+    return [Tells{name}()]
+'''
+
+
+def test_a_session_imports_one_module_and_describing_imports_all(sandbox: None, tmp_path: Path) -> None:
+    for name, other in (("one", "two"), ("two", "one")):
+        (tmp_path / f"{name}.py").write_text(TELLS.format(name=name, other=other))
+    folder = tmp_path / "package"
+    folder.mkdir()
+    laid_out((tmp_path / "one.py", tmp_path / "two.py"), folder)
+    guest = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
+    try:
+        entries = offer_of(guest).entries(guest)
+        assert [entry.component.info.id for entry in entries] == ["told/one", "told/two"]
+        for entry in entries:
+            assert isinstance(entry.component, Sandboxed)
+            purify = entry.component.build(torch.device("cpu"))
+            for _ in range(2):
+                assert not purify(torch.rand(1, 3, 8, 8), ImageRng([0])).any()
+                guest.end_task(failed=False)
+    finally:
+        guest.kill()
