@@ -69,6 +69,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 def watched() -> Iterator[list[str]]:
     """Yield a list that fills with what this thread does and should not; hooks see Python code, not native code."""
     global _installed
+    tempfile.gettempdir()  # the first look-up writes a file under a lock: within the hook it would wait for itself
     if not _installed:
         sys.addaudithook(_hook)
         _installed = True
