@@ -5,6 +5,7 @@ import importlib.util
 import shutil
 import statistics
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,7 +93,7 @@ def _time(defense: Component, guest: Guest | None = None) -> float:
     images = torch.rand(IMAGES, 3, SIZE, SIZE, generator=generator(0))
     purify = defense.build(torch.device("cpu"))
     with torch.no_grad():
-        found = best_of(3, lambda: purify(images, ImageRng(range(IMAGES))))
+        found = best_of(3, lambda: purify(images, ImageRng(range(IMAGES))), time.perf_counter)
     if guest is not None:
         guest.end_task(failed=False)
     return found
@@ -111,4 +112,4 @@ def _cell(defense: Component, guest: Guest | None = None) -> float:
         if guest is not None:
             guest.end_task(failed=False)
 
-    return best_of(3, cell)
+    return best_of(3, cell, time.perf_counter)
