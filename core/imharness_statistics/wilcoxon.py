@@ -20,7 +20,7 @@ from imharness_statistics import NotTestable
 Floats = npt.NDArray[np.float64]
 EXACT_UP_TO = 50
 PERMUTED_UP_TO = 13
-_CHUNK = 64
+_CHUNK = 32
 
 
 def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
@@ -52,8 +52,9 @@ def _chunk(d: Floats) -> Floats:
     for row in np.flatnonzero(~ties & (count > 0) & (count <= EXACT_UP_TO)):
         p[row] = _survival(int(count[row]))[int(r_plus[row])]
     few = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
-    for row, ranks in zip(few, _mean_ranks(ordered[few], zeros[few]), strict=True):
-        p[row] = _permuted(ranks[ranks > 0], float(r_plus[row]))
+    if len(few):
+        for row, ranks in zip(few, _mean_ranks(ordered[few], zeros[few]), strict=True):
+            p[row] = _permuted(ranks[ranks > 0], float(r_plus[row]))
     p[count == 0] = np.nan
     return p
 
@@ -62,13 +63,15 @@ def _sorted_magnitudes(
     d: Floats,
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free."""
-    keys = (np.abs(d).view(np.uint64) << np.uint64(1)) | (d > 0)
+    keys = np.abs(d).view(np.uint64)
+    keys <<= np.uint64(1)
+    keys |= d > 0
     keys.sort(axis=1)
-    ordered = keys >> np.uint64(1)
-    zeros = np.count_nonzero(ordered == 0, axis=1)
-    equal = ordered[:, 1:] == ordered[:, :-1]
-    ties = np.count_nonzero(equal, axis=1) > np.maximum(zeros - 1, 0)
-    return (keys & np.uint64(1)).astype(bool), ordered, zeros, ties
+    positive = (keys & np.uint64(1)).astype(bool)
+    keys >>= np.uint64(1)
+    zeros = np.count_nonzero(keys == 0, axis=1)
+    ties = np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1) > np.maximum(zeros - 1, 0)
+    return positive, keys, zeros, ties
 
 
 def _rank_sum(positive: npt.NDArray[np.bool_], zeros: npt.NDArray[np.int64]) -> Floats:
@@ -115,7 +118,7 @@ def _asymptotic(r_plus: Floats, count: Floats, tie_term: Floats) -> Floats:
     mean = count * (count + 1) * 0.25
     variance = (count * (count + 1) * (2 * count + 1) - tie_term / 2) / 24
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(scipy.stats.norm.sf((r_plus - mean) / np.sqrt(variance)))
+        return np.asarray(scipy.special.ndtr((mean - r_plus) / np.sqrt(variance)))
 
 
 @functools.cache
