@@ -188,18 +188,19 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
 
 
 def _winner(board: Board) -> str:
-    """Return who won: by the first ranking, or else who stands first in the main table."""
-    if board.rankings:
-        return board.rankings[0].winner
-    return board.tables[0].rows[0].label if board.tables and board.tables[0].rows else ""
+    """Return who won by the first ranking; without one nobody did, since a control may stand first in a table."""
+    return board.rankings[0].winner if board.rankings else ""
 
 
 def _claim(board: Board) -> str:
     if board.rankings:
         return board.rankings[0].claim
-    main = board.tables[0] if board.tables else None
-    column = next((c for c in main.columns if c.key == main.ranked_by), None) if main else None
-    value = main.rows[0].values.get(main.ranked_by) if main and main.rows else None
+    main = board.tables[0] if board.tables and board.tables[0].rows else None
+    if main is None:
+        return ""
+    column = next((c for c in main.columns if c.key == main.ranked_by), None)
+    value = main.rows[0].values.get(main.ranked_by)
     if column is None or value is None or value.value is None:
         return ""
-    return f"{column.label} {value.value:.{column.decimals}f}" + (f", {column.count(value)}" if value.n else "")
+    said = f"first in a table: {main.rows[0].label}, {column.label} {value.value:.{column.decimals}f}"
+    return said + (f", {column.count(value)}" if value.n else "")

@@ -7,10 +7,10 @@ from imharness.data import Unavailable
 
 
 def shipped(package: str, folder: str, name: str) -> Path:
-    """Return the one file of a package's folder that has a name, whatever its suffix."""
+    """Return the file of a package's folder that has a name, whatever its suffix; of several, the first by name."""
     spec = find_spec(package)
     places = (spec.submodule_search_locations if spec else None) or []
-    found = [path.resolve() for place in places for path in Path(place, folder).glob(f"{name}.*")]
+    found = [path.resolve() for place in places for path in sorted(Path(place, folder).glob(f"{name}.*"))]
     if not found:
         raise Unavailable(f"{package} has no file {folder}/{name}", "install the package again")
     return found[0]

@@ -96,8 +96,11 @@ def test_strengths_must_agree(submission: MakeSubmission) -> None:
         open_submission(folder, read_manifest(folder))
 
 
-def test_nothing_of_a_package_runs_here_when_it_is_unpacked(submission: MakeSubmission, tmp_path: Path) -> None:
-    """Not its import, not a .pth file."""
+def test_nothing_of_a_package_runs_here_when_it_is_unpacked(
+    submission: MakeSubmission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not its import, not a .pth file; nor is byte code made of it, even where a person asks uv for that."""
+    monkeypatch.setenv("UV_COMPILE_BYTECODE", "1")
     import zipfile
 
     mark = tmp_path / "it-ran"
