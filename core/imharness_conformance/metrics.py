@@ -47,6 +47,7 @@ class FullReferenceProbe(Probe):
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "finds the identical image nearer than a noisy one", self._prefers_identical
+        yield "is differentiable if it says so", self._differentiable
 
     def _prefers_identical(self) -> None:
         built, (noisy, clean) = self.build(self.component), self.inputs(3, 176, 176).values()
@@ -55,6 +56,13 @@ class FullReferenceProbe(Probe):
             raise ContractError(
                 f"higher_means={self.component.info.higher_means!r} does not fit: a noisy copy is nearer"
             )
+
+
+    def _differentiable(self) -> str:
+        if not self.component.info.differentiable:
+            return "not differentiable, as declared"
+        built, (noisy, clean) = self.build(self.component), self.inputs(2).values()
+        return check_gradient(lambda x: built(x, clean).sum(), noisy, declared=True)
 
 
 class DistributionProbe(Probe):
