@@ -60,7 +60,6 @@ class FullReferenceProbe(Probe):
                 f"higher_means={self.component.info.higher_means!r} does not fit: a noisy copy is nearer"
             )
 
-
     def _moved(self) -> str:
         """Take an attack's step along the gradient's signs, and one straight away from the reference."""
         if not self.component.info.differentiable:

@@ -106,7 +106,9 @@ def test_components_of_every_track_give_in_two_workers_what_they_give_in_this_pr
     profile = profile_of(tmp_path, MEMBERSHIP, RECONSTRUCTION, PERCEPTUAL)
     folder, root = submission("../submissions/tracks/stranger", ENTRIES), tmp_path / "store"
     line = ["run", str(folder), "--store", str(root), "--site", str(tmp_path / "site"), "--profile", str(profile)]
-    done = CliRunner().invoke(submissions, [*line, "--workers", "2", "--device", "cpu", "--limit", str(LIMIT), "--json"])
+    done = CliRunner().invoke(
+        submissions, [*line, "--workers", "2", "--device", "cpu", "--limit", str(LIMIT), "--json"]
+    )
     assert done.exit_code == 0, done.output
     report = SubmissionReport.model_validate(json.loads((root / "submissions" / "stranger.json").read_text())["report"])
     assert report.flags() == ()
