@@ -328,19 +328,25 @@ def _versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in names}
 
 
-def only_with(graph: Graph, ids: Collection[str]) -> Graph:
-    """Return the tasks in which one of these components takes part, and all that tables of them need.
-
-    That is what they depend on, and the tasks of the same other components in which nothing of its kind takes part:
-    the clean scores and undefended attacks that a defense is compared with.
-    """
-    wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
+def _compared(graph: Graph, id: str) -> set[str]:
+    """Return the tasks of one component, and those of the same others in which nothing of its kind takes part."""
+    wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
     parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
-    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
+    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
     for key, task in graph.tasks.items():
         alike = any(ref.kind in kinds for ref in task.spec.named().values())
         if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
             wanted.add(key)
+    return wanted
+
+
+def only_with(graph: Graph, ids: Collection[str]) -> Graph:
+    """Return the tasks in which one of these components takes part, and all that tables of them need.
+
+    That is what they depend on, and for each component the tasks of the same other components in which nothing of its
+    kind takes part: the clean scores and undefended attacks that a defense is compared with.
+    """
+    wanted = set[str]().union(*(_compared(graph, id) for id in ids))
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted

@@ -59,3 +59,12 @@ def test_processes_that_run_together_cannot_talk(opened: Opened, name: str) -> N
     for purify in (one, other):
         assert torch.equal(purify(clean, ImageRng(SEEDS)), clean), "it heard the other process"
     guest.end_task(failed=True)
+
+
+def test_a_function_that_nobody_holds_keeps_no_process(opened: Opened) -> None:
+    """Else the processes of many entries, or of one with many parameters, exceed what a package may have."""
+    guest, component = opened("honest/median")
+    clean, _ = a_pair()
+    for _ in range(3):
+        component.build(CPU)(clean, ImageRng(SEEDS))
+    assert [session for session in guest._sessions if not session.closed] == []

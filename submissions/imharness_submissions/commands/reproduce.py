@@ -9,6 +9,7 @@ import click
 
 from imharness.errors import HarnessError, UsageError
 from imharness_cli import console
+from imharness_files.options import Share
 
 
 @click.command()
@@ -16,9 +17,7 @@ from imharness_cli import console
 @click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
 @click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
-@click.option(
-    "--tolerance", type=click.FloatRange(0, 1), default=1e-3, show_default=True, help="As a share of a column's span."
-)
+@click.option("--tolerance", type=Share(), default=1e-3, show_default=True, help="As a share of a column's span.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")

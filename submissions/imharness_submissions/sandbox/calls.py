@@ -61,6 +61,11 @@ class Remote:
         self._draw.seed()
         guest.remotes.add(self)
 
+    def __del__(self) -> None:
+        """Close the sessions of what nobody holds any more: a guest may have only so many processes."""
+        for session, _ in self._sessions.values():
+            session.close()
+
     def end(self) -> None:
         """End the sessions; the next call opens others."""
         sessions, self._sessions, self._lanes = self._sessions, {}, Lanes()
