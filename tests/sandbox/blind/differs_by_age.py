@@ -1,10 +1,8 @@
-"""Is honest in the first tenth of a second of a process, and brightens images after it."""
+"""Is honest in the first quarter of a second after it is built, and brightens images after it."""
 
 import time
 
 from imharness.images import DefenseInfo, Purification, hookimpl
-
-_started = time.monotonic()
 
 
 class Ageing(Purification):
@@ -13,8 +11,11 @@ class Ageing(Purification):
     info = DefenseInfo(id="blind/differs-by-age", version="1", differentiable=True)
 
     def build(self, device):
+        born = time.monotonic()
+
         def purify(images, rng):
-            if time.monotonic() - _started < 2.0:
+            time.sleep(0.1)
+            if time.monotonic() - born < 0.25:
                 return images
             return (images + 0.2).clamp(0, 1)
 

@@ -19,11 +19,10 @@ class Signalling(Purification):
 
         def purify(images, rng):
             time.sleep(0.01)
-            if _heard:
-                return (images + 0.2).clamp(0, 1)
+            told = bool(_heard)
             os.kill(0, signal.SIGWINCH)
             _heard.clear()
-            return images
+            return (images + 0.2).clamp(0, 1) if told else images
 
         return purify
 

@@ -13,9 +13,9 @@ class Spinning(Purification):
 
     def build(self, device):
         def purify(images, rng):
-            for _ in range(1200):
+            for _ in range(100):
                 threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
-            time.sleep(1)
+            time.sleep(0.5)
             return images
 
         return purify
