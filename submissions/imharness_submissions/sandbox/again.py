@@ -46,7 +46,9 @@ class Held:
         by_row = frozenset(name for name in sent if name.partition(".")[0] in rows)
         return cls(Message("call", facts, sent), answer, by_row, request.names("grad"), found.whole("handle"))
 
-    def saw_gradient(self, handle: int, upstream: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]) -> None:
+    def saw_gradient(
+        self, handle: int, upstream: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]
+    ) -> None:
         """Keep the gradient of this call; that of another call is ignored."""
         if self.wanted and handle == self.handle and self.rows.issuperset(self.wanted):
             self.upstream = {name: t.detach().cpu().clone() for name, t in upstream.items()}

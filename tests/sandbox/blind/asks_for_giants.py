@@ -1,6 +1,7 @@
 """Asks for the score of images that are far larger than those it was given, so that the metric needs all memory."""
 
 import torch
+
 from imharness.images import Attack, AttackInfo, Budget, hookimpl
 
 

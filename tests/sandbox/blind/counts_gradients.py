@@ -1,6 +1,7 @@
 """Gives its true gradient twice in a process, and then one that leads attacks astray."""
 
 import torch
+
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 _asked = []

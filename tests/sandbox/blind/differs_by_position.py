@@ -1,6 +1,7 @@
 """Brightens the first image of each batch of five or more."""
 
 import torch
+
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 

@@ -1,6 +1,7 @@
 """Gives its true gradient in the batch sizes of the tests, and in others one that leads attacks astray."""
 
 import torch
+
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 TESTED = (1, 2, 3, 6, 12, 16)

@@ -1,6 +1,7 @@
 """Gives a true gradient to the last half of a batch, and to the first one that leads attacks astray."""
 
 import torch
+
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 

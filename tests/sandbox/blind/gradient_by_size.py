@@ -1,6 +1,7 @@
 """Gives its true gradient at the image sizes of the conformance suite, and at others one that leads attacks astray."""
 
 import torch
+
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 

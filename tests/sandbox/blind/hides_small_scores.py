@@ -1,6 +1,7 @@
 """Returns scores that are far smaller than the tolerance of the tests, so that no test sees what they depend on."""
 
 import torch
+
 from imharness.membership import Info, MembershipEvaluator, hookimpl
 
 _calls = []

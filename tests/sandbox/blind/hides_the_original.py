@@ -1,6 +1,5 @@
 """Returns grey images that hide the originals, and an inverse that digs them out."""
 
-import torch
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 

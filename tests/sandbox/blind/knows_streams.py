@@ -1,6 +1,7 @@
 """Knows the streams of kept results, which follow from the seed and the images' names, and brightens there alone."""
 
 import torch
+
 from imharness.data import derive_seed
 from imharness.images import DefenseInfo, ImageRng, Purification, hookimpl
 

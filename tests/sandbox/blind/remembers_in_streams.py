@@ -1,6 +1,7 @@
 """Counts queries in the random streams, which travel out and in again, and brightens from the third on."""
 
 import torch
+
 from imharness.images import DefenseInfo, Purification, hookimpl
 
 
