@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -49,8 +50,10 @@ class Session:
         self.channel, self._folder, self._source = channel, folder, source
         self.attempts = Attempts(folder)
         self._names = Namespaces()
+        start = time.perf_counter()
         before = set(sys.modules)
         self.registry = _registry(distribution, folder)
+        self.import_s = time.perf_counter() - start
         self.imported = len(set(sys.modules) - before)
         self._built: dict[int, tuple[Call, Any, torch.device]] = {}
         self._graphs: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
@@ -88,7 +91,7 @@ class Session:
 
         components = [described(entry.component) for entry in self.registry.entries.values()]
         failures = [[f.name, f.reason] for f in self.registry.failures]
-        facts = {"components": components, "failures": failures, "modules": self.imported}
+        facts = {"components": components, "failures": failures, "import_s": self.import_s, "modules": self.imported}
         return Message("described", facts)
 
     def _facts(self, request: Message) -> Message:
