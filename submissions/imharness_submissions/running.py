@@ -26,7 +26,7 @@ from imharness.running.device import device_name
 from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_cli.entries import known_entries
-from imharness_conformance import check_component
+from imharness_conformance import CheckResult, check_component
 from imharness_files.text import plain
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
@@ -58,7 +58,7 @@ class Run:
         """Whether a stage of the run broke off."""
         ledger = Ledger(store.root)
         try:
-            self.alike = list(look_alikes(self.submission, ledger))
+            self.alike = list(look_alikes(self.submission, ledger, self.name))
             self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
         except Unavailable:
             raise
@@ -87,10 +87,8 @@ class Run:
         """
         drawn, found = secrets.randbelow(2**31), list[Checked]()
         for number, component in enumerate(self.opened.components):
-            found += [
-                Checked(component=o.component, check=o.check, status=o.status, message=o.message)
-                for o in check_component(component, drawn)
-            ]
+            self._give_time()
+            found += map(reported, check_component(component, drawn))
             advance(number + 1, len(self.opened.components))
         self._ended()
         return drawn, [*found, *self._imports()]
@@ -105,7 +103,12 @@ class Run:
             message=f"{took:.2f} s" + (f"; at most {SLOW_IMPORT_S:g}: load weights in build" if slow else ""),
         )
 
+    def _give_time(self) -> None:
+        """Let the next entry take as long as a cell may: each of its calls has a limit, and their number has none."""
+        self.opened.guest.until = time.monotonic() + self.profile.time_limit_s
+
     def _ended(self) -> None:
+        self.opened.guest.until = float("inf")
         try:
             self.opened.guest.end_task(False)
         except HarnessError as error:
@@ -146,6 +149,7 @@ class Run:
         trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, defense in enumerate(defenses):
+            self._give_time()
             try:
                 found.append(examine(defense, trial, self.seed))
             except Exception as error:  # an output that no contract allows breaks what is computed from it, too
@@ -287,6 +291,12 @@ def _decide(run: Run, report: SubmissionReport) -> None:
     flags = report.flags()
     if flags:
         ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)
+
+
+def reported(outcome: CheckResult) -> Checked:
+    """Return what a check found; one that was given up, because the package took its time, did not pass."""
+    status = "failed" if outcome.late else outcome.status
+    return Checked(component=outcome.component, check=outcome.check, status=status, message=outcome.message)
 
 
 def _line(error: Exception) -> str:
