@@ -17,8 +17,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def publish_site(store: Path, folder: Path, release: str, secret: Path | None = None) -> Built:
     """Build the site into `folder` and copy it to ``folder/v/<release>``.
 
-    `secret` as in `build_site`. Raises `UsageError` for a name that is taken or not allowed, `StoreError` when something
-    cannot be written.
+    `secret` as in `build_site`. Raises `UsageError` for a name that is taken or not allowed, and `StoreError` when
+    something cannot be written.
     """
     if not NAME.fullmatch(release):
         raise UsageError(f"{release!r} cannot name a release; use letters, digits, dots, dashes and underscores.")

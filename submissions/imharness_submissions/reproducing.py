@@ -137,7 +137,7 @@ def _again(
     records: Sequence[TaskRecord], store: Store, running: RunningSubmission | None, tolerance: float, device: str,
     advance: Progress, secret: str,
 ) -> list[ReproducedTask]:  # fmt: skip
-    beside = [guest_beside(running.guest, running.description)] if running is not None else []
+    beside = [guest_beside(running.guest, running.description, secret)] if running is not None else []
     found = []
     with _computing(device, beside, secret) as (fresh, compute):
         for number, record in enumerate(records):

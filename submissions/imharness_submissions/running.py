@@ -133,7 +133,8 @@ class Run:
             return open_executor(
                 self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
                 time_limit_s=self.profile.time_limit_s,
-                prepare=[guest_beside(self.opened.guest, self.opened.description)], secret=self.profile.secret,
+                prepare=[guest_beside(self.opened.guest, self.opened.description, self.profile.secret)],
+                secret=self.profile.secret,
             )  # fmt: skip
 
         return execute(graphs, self.store, start, advance=advance)
