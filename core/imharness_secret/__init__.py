@@ -15,8 +15,6 @@ from imharness_files.opening import read_text
 
 OPTION = "secret"
 """The option of every task of a secret split; its value is `digest_of` the seed."""
-PATTERN = r"^([0-9a-f]{32,128})?$"
-"""What a seed looks like: too many values for anyone to find it by trying digests. Empty: no secret split."""
 
 
 def digest_of(seed: str) -> str:
@@ -24,9 +22,16 @@ def digest_of(seed: str) -> str:
     return hashlib.sha256(f"secret split\x1f{seed}".encode()).hexdigest()[:16] if seed else ""
 
 
+def checked_seed(seed: object, where: str) -> str:
+    """Return a seed, or "" for none; raises `UsageError` that does not show it.
+
+    It has at least 128 bits, so that nobody finds it by trying digests.
+    """
+    if isinstance(seed, str) and re.fullmatch(r"([0-9a-f]{32,128})?", seed):
+        return seed
+    raise UsageError(f"{where} is not 32 to 128 hexadecimal digits in lower case; `openssl rand -hex 32` draws 64.")
+
+
 def read_seed(file: Path) -> str:
-    """Return the seed in a file, 32 to 128 hexadecimal digits; raises `UsageError` and never shows what it holds."""
-    seed = read_text(file, 1024).strip()
-    if not seed or not re.match(PATTERN, seed):
-        raise UsageError(f"{file} does not hold 32 to 128 hexadecimal digits; `openssl rand -hex 32` draws 64.")
-    return seed
+    """Return the seed in a file; raises `UsageError` that does not show what the file holds."""
+    return checked_seed(read_text(file, 1024).strip() or None, f"what {file} holds")
