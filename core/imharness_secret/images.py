@@ -17,8 +17,9 @@ from imharness_secret import OPTION, digest_of
 if TYPE_CHECKING:
     from imharness.contracts.image_dataset import ImageSet
 
-SHIFT = 6
-"""Longest way that an image is moved up or down, and to a side, px; at most an eighth of the shorter side."""
+SHIFT, BLOCK = 16, 8
+"""Longest way that an image is moved up or down, and to a side, px; at most an eighth of the shorter side. Where that
+allows it, the way is a multiple of `BLOCK`: metrics know at which places JPEG and networks divide images."""
 FADED = (0.01, 0.04)
 """How far the darkest and the brightest value of each channel come towards the middle, of a range of 1."""
 
@@ -52,8 +53,10 @@ def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch
     """
     n, channels, height, width = images.shape
     draws = torch.from_numpy(_uniform(seed, [str(source) for source in sources], 3 + 2 * channels))
-    reach = min(SHIFT, min(height, width) // 8)
-    down, right = (draws[:, :2] * (2 * reach + 1)).long().sub(reach).T
+    longest = min(SHIFT, min(height, width) // 8)
+    step = BLOCK if longest >= BLOCK else 1
+    reach = longest // step
+    down, right = (draws[:, :2] * (2 * reach + 1)).long().sub(reach).mul(step).T
     rows, columns = _reflected(down, height), _reflected(right, width)
     columns = torch.where(draws[:, 2:3] < 0.5, columns, columns.flip(1))
     moved = images[

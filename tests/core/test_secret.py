@@ -11,7 +11,7 @@ from imharness.errors import UsageError
 from imharness.planning.profile import Profile, load_profile
 from imharness_conformance.samples import images as samples
 from imharness_secret import OPTION, digest_of, read_seed
-from imharness_secret.images import FADED, SHIFT, changed, hidden, seeds_of_task
+from imharness_secret.images import BLOCK, FADED, changed, hidden, seeds_of_task
 from imharness_statistics.splits import loses_advantage
 
 SEED, OTHER = "5eed" * 16, "0dd5eed0" * 8
@@ -57,7 +57,8 @@ def test_an_image_is_moved_mirrored_and_faded_a_little() -> None:
     low, high = 1 - 2 * FADED[1], 1 - 2 * FADED[0]
     assert ((contrast > low - 0.01) & (contrast < high + 0.01)).all()
     ways = (middle[:, 0, 0, 24] - ramp[0, 0, 0, 32]).mul(255 / 4).round().abs()
-    assert 2 < ways.max() <= SHIFT + 3
+    assert ((ways - ways.div(BLOCK).round() * BLOCK).abs() <= 2).all(), "blocks of 8 px stay where they were"
+    assert BLOCK - 2 <= ways.max() <= BLOCK + 2
 
 
 def test_versions_of_one_image_are_changed_alike_and_labels_stay() -> None:
