@@ -28,6 +28,7 @@ from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import ImageRng, derive_seed
 from imharness.running.target import MetricTarget, Purify, straight_through
+from imharness_secret.images import hidden
 from imharness_statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
@@ -58,7 +59,7 @@ class TrialAttacks:
         ]
         self.white = [a.at("medium") for a in attacks if a.info.access == "white_box"][:2]
         self.black = [a.at("medium") for a in attacks if a.info.access == "black_box"][:2]
-        data = next(c for c in chosen if isinstance(c, ImageDataset)).build(device)
+        data = hidden(next(c for c in chosen if isinstance(c, ImageDataset)).build(device), profile.secret)
         positions = next(data.batches(IMAGES))
         self.images = data.load(positions).to(device)
         self.names = [data.names[p] for p in positions]

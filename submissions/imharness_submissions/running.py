@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -136,7 +136,8 @@ class Run:
             return open_executor(
                 self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
                 time_limit_s=self.profile.time_limit_s,
-                prepare=[guest_beside(self.opened.guest, self.opened.description)],
+                prepare=[guest_beside(self.opened.guest, self.opened.description, self.profile.secret)],
+                secret=self.profile.secret,
             )  # fmt: skip
 
         return execute(graphs, self.store, start, advance=advance)
@@ -363,6 +364,4 @@ def only_with(graph: Graph, ids: Collection[str]) -> Graph:
         wanted |= needs
         waiting += needs
     gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
-    return Graph(
-        graph.track, graph.run_configuration, {key: t for key, t in graph.tasks.items() if key in wanted}, gaps
-    )
+    return replace(graph, tasks={key: t for key, t in graph.tasks.items() if key in wanted}, missing=gaps)

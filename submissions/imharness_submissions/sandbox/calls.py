@@ -16,7 +16,7 @@ from imharness.contracts.certification import SCORER
 from imharness.contracts.purification import Purification
 from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import ContractError, HarnessError, SandboxViolation
-from imharness.randomness import ImageRng, derive_seed, generator
+from imharness.randomness import ImageRng
 from imharness_conformance.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.again import STATE, Held
 from imharness_submissions.sandbox.host import Answer, Guest, Session
@@ -51,7 +51,7 @@ class Remote:
         self.label, self.device = label, device
         self._guest, self._recipe, self._method, self._given = guest, recipe, method, given
         self._sessions: dict[int, tuple[Session, int]] = {}
-        self._lanes = Lanes()
+        self._lanes = Lanes(guest.secret)
         self._calls = {True: 0, False: 0}
         self._held: dict[bool, Held] = {}
         self._rows, self._silent = frozenset[str](), frozenset[str]()
@@ -66,7 +66,7 @@ class Remote:
 
     def end(self) -> None:
         """End the sessions; the next call opens others."""
-        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes()
+        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes(self._guest.secret)
         for session, _ in sessions.values():
             if not session.closed:
                 session.finish()
@@ -147,14 +147,21 @@ class Remote:
         if kept:
             requests = self._lanes.spread(call, given, n)
         else:
-            order = torch.randperm(n, generator=generator(derive_seed(self.label, self._calls[False])))
-            requests = [(SEARCH, order.tolist())]
+            requests = [(SEARCH, self.order([given[name] for name in sorted(rows)]).tolist())]
         parts = []
         for lane, chosen in requests:
             part = {name: t[chosen] if name in rows else t for name, t in given.items()}
             parts.append({**{n: part[n] for n in rows & set(randomness(call))}, **self.ask(part, lane=lane).tensors})
         back = torch.argsort(torch.tensor([row for _, chosen in requests for row in chosen]))
         return {name: self._joined([part.get(name) for part in parts], back) for name in parts[0]}
+
+    def order(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the order in which the rows of a search's next call go inside."""
+        return self._lanes.order([t.detach().cpu() for t in tensors], self._calls[False])
+
+    def reordered(self, found: Mapping[str, torch.Tensor], back: torch.Tensor) -> Tensors:
+        """Return an answer with its rows in the order `back`."""
+        return {name: self._joined([t], back) if name == RESULT else t for name, t in found.items()}
 
     def _joined(self, parts: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
         """Return the answers to the requests of one call in the order of its rows."""
@@ -273,13 +280,18 @@ class _Differentiable(torch.autograd.Function):
         ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *given: torch.Tensor
     ) -> torch.Tensor:
         wanted = [name for name, t in zip(names, given, strict=True) if t.requires_grad]
-        found = remote.ask(dict(zip(names, given, strict=True)), facts={"grad": wanted})
+        ctx.rows = [call.arguments[name.partition(".")[0]].rows for name in names]
+        ctx.order = remote.order([t for t, rows in zip(given, ctx.rows, strict=True) if rows])
+        back = ctx.order.argsort()
+        sent = [t[ctx.order.to(t.device)] if rows else t for t, rows in zip(given, ctx.rows, strict=True)]
+        found = remote.ask(dict(zip(names, sent, strict=True)), facts={"grad": wanted})
         for name, rng in drawn.items():
-            remote.restore(rng, found.tensors.get(name))
+            states = found.tensors.get(name)
+            remote.restore(rng, states[back] if states is not None and len(states) == len(back) else states)
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
         ctx.shapes = [t.shape for t in given]
         ctx.graph = _Graph(remote, found.whole("handle"))
-        tensor: torch.Tensor = remote.result(call, found.tensors)
+        tensor: torch.Tensor = remote.result(call, remote.reordered(found.tensors, back))
         if RESULT not in found.names("moving"):
             ctx.mark_non_differentiable(tensor)
         return tensor
@@ -288,12 +300,13 @@ class _Differentiable(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> Any:
         ctx.graph.spent = True
-        found = ctx.graph.remote.backward(ctx.graph.handle, [upstream], len(ctx.places))
+        order = ctx.order.to(upstream.device)
+        found = ctx.graph.remote.backward(ctx.graph.handle, [upstream[order]], len(ctx.places))
         gradients: list[torch.Tensor | None] = [None] * len(ctx.shapes)
         for place, gradient in zip(ctx.places, found, strict=True):
             if gradient is not None and gradient.shape != ctx.shapes[place]:
                 raise SandboxViolation("sent back a gradient of another shape than the images")
-            gradients[place] = gradient
+            gradients[place] = gradient[order.argsort()] if gradient is not None and ctx.rows[place] else gradient
         return None, None, None, None, *gradients
 
 

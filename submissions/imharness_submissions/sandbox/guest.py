@@ -17,7 +17,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -53,10 +53,13 @@ class Closing(Protocol):
 
 
 class Guest:
-    """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break."""
+    """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break.
 
-    def __init__(self, spec: GuestSpec) -> None:
-        self.spec = spec
+    `secret`: the seed of the secret split that it is measured on; it stays out of `spec`, which goes inside.
+    """
+
+    def __init__(self, spec: GuestSpec, secret: str = "") -> None:
+        self.spec, self.secret = spec, secret
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
         self.level = ""
