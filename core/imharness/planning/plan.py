@@ -76,7 +76,6 @@ class GraphPlanner:
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
     refs: dict[tuple[type, Component], tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
-    """The type is part of the key because components of different types with equal fields have equal hashes."""
 
     def component(self, kind: str, name: str, /) -> Component:
         return self.registry.one(kind, name)
@@ -111,7 +110,7 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
-        place = (type(component), component)
+        place = (type(component), component)  # without the type, those of equal fields share a hash
         found = self.refs.get(place)
         if found is None:
             found = self.refs[place] = (component.ref(), _gap(component))
