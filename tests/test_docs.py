@@ -19,6 +19,7 @@ def test_generated_parts_are_current() -> None:
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "submissions/README.md",
     *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
 ]
@@ -28,6 +29,42 @@ PAGES = [
 def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / page).read_text()):
         assert (ROOT / page).parent.joinpath(target).is_file(), f"{page} links to {target}"
+
+
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+PARTS = ("prevented", "detected, but not prevented")
+
+
+def promises() -> list[str]:
+    """The rows of the threat model's table, and its list of what is detected."""
+    page = (ROOT / "docs" / "threat-model.md").read_text()
+    prevented, detected = (page.split(f"## What is {part}\n")[1].split("\n## ")[0] for part in PARTS)
+    return [*re.findall(r"^\| (?!threat |---).*", prevented, re.M), *re.split(r"^- ", detected, flags=re.M)[1:]]
+
+
+def missing_tests(text: str) -> list[str]:
+    """Return the tests that a text names and that do not exist; it must name at least one."""
+    found = NAMED.findall(text)
+    return [f"{file}::{name}" for file, name in found if name not in tests_in(file)] if found else [text]
+
+
+def tests_in(file: str) -> set[str]:
+    path = ROOT / "tests" / file
+    return set(re.findall(r"^def (test_\w+)", path.read_text(), re.M)) if path.is_file() else set()
+
+
+@pytest.mark.parametrize("promise", promises(), ids=lambda promise: " ".join(re.findall(r"\w+", promise)[:3]))
+def test_every_promise_of_the_threat_model_names_tests_that_exist(promise: str) -> None:
+    assert missing_tests(promise) == []
+
+
+def test_a_wrong_name_of_a_test_in_the_threat_model_is_noticed() -> None:
+    assert len(promises()) > 20
+    assert missing_tests("no test") == ["no test"]
+    right = "`test_docs.py::test_links_lead_somewhere`"
+    assert missing_tests(right) == []
+    for wrong in ("`test_docs.py::test_links`", "`sandbox/test_docs.py::test_links_lead_somewhere`"):
+        assert missing_tests(f"{right} {wrong}") == [wrong.strip("`")]
 
 
 def test_every_path_on_the_map_exists() -> None:

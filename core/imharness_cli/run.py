@@ -14,6 +14,7 @@ import click
 from imharness.components.component import SELECTABLE
 from imharness.errors import UsageError
 from imharness_cli import console
+from imharness_cli.secret import profile_of, secret_option
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -50,13 +51,14 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     help="How attacks compute: float32, bfloat16 gradients, or bfloat16 black-box scores too. Reports are float32.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@secret_option
 @click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, store_dir: Path, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    fresh: bool, dry_run: bool, as_json: bool, **only: Sequence[str],
+    secret: Path | None, fresh: bool, dry_run: bool, as_json: bool, **only: Sequence[str],
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
@@ -64,7 +66,6 @@ def run(
     from imharness.components.assets import add_folder
     from imharness.components.registry import installed
     from imharness.planning.plan import plan_track
-    from imharness.planning.profile import load_profile
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor, open_executor
@@ -74,7 +75,12 @@ def run(
     if assets:
         add_folder(assets.resolve())
     find_executor(executor)
-    places, setup, registry, store = resolve_devices(devices), load_profile(profile), installed(), Store(store_dir)
+    places, setup, registry, store = (
+        resolve_devices(devices),
+        profile_of(profile, secret),
+        installed(),
+        Store(store_dir),
+    )
     if precision:
         setup = _with_precision(setup, registry, precision)
     for failure in registry.failures:
@@ -92,7 +98,7 @@ def run(
     def start() -> Executor:
         return open_executor(
             store.root, name=executor, devices=places, workers=workers, batch_size=setup.batch_size,
-            time_limit_s=setup.time_limit_s,
+            time_limit_s=setup.time_limit_s, secret=setup.secret,
         )  # fmt: skip
 
     with console.progress("running", shown=not as_json) as advance:

@@ -46,6 +46,8 @@ class CheckResult:
     status: Literal["passed", "failed", "skipped"]
     message: str
     seconds: float
+    late: bool = False
+    """Skipped because it took longer than its limit."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,18 @@ class Trial:
         """Run the check; whatever the component raises is its failure."""
         start = time.perf_counter()
 
-        def outcome(status: Literal["passed", "failed", "skipped"], message: str) -> CheckResult:
-            return CheckResult(self.component.label, self.check, status, message, time.perf_counter() - start)
+        def outcome(
+            status: Literal["passed", "failed", "skipped"], message: str, late: bool = False
+        ) -> CheckResult:  # fmt: skip
+            return CheckResult(self.component.label, self.check, status, message, time.perf_counter() - start, late)
 
         try:
             with _limited(self.limit):
                 return outcome("passed", self.work())
         except Late as error:
-            return outcome("passed" if self.at_bound else "skipped", f"{error}{' without an error' * self.at_bound}")
+            if self.at_bound:
+                return outcome("passed", f"{error} without an error")
+            return outcome("skipped", str(error), late=True)
         except (Skipped, Unavailable) as error:
             return outcome("skipped", str(error))
         except HarnessError as error:

@@ -59,7 +59,10 @@ class PurificationProbe(Probe):
         for size in self.sizes:
             batch, seeds = self.inputs(*size)["images"], self.seeds(size[0])
             moved = self.tensor(self.build(self.component), {"images": batch}, seeds)
-            undo(moved, tuple(batch.shape[1:]), ImageRng(seeds))
+            shape = tuple(batch.shape[1:])
+            whole, half = (undo(share * moved, shape, ImageRng(seeds)) for share in (1.0, 0.5))
+            if float((0.5 * whole - half).abs().max()) > 0.01:
+                raise ContractError("inverse does more than moving pixels: half as bright images do not come back so")
         return ""
 
 

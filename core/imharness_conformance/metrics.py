@@ -14,6 +14,9 @@ from imharness.randomness import generator
 from imharness_conformance import samples
 from imharness_conformance.probe import Inputs, OwnCheck, Probe, check_gradient
 
+STEP = 4 / 255
+"""Of the attack on a distance, in the images' range."""
+
 
 class NoReferenceProbe(Probe):
     component: NoReferenceMetric
@@ -47,6 +50,7 @@ class FullReferenceProbe(Probe):
 
     def own_checks(self) -> Iterator[OwnCheck]:
         yield "finds the identical image nearer than a noisy one", self._prefers_identical
+        yield "has a gradient that attacks can follow, if it says so", self._moved
 
     def _prefers_identical(self) -> None:
         built, (noisy, clean) = self.build(self.component), self.inputs(3, 176, 176).values()
@@ -55,6 +59,29 @@ class FullReferenceProbe(Probe):
             raise ContractError(
                 f"higher_means={self.component.info.higher_means!r} does not fit: a noisy copy is nearer"
             )
+
+    def _moved(self) -> str:
+        """Take an attack's step along the gradient's signs, and one straight away from the reference."""
+        if not self.component.info.differentiable:
+            return "not differentiable, as declared"
+        built, farther = self.build(self.component), -self.component.closeness
+        noisy, clean = (0.1 + 0.8 * x for x in self.inputs(2).values())
+        leaf = noisy.clone().requires_grad_(True)
+        value = farther * built(leaf, clean).sum()
+        found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+        if found is None:
+            raise ContractError("info says differentiable, and no gradient reaches the images")
+        with torch.no_grad():
+            own, away = (
+                float(farther * built(noisy + STEP * direction.sign(), clean).sum() - value)
+                for direction in (found, noisy - clean)
+            )
+        told = f"a step along it moves scores by {own:.3g}, one straight away from the reference by {away:.3g}"
+        if not own >= away / 2:
+            raise ContractError(
+                f"the gradient is not the function's own and misleads attacks: {told}; declare differentiable=False"
+            )
+        return told
 
 
 class DistributionProbe(Probe):

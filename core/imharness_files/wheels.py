@@ -55,6 +55,8 @@ def check_wheel(path: Path) -> WheelFacts:
                 members = content.infolist()
                 _check_sizes(path, members, file.seek(0, 2))
                 _check_names(path, members)
+                for member in members:
+                    content.open(member).close()  # it has the same name in both lists of a wheel
                 found = [m for m in members if re.fullmatch(r"[^/]+\.dist-info/METADATA", m.filename)]
                 if len(found) != 1 or found[0].file_size > METADATA:
                     raise UsageError(
@@ -94,6 +96,9 @@ def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
 def check_unpacked(folder: Path) -> None:
     """Raise `UsageError` unless a folder of unpacked packages holds plain files alone, and their metadata are text."""
     total = 0
+    other = next(folder.glob("*.egg-info"), None) or next(folder.glob("EGG-INFO"), None)
+    if other is not None:
+        raise UsageError(f"the package holds {other.name!r:.100}, metadata of a kind that wheels do not have")
     for path in sorted(folder.rglob("*")):
         found = path.lstat()
         inside = path.relative_to(folder)

@@ -30,11 +30,12 @@ def data_line(boards: Sequence[Board]) -> tuple[bool, str]:
     """Return whether the site shows demo data, and a line that says what the data are."""
     proxies = list(dict.fromkeys(proxy for b in boards for own in b.rankings for proxy in own.proxies))
     limits = sorted({board.limit for board in boards if board.limit})
+    split = "secret split, " if any(board.secret for board in boards) else ""
     if proxies:
-        some = f"at most {limits[-1]} images, " if limits else ""
+        some = split + (f"at most {limits[-1]} images, " if limits else "")
         return True, f"Demo data: {some}{joined(proxies)}; do not cite"
     profiles = dict.fromkeys(board.profile for board in boards)
-    return False, f"Data: {joined(profiles)}" + (f", at most {limits[-1]} images" if limits else "")
+    return False, f"Data: {split}{joined(profiles)}" + (f", at most {limits[-1]} images" if limits else "")
 
 
 def cards(boards: Sequence[Board], views: Mapping[str, Sequence[RankingView]]) -> list[Card]:

@@ -8,6 +8,10 @@ from pathlib import Path
 import click
 
 _store = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+_secret = click.option(
+    "--against-secret", "secret", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="STORE",
+    help="Flag entries that do worse on the secret split in this store.",
+)  # fmt: skip
 _site = click.option("--site", "folder", type=click.Path(path_type=Path), default="site", show_default=True)
 
 
@@ -25,13 +29,14 @@ def site() -> None:
 @_store
 @_site
 @click.option("--since", type=click.Path(path_type=Path, exists=True), help="Compare with the last release here.")
+@_secret
 @click.option("--quiet", is_flag=True, help="Print warnings only.")
-def build(store: Path, folder: Path, since: Path | None, quiet: bool) -> None:
+def build(store: Path, folder: Path, since: Path | None, secret: Path | None, quiet: bool) -> None:
     """Write the site from the results in a store."""
     from imharness_leaderboard.changes import read_releases
     from imharness_leaderboard.pages import build_site
 
-    built = build_site(store, folder, read_releases(since) if since else [])
+    built = build_site(store, folder, read_releases(since) if since else [], secret=secret)
     _warn(built.problems)
     if not quiet:
         click.echo(f"{built.pages} pages: {folder / 'index.html'}")
@@ -57,13 +62,14 @@ def serve(folder: Path, port: int) -> None:
 @_store
 @click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="The folder that is served.")
 @click.option("--release", required=True, metavar="NAME", help="Name, as 2026-11-20; the snapshot is v/NAME/.")
-def publish(store: Path, folder: Path, release: str) -> None:
+@_secret
+def publish(store: Path, folder: Path, release: str, secret: Path | None) -> None:
     """Write the site into a folder for a static host, with a permanent snapshot of this release.
 
     Give the same folder each time: it holds the earlier snapshots and the list of changes.
     """
     from imharness_leaderboard.publishing import publish_site
 
-    built = publish_site(store, folder, release)
+    built = publish_site(store, folder, release, secret)
     _warn(built.problems)
     click.echo(f"{built.pages} pages: {folder / 'index.html'}; snapshot: {folder / 'v' / release / 'index.html'}")

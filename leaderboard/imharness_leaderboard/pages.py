@@ -42,6 +42,7 @@ from imharness_leaderboard.numbers import (
 from imharness_leaderboard.picture import THEMES, Picture
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import scores_of
+from imharness_leaderboard.secret import against_secret
 
 STATIC = Path(__file__).parent / "static"
 LARGE = 120
@@ -56,17 +57,19 @@ class Built:
     problems: tuple[str, ...]
 
 
-def build_site(store_dir: Path, folder: Path, releases: Sequence[Release] = (), release: str = "") -> Built:
+def build_site(
+    store_dir: Path, folder: Path, releases: Sequence[Release] = (), release: str = "", secret: Path | None = None
+) -> Built:  # fmt: skip
     """Write all pages; raises `StoreError` when the store has no tables that can be read.
 
     `releases` are the published ones, the oldest first. `release` is the name under which this state is published,
-    empty when it is not.
+    empty when it is not. `secret` is the store of a secret split: entries that do worse on it are flagged.
     """
     store = Store(store_dir)
     boards, problems = current_boards(store_dir)
     if not boards:
         raise StoreError("; ".join(problems) or f"store {store_dir} has no tables; run `harness run --all` first")
-    build = _Build(store, SiteFolder(folder), boards, problems, release)
+    build = _Build(store, SiteFolder(folder), boards, problems, release, secret)
     build.write_all(releases)
     return Built(sum(name.endswith(".html") for name in build.site.files), tuple(build.problems))
 
@@ -74,10 +77,14 @@ def build_site(store_dir: Path, folder: Path, releases: Sequence[Release] = (), 
 class _Build:
     """One build of the site: what all its pages share, and how each is written."""
 
-    def __init__(self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str) -> None:
+    def __init__(
+        self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str,
+        secret: Path | None,
+    ) -> None:  # fmt: skip
         self.site, self.problems, self.release = site, problems, release
         self.day = datetime.now(UTC).date().isoformat() if release else last_day(boards)
         self.scores = {board.track: scores_of(board, self._numbers(store, board)) for board in boards}
+        boards = against_secret(boards, self.scores, secret) if secret is not None else boards
         self.boards = boards = [tables.with_order(with_conditions(board, self.scores[board.track])) for board in boards]
         self.gallery = {board.track: self._images(store, board) for board in boards}
         self.views = entry_views(boards, self.gallery)
@@ -98,6 +105,8 @@ class _Build:
             return {}
 
     def _images(self, store: Store, board: Board) -> list[GalleryExample]:
+        if board.secret:  # whoever sees images of the split can tell how they were changed
+            return []
         found, problems = write_gallery(self.site, store, board)
         self.problems += [f"{board.track}: {line}" for line in problems]
         return found

@@ -14,10 +14,11 @@ from imharness_leaderboard.pages import Built, build_site
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def publish_site(store: Path, folder: Path, release: str) -> Built:
+def publish_site(store: Path, folder: Path, release: str, secret: Path | None = None) -> Built:
     """Build the site into `folder` and copy it to ``folder/v/<release>``.
 
-    Raises `UsageError` for a name that is taken or not allowed, `StoreError` when something cannot be written.
+    `secret` as in `build_site`. Raises `UsageError` for a name that is taken or not allowed, and `StoreError` when
+    something cannot be written.
     """
     if not NAME.fullmatch(release):
         raise UsageError(f"{release!r} cannot name a release; use letters, digits, dots, dashes and underscores.")
@@ -25,7 +26,7 @@ def publish_site(store: Path, folder: Path, release: str) -> Built:
     releases = read_releases(folder)
     if snapshot.exists() or release in {known.name for known in releases}:
         raise UsageError(f"release {release} is published already and never changes; choose another name.")
-    built = build_site(store, folder, releases, release)
+    built = build_site(store, folder, releases, release, secret)
     temporary = folder / "v" / f".{release}"
     try:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -34,6 +34,7 @@ def compute_again(board: Board, parts: Sequence[tuple[str, str]]) -> str:
         return board.command
     words = ["harness", "run", "--track", board.track, "--profile", _profile(board), "--seed", str(board.seed)]
     words += ["--limit", str(board.limit)] if board.limit else []
+    words += ["--secret", "SEED-FILE"] if board.secret else []
     for kind, label in parts:
         words += [f"--{kind}", label]
     return shlex.join([*words, "--store", "again", "--site", "again-site"])

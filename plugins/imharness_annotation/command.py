@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness_annotation import CUTOFF
+from imharness_files.options import Share
 
 if TYPE_CHECKING:
     from imharness_annotation.book import Book, Question
@@ -37,7 +38,7 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
 @click.option("--votes", type=click.IntRange(1), help="Votes per question. Default: 5; better: 10.")
 @click.option(
     "--cutoff",
-    type=click.FloatRange(0, 1),
+    type=Share(),
     default=CUTOFF,
     show_default=True,
     help="Share of decoys that a person must answer right; votes of others do not count.",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imharness_files.options import Share
+
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator
     from imharness_membership.audit import Audit, Estimate
@@ -29,9 +31,7 @@ def membership() -> None:
 @click.option("--per-class", is_flag=True, help="Also print the attack accuracy within each class.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write everything here, full precision.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write a self-contained report here.")
-@click.option(
-    "--fail-above", type=click.FloatRange(0, 1), help="Exit 1 when the strongest attack's accuracy is above this."
-)
+@click.option("--fail-above", type=Share(), help="Exit 1 when the strongest attack's accuracy is above this.")
 @click.pass_context
 def audit(
     ctx: click.Context,

@@ -319,18 +319,19 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
         own = _rules(query, metric, closeness[metric], accuracy, rules.share)
         columns.append(replace(own.protection, key=metric).spec)
         found = own.worst(range(len(own.scores.entries)))
-        for entry, gains in zip(own.scores.entries, found, strict=True):
-            reason = own.unknown.get(entry)
-            values[entry][metric] = missing(reason) if reason else own.mean(own.sign * gains)
+        measured = dict(zip(own.scores.entries, found, strict=True))
+        for entry, row in values.items():
+            reason = own.unknown.get(entry, "" if entry in measured else "not measured")
+            row[metric] = missing(reason) if reason else own.mean(own.sign * measured[entry])
     columns.append(
         ColumnSpec(
             key="converged", label="converged", decimals=2, unit="private image", cluster_unit="photograph",
             description="Share of the private images for which at least one attack converged.",
         )
     )  # fmt: skip
-    for row, (entry, own) in enumerate(values.items()):
-        own["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, row))
-    rows = [Row(label=entry, values=own) for entry, own in values.items()]
+    for place, (entry, row) in enumerate(values.items()):
+        row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, place))
+    rows = [Row(label=entry, values=row) for entry, row in values.items()]
     return Table(
         id="worst-by-metric",
         title="What the strongest attack rebuilds, by metric",

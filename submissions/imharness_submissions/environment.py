@@ -24,7 +24,7 @@ from pathlib import Path
 from imharness.components.assets import cache_folder
 from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.results.identity import digest
-from imharness_files.opening import read_bytes
+from imharness_files.opening import MIB, read_bytes
 from imharness_files.structured import read_toml
 from imharness_files.text import plain
 from imharness_files.wheels import BYTES, UNPACKED, WHEEL_NAME, check_unpacked, check_wheel
@@ -85,7 +85,11 @@ def _fetched(package: Package, work: Path) -> Path:
     place = work / name
     try:
         with urllib.request.urlopen(package.address, timeout=60) as answer:
-            content = answer.read(BYTES + 1)
+            content, until = bytearray(), time.monotonic() + TIMEOUT_S
+            while len(content) <= BYTES and (part := answer.read1(MIB)):
+                content += part
+                if time.monotonic() > until:
+                    raise HarnessError(f"fetching {package.address} took longer than {TIMEOUT_S} s")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise HarnessError(f"{package.address} cannot be fetched: {plain(str(error)):.200}") from None
     if len(content) > BYTES:
@@ -184,6 +188,8 @@ def _bytes_below(folder: Path) -> int:
 
 def _check(place: Path, package: Package) -> None:
     found = [d for d in importlib.metadata.distributions(path=[str(place)]) if _same(d.name, package.name)]
+    if len(found) > 1:
+        raise UsageError(f"the package holds {len(found)} sets of metadata of {package.name}; expected one")
     if not found or found[0].version != package.version:
         shown = f"{found[0].name} {found[0].version}" if found else "nothing of that name"
         raise UsageError(f"the manifest says {package.name} {package.version}, the package holds {shown}")
@@ -198,6 +204,7 @@ def _built(package: Package, work: Path, trusted: bool) -> Path:
     source, out, tools = work / "source", work / "wheels", work / "tools"
     out.mkdir()
     git = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c", "filter.lfs.smudge="]
+    git += ["-c", "credential.helper=", "-c", "core.askPass=true"]  # no private repository of the maintainer
     call([*git, "clone", "--quiet", "--no-checkout", package.repository, str(source)], "cloning the repository")
     call([*git, "-C", str(source), "checkout", "--quiet", "--detach", package.commit], "checking the commit out")
     try:

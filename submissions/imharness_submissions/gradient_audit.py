@@ -4,11 +4,12 @@ A defense with misleading gradients looks strong against an attack that follows 
 gradients give a false sense of security", 2018). So each defense is attacked in four ways: through its own gradient,
 with the identity in the backward pass (BPDA, section 4.1 of the paper), by queries alone, and with images made against
 the metric without the defense. A defense is flagged when another way moves the score significantly further than its own
-gradient.
+gradient, or than that of the stand-in which it names for attacks to read.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
@@ -27,6 +28,7 @@ from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import ImageRng, derive_seed
 from imharness.running.target import MetricTarget, Purify, straight_through
+from imharness_secret.images import hidden
 from imharness_statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
@@ -37,6 +39,7 @@ MARGIN = 0.05
 LEVEL = 0.05
 """Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
+STAND_IN = "the gradient of its stand-in"
 
 
 class TrialAttacks:
@@ -49,19 +52,21 @@ class TrialAttacks:
         chosen = next((found for part in profile.tracks.values() if _complete(found := _chosen(registry, part))), None)
         if chosen is None:
             raise HarnessError(f"profile {profile.name} has no track with attacks on a differentiable metric")
-        self.device = device
+        self.device, self.registry = device, registry
         self.metric = next(c for c in chosen if _attackable(c))
         attacks = [
             c for c in chosen if isinstance(c, Attack) and c.info.norm == "linf" and "medium" in c.info.strengths
         ]
         self.white = [a.at("medium") for a in attacks if a.info.access == "white_box"][:2]
         self.black = [a.at("medium") for a in attacks if a.info.access == "black_box"][:2]
-        data = next(c for c in chosen if isinstance(c, ImageDataset)).build(device)
+        data = hidden(next(c for c in chosen if isinstance(c, ImageDataset)).build(device), profile.secret)
         positions = next(data.batches(IMAGES))
         self.images = data.load(positions).to(device)
         self.names = [data.names[p] for p in positions]
         self.score = checked(self.metric, self.metric.build(device))
         self.raw = self.metric.build(device)
+        self.batch = secrets.randbelow(len(positions)) + 1
+        """How many images a call holds: a defense cannot know it, and behave in such calls alone."""
 
 
 def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
@@ -104,10 +109,10 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
     wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
     if wild:
         raise ContractError(f"the score after {wild[0]} is no finite number")
-    own = [gain for way, _, gain in gains if way == OWN]
+    own = [gain for way, _, gain in gains if way in (OWN, STAND_IN)]
     best = max(own, key=lambda gain: float(gain.mean())) if own else None
     shown = tuple(
-        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != OWN and _more(gain, best))
+        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way not in (OWN, STAND_IN) and _more(gain, best))
         for way, label, gain in gains
     )
     return GradientAudit(
@@ -120,13 +125,26 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
 
 
 def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
+    near = _stand_in(defense, trial)
     for attack in trial.white:
         if defense.info.differentiable:
             yield OWN, attack, bare
+        elif near is not None:
+            yield STAND_IN, attack, straight_through(bare, near)
         yield BPDA, attack, straight_through(bare)
         yield TRANSFER, attack, None
     for attack in trial.black:
         yield QUERIES, attack, bare
+
+
+def _stand_in(defense: Purification, trial: TrialAttacks) -> Purify | None:
+    """Return what lends its gradient to a defense that has none; None for the identity."""
+    if defense.info.differentiable or not defense.info.stand_in:
+        return None
+    found = trial.registry.one("defense", defense.info.stand_in)
+    shared = {name: value for name, value in defense.model_dump().items() if name in type(found).model_fields}
+    near: Purify = found.with_parameters(**shared).build(trial.device)
+    return near
 
 
 def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
@@ -139,6 +157,7 @@ def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: i
         purify=through,
         rng=_streams(trial, seed, "target") if through is not None else None,
         budget=attack.budget().queries,
+        micro_batch=trial.batch,
     )
 
 
@@ -164,10 +183,10 @@ def _masked(defense: Purification, gains: Sequence[Gain]) -> Iterator[str]:
     worse = [g for g in gains if g.higher]
     if worse:
         most = max(worse, key=lambda g: g.gain)
-        own = max(g.gain for g in gains if g.way == OWN)
+        own = max((g for g in gains if g.way in (OWN, STAND_IN)), key=lambda g: g.gain)
         yield (
             f"misleading gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
-            f"range, the defense's own gradient only by {own:.3f}"
+            f"range, {own.way} only by {own.gain:.3f}"
         )
 
 

@@ -15,7 +15,7 @@ from imharness.errors import HarnessError, UsageError
 from imharness_submissions.contents import tree_digest
 from imharness_submissions.environment import environment_of
 from imharness_submissions.manifest import Hardware, Submission, SubmittedEntry
-from imharness_submissions.owners import check_reserved
+from imharness_submissions.owners import check_registered, check_reserved
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Limits
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -80,6 +80,7 @@ def open_submission(folder: Path, submission: Submission, *, trusted: bool = Fal
     guest = Guest(spec_for(submission.package.name, environment, submission.hardware, trusted=trusted))
     try:
         description = offer_of(guest).model_copy(update={"environment": tree_digest(environment)})
+        check_registered(submission, (str(c["info"]["id"]) for c in description.components))
         registry = installed().joined(description.entries(guest))
         components = [_entry(entry, description, registry) for entry in submission.entries]
     except BaseException:  # Ctrl-C too: a guest must not outlive the command

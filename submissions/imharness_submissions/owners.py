@@ -22,16 +22,29 @@ def check_reserved(submission: Submission) -> None:
         raise UsageError(f"the package is called {submission.package.name!r}, which is, or looks like, this project")
 
 
-def look_alikes(submission: Submission, ledger: Ledger) -> Iterator[str]:
+def check_registered(submission: Submission, ids: Iterable[str]) -> None:
+    """Raise `UsageError` when a package registers components under an owner that none of the entries has.
+
+    They would stand in the place of those of the owner.
+    """
+    own = _owners(entry.id for entry in submission.entries)
+    foreign = [owner for owner in _owners(ids) if owner not in own]
+    if foreign:
+        raise UsageError(f"the package registers components of the owner {foreign[0]!r:.80}, of which no entry is")
+
+
+def look_alikes(submission: Submission, ledger: Ledger, name: str = "") -> Iterator[str]:
     """Yield a line for each owner that looks like one of an earlier submission by somebody else.
 
-    Raises `UsageError` for an owner that belongs to an earlier submission with another contact.
+    Raises `UsageError` for an owner, or for the `name` of a submission, that belongs to another contact.
     """
     known: dict[str, tuple[str, str]] = {}
     for line in ledger.lines():
         if line.manifest is not None and line.decision in ("added", "re-scored"):
             for owner in _owners(line.ids):
                 known.setdefault(owner, (line.name, str(line.manifest.get("contact", ""))))
+            if line.name == name and str(line.manifest.get("contact", "")) != submission.contact:
+                raise UsageError(f"there is a submission {name} with another contact; give yours another name")
     for owner in _owners(entry.id for entry in submission.entries):
         if owner in known:
             name, contact = known[owner]

@@ -115,14 +115,17 @@ class SubmissionReport(_Frozen):
         return ", ".join(f"{n} {status}" for status, n in counts.items())
 
     def flags(self) -> tuple[str, ...]:
-        """Return every reason to flag the entries, one line each; empty when there is none."""
+        """Return every reason to flag the entries, one line each; empty when there is none.
+
+        What the package can make as long as it likes stands last.
+        """
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
         audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]
         cells = [f"{len(self.failed)} cells failed: {next(iter(self.failed.values()))}"] if self.failed else []
         claims = [
             f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
         ]
-        return tuple(" ".join(text.split())[:400] for text in [*self.attempts, *failed, *audits, *cells, *claims])
+        return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *cells, *failed, *self.attempts])
 
 
 def _number(value: float | None) -> str:
@@ -158,7 +161,8 @@ def markdown(report: SubmissionReport) -> str:
     if report.claims:
         lines += ["| claim | claimed | measured | |", "|---|---|---|---|"]
         lines += [
-            f"| {plain(c.what)} | {c.claimed:g} | {_number(c.measured)} | {'holds' if c.holds else 'does not hold'} |"
+            f"| {plain(c.what)} | {c.claimed:g} ± {c.tolerance:g} | {_number(c.measured)} "
+            f"| {'holds' if c.holds else 'does not hold'} |"
             for c in report.claims
         ]
         lines += [""]

@@ -27,6 +27,7 @@ from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
 from imharness_cli.entries import known_entries
+from imharness_secret.images import seeds_of_task
 from imharness_submissions.ledger import Ledger, submission_files
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
@@ -61,12 +62,14 @@ class Canary(_Frozen):
 
 
 def reproduce(
-    name: str, store: Store, *, sample: int, tolerance: float, seed: int, device: str, trusted: bool, advance: Progress
-) -> list[ReproducedTask]:
+    name: str, store: Store, *, sample: int, tolerance: float, seed: int, device: str, trusted: bool, advance: Progress,
+    secret: str = "",
+) -> list[ReproducedTask]:  # fmt: skip
     """Compute a sample of an entry's cells again, compare them, and write the outcome into the ledger.
 
     `name` is a submission of the store, or the id or label of an installed component. `sample` is the number of cells,
-    `tolerance` a share of each column's span. Raises `UsageError` when the store has no finished cell of it.
+    `tolerance` a share of each column's span. `secret`: the seed of the secret split that the store is of. Raises
+    `UsageError` when the store has no finished cell of it, or has cells of another split.
     """
     found = submission_files(store)
     if name in found:
@@ -80,8 +83,10 @@ def reproduce(
         records = _records(store, set(ids))
         if not records:
             raise UsageError(f"store {store.root} has no finished cell of {name}.")
+        for record in records:
+            seeds_of_task(secret, record.spec.seed, record.spec.options)
         chosen = random.Random(seed).sample(records, min(sample, len(records)))
-        results = _again(chosen, store, running, tolerance, device, advance)
+        results = _again(chosen, store, running, tolerance, device, advance, secret)
     finally:
         if running is not None:
             running.guest.kill()
@@ -130,11 +135,11 @@ def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
 
 def _again(
     records: Sequence[TaskRecord], store: Store, running: RunningSubmission | None, tolerance: float, device: str,
-    advance: Progress,
+    advance: Progress, secret: str,
 ) -> list[ReproducedTask]:  # fmt: skip
-    beside = [guest_beside(running.guest, running.description)] if running is not None else []
+    beside = [guest_beside(running.guest, running.description, secret)] if running is not None else []
     found = []
-    with _computing(device, beside) as (fresh, compute):
+    with _computing(device, beside, secret) as (fresh, compute):
         for number, record in enumerate(records):
             for need in record.spec.needs.values():
                 fresh.adopt(store, need)
@@ -145,12 +150,12 @@ def _again(
 
 @contextmanager
 def _computing(
-    device: str, prepare: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    device: str, prepare: Sequence[tuple[str, Mapping[str, Any]]] = (), secret: str = ""
 ) -> Iterator[tuple[Store, Callable[[str, TaskSpec], TaskRecord]]]:
     """Yield an empty store, and a function that computes a task into it, in this process."""
     with tempfile.TemporaryDirectory() as work:
         store = Store(Path(work))
-        executor = open_executor(store.root, devices=[device], workers=0, prepare=prepare)
+        executor = open_executor(store.root, devices=[device], workers=0, prepare=prepare, secret=secret)
 
         def compute(key: str, spec: TaskSpec) -> TaskRecord:
             executor.submit(key, spec)

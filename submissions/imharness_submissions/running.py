@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from imharness.running.device import device_name
 from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_cli.entries import known_entries
-from imharness_conformance import check_component
+from imharness_conformance import CheckResult, check_component
 from imharness_files.text import plain
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
@@ -58,7 +58,7 @@ class Run:
         """Whether a stage of the run broke off."""
         ledger = Ledger(store.root)
         try:
-            self.alike = list(look_alikes(self.submission, ledger))
+            self.alike = list(look_alikes(self.submission, ledger, self.name))
             self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
         except Unavailable:
             raise
@@ -87,10 +87,8 @@ class Run:
         """
         drawn, found = secrets.randbelow(2**31), list[Checked]()
         for number, component in enumerate(self.opened.components):
-            found += [
-                Checked(component=o.component, check=o.check, status=o.status, message=o.message)
-                for o in check_component(component, drawn)
-            ]
+            self._give_time()
+            found += map(reported, check_component(component, drawn))
             advance(number + 1, len(self.opened.components))
         self._ended()
         return drawn, [*found, *self._imports()]
@@ -105,7 +103,12 @@ class Run:
             message=f"{took:.2f} s" + (f"; at most {SLOW_IMPORT_S:g}: load weights in build" if slow else ""),
         )
 
+    def _give_time(self) -> None:
+        """Let the next entry take as long as a cell may: each of its calls has a limit, and their number has none."""
+        self.opened.guest.until = time.monotonic() + self.profile.time_limit_s
+
     def _ended(self) -> None:
+        self.opened.guest.until = float("inf")
         try:
             self.opened.guest.end_task(False)
         except HarnessError as error:
@@ -133,7 +136,8 @@ class Run:
             return open_executor(
                 self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
                 time_limit_s=self.profile.time_limit_s,
-                prepare=[guest_beside(self.opened.guest, self.opened.description)],
+                prepare=[guest_beside(self.opened.guest, self.opened.description, self.profile.secret)],
+                secret=self.profile.secret,
             )  # fmt: skip
 
         return execute(graphs, self.store, start, advance=advance)
@@ -146,6 +150,7 @@ class Run:
         trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, defense in enumerate(defenses):
+            self._give_time()
             try:
                 found.append(examine(defense, trial, self.seed))
             except Exception as error:  # an output that no contract allows breaks what is computed from it, too
@@ -289,6 +294,12 @@ def _decide(run: Run, report: SubmissionReport) -> None:
         ledger.append(run.name, run.opened.ids, "flagged", "; ".join(flags)[:1500], report=report.seal)
 
 
+def reported(outcome: CheckResult) -> Checked:
+    """Return what a check found; one that was given up, because the package took its time, did not pass."""
+    status = "failed" if outcome.late else outcome.status
+    return Checked(component=outcome.component, check=outcome.check, status=status, message=outcome.message)
+
+
 def _line(error: Exception) -> str:
     return f"{plain(str(error)) or type(error).__name__:.300}"
 
@@ -328,25 +339,29 @@ def _versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in names}
 
 
-def only_with(graph: Graph, ids: Collection[str]) -> Graph:
-    """Return the tasks in which one of these components takes part, and all that tables of them need.
-
-    That is what they depend on, and the tasks of the same other components in which nothing of its kind takes part:
-    the clean scores and undefended attacks that a defense is compared with.
-    """
-    wanted = {key for key, task in graph.tasks.items() if any(r.id in ids for r in task.spec.components.values())}
+def _compared(graph: Graph, id: str) -> set[str]:
+    """Return the tasks of one component, and those of the same others in which nothing of its kind takes part."""
+    wanted = {key for key, task in graph.tasks.items() if any(r.id == id for r in task.spec.components.values())}
     parts = [ref for key in wanted for ref in graph.tasks[key].spec.components.values()]
-    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id in ids}
+    used, kinds = {(r.kind, r.label) for r in parts}, {r.kind for r in parts if r.id == id}
     for key, task in graph.tasks.items():
         alike = any(ref.kind in kinds for ref in task.spec.named().values())
         if not alike and {(r.kind, r.label) for r in task.spec.components.values()} <= used:
             wanted.add(key)
+    return wanted
+
+
+def only_with(graph: Graph, ids: Collection[str]) -> Graph:
+    """Return the tasks in which one of these components takes part, and all that tables of them need.
+
+    That is what they depend on, and for each component the tasks of the same other components in which nothing of its
+    kind takes part: the clean scores and undefended attacks that a defense is compared with.
+    """
+    wanted = set[str]().union(*(_compared(graph, id) for id in ids))
     waiting = list(wanted)
     while waiting:
         needs = set(graph.tasks[waiting.pop()].spec.needs.values()) - wanted
         wanted |= needs
         waiting += needs
     gaps = {address: gap for address, gap in graph.missing.items() if any(id in address for id in ids)}
-    return Graph(
-        graph.track, graph.run_configuration, {key: t for key, t in graph.tasks.items() if key in wanted}, gaps
-    )
+    return replace(graph, tasks={key: t for key, t in graph.tasks.items() if key in wanted}, missing=gaps)

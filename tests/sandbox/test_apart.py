@@ -59,3 +59,28 @@ def test_processes_that_run_together_cannot_talk(opened: Opened, name: str) -> N
     for purify in (one, other):
         assert torch.equal(purify(clean, ImageRng(SEEDS)), clean), "it heard the other process"
     guest.end_task(failed=True)
+
+
+def test_a_function_that_nobody_holds_keeps_no_process(opened: Opened) -> None:
+    """Else the processes of many entries, or of one with many parameters, exceed what a package may have."""
+    guest, component = opened("honest/median")
+    clean, _ = a_pair()
+    for _ in range(3):
+        component.build(CPU)(clean, ImageRng(SEEDS))
+    assert [session for session in guest._sessions if not session.closed] == []
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_the_order_of_rows_tells_nothing(opened: Opened, gradient: bool) -> None:
+    """Neither of an attack that searches, nor of one that follows gradients."""
+    guest, component = opened("hostile/knows_order")
+    images = (sample_images(8, 16, 16, 1) * 0.5).requires_grad_(gradient)
+    purify = component.build(CPU)
+    found = purify(images, ImageRng(range(8)))
+    places = (found - images).detach().flatten(1).mean(dim=1).mul(64).round().long().tolist()
+    if gradient:
+        (given,) = torch.autograd.grad((found * images.detach()).sum(), images)
+        assert torch.equal(given, images.detach()), "each gradient belongs to its own image"
+    guest.end_task(failed=True)
+    assert sorted(places) == list(range(8))
+    assert places != list(range(8)), "it knows which image is which"

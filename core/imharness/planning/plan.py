@@ -16,6 +16,7 @@ from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import Missing, TaskSpec
+from imharness_secret import OPTION, digest_of
 
 C = TypeVar("C")
 
@@ -44,6 +45,7 @@ class Graph:
 
     track: Track
     run_configuration: str
+    secret: str = ""
     tasks: dict[str, Task] = field(default_factory=dict)
     missing: dict[str, Missing] = field(default_factory=dict)
 
@@ -74,7 +76,6 @@ class GraphPlanner:
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
     refs: dict[tuple[type, Component], tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
-    """The type is part of the key because components of different types with equal fields have equal hashes."""
 
     def component(self, kind: str, name: str, /) -> Component:
         return self.registry.one(kind, name)
@@ -109,7 +110,7 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
-        place = (type(component), component)
+        place = (type(component), component)  # without the type, those of equal fields share a hash
         found = self.refs.get(place)
         if found is None:
             found = self.refs[place] = (component.ref(), _gap(component))
@@ -141,9 +142,10 @@ def plan_track(
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
-    run_configuration = digest([track.info.id, profile.name, profile.identity(name), seed, limit])[:16]
-    graph = Graph(track, run_configuration)
-    planner = GraphPlanner(graph, registry, seed, limit)
+    secret = {OPTION: digest_of(profile.secret)} if profile.secret else {}
+    facts = [track.info.id, profile.name, profile.identity(name), seed, limit, *secret.values()]
+    graph = Graph(track, digest(facts)[:16], digest_of(profile.secret))
+    planner = GraphPlanner(graph, registry, seed, limit, options=secret)
     try:
         track.plan(planner, ChosenComponents(_selection(registry, part, only or {}, further or {})))
     except HarnessError:

@@ -20,6 +20,7 @@ from imharness.errors import UsageError, did_you_mean
 from imharness.results.identity import digest
 from imharness_files.structured import read_toml, texts_in
 from imharness_files.text import is_plain
+from imharness_secret import checked_seed
 
 FOLDER = "profiles"
 
@@ -49,6 +50,7 @@ class Profile(BaseModel):
     time_limit_s: float = Field(default=3600, gt=0, le=10**7, description="Longest time one task may take, s.")
     tracks: Mapping[str, TrackProfile] = Field(default_factory=dict)
     origins: Mapping[str, str] = Field(default_factory=dict)
+    secret: str = Field(default="", repr=False, description="Seed of the secret split, if it is one.")
 
     def identity(self, track: str) -> str:
         """Return a digest of everything that decides what is computed for a track.
@@ -105,6 +107,7 @@ def _parts(file: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
 def _profile(facts: Mapping[str, Any], name: str) -> Profile:
     if not all(is_plain(text.replace("\n", " ")) for text in texts_in(facts)):
         raise UsageError(f"profile {name}: a text in it holds control, separator or direction characters.")
+    checked_seed(facts.get("secret", ""), f"profile {name}: secret")
     try:
         return Profile.model_validate(facts)
     except ValidationError as error:

@@ -39,7 +39,7 @@ def save_sweep(
     gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
     sweep = Sweep(
         track=track.info.id, title=track.title, measures=track.measures, profile=profile,
-        run_configuration=graph.run_configuration, seed=seed, limit=limit, command=command,
+        run_configuration=graph.run_configuration, seed=seed, secret=graph.secret, limit=limit, command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
         missing=tuple(gaps.values()),

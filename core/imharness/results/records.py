@@ -110,7 +110,7 @@ class RunFacts(_Frozen):
     """One track of a run, under which settings, and what has no result.
 
     `run_configuration` is the digest of profile, seed and limit (stores of before 1.0 call it edition), `failed` has a
-    line for each address.
+    line for each address. `secret`: digest of the seed of the secret split that the images are of, or "".
     """
 
     schema_version: int = SCHEMA
@@ -120,6 +120,7 @@ class RunFacts(_Frozen):
     profile: str
     run_configuration: str = Field(default="", validation_alias=AliasChoices("run_configuration", "edition"))
     seed: int
+    secret: str = ""
     limit: int | None
     command: str
     finished: str

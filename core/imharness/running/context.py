@@ -32,6 +32,7 @@ from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name, in_chunks, synchronise
 from imharness.running.target import MetricTarget, straight_through
+from imharness_secret.images import hidden, seeds_of_task
 
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
@@ -43,10 +44,10 @@ class BuildCache:
 
     def __init__(
         self, registry: Registry, store: Store, device: torch.device, batch_size: int,
-        end_task: Callable[[bool], Sequence[str]] = lambda failed: (),
+        end_task: Callable[[bool], Sequence[str]] = lambda failed: (), secret: str = "",
     ) -> None:  # fmt: skip
         self.registry, self.store, self.device, self.batch_size = registry, store, device, batch_size
-        self.end_task = end_task
+        self.end_task, self.secret = end_task, secret
         self._built: dict[Component, Any] = {}
         self._components: dict[str, Component] = {}
         self._outputs: dict[str, Output] = {}
@@ -99,6 +100,7 @@ class TaskContext:
         self._cache, self._key, self._spec = cache, key, spec
         self.device, self.progress = cache.device, progress
         self.options: Mapping[str, Option] = spec.options
+        self._secret, self._seed = seeds_of_task(cache.secret, spec.seed, spec.options)
         self.roles: Sequence[str] = tuple(spec.components)
 
     def measures(self, group: str, /) -> Mapping[str, str]:
@@ -117,8 +119,7 @@ class TaskContext:
         return checked(component, function, method)
 
     def images(self, role: str = "dataset", *, limited: bool = True) -> ImageSet:
-        images: ImageSet = self.build(role)
-        return images.first(self._spec.limit if limited else None)
+        return hidden(self.build(role), self._secret).first(self._spec.limit if limited else None)
 
     def table(self, role: str = "dataset") -> TableSet:
         return cast("TableSet", self.build(role))
@@ -127,10 +128,10 @@ class TaskContext:
         return self._cache.output(self._spec.needs[name], name)
 
     def rng(self, names: Sequence[str], *purpose: str) -> ImageRng:
-        return ImageRng([derive_seed(self._spec.seed, *purpose, name) for name in names], self.device)
+        return ImageRng([derive_seed(self._seed, *purpose, name) for name in names], self.device)
 
     def generator(self, *purpose: str, shared: bool = False) -> torch.Generator:
-        return generator(derive_seed(self._spec.seed if shared else self._key, *purpose))
+        return generator(derive_seed(self._seed if shared else self._key, *purpose))
 
     def target(
         self, metric: str, names: Sequence[str], *, attack: str, defense: str | None = None, samples: int = 1,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -72,7 +72,7 @@ class WorkerConfig:
     """How a worker sets itself up; it can be pickled and sent to another machine.
 
     `prepare`: functions as ``module:function``, each with JSON facts. The worker imports each and calls it with its
-    facts; it returns a `Preparation`.
+    facts; it returns a `Preparation`. `secret`: the seed of the secret split, where the run is of one.
     """
 
     store: Path
@@ -80,6 +80,7 @@ class WorkerConfig:
     threads: int
     batch_size: int
     prepare: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    secret: str = field(default="", repr=False)
 
 
 class Worker:
@@ -102,7 +103,7 @@ class Worker:
         for prepared in self._prepared:
             registry = registry.joined(prepared.components)
         place, store = torch.device(config.device), Store(config.store)
-        self._cache = BuildCache(registry, store, place, config.batch_size, self._end_task)
+        self._cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec) -> TaskResult:
         """Compute a task and store its record."""
@@ -141,6 +142,7 @@ def find_executor(name: str) -> Callable[[Sequence[WorkerConfig], float], Execut
 def open_executor(
     store: Path, *, name: str = "local", devices: Sequence[str] = ("auto",), workers: int | None = None,
     batch_size: int = 16, time_limit_s: float = float("inf"), prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    secret: str = "",
 ) -> Executor:  # fmt: skip
     """Return an executor whose workers write into a store.
 
@@ -149,7 +151,7 @@ def open_executor(
         workers: None for one per GPU, or one per core (at most 8) on the CPU; 0 computes in this process.
         batch_size: images that a step takes at once.
         time_limit_s: a task that takes longer fails, where the executor can end it.
-        prepare: see `WorkerConfig`.
+        prepare, secret: see `WorkerConfig`.
     """
     from imharness.running.device import resolve_devices
 
@@ -158,7 +160,7 @@ def open_executor(
     count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
     threads = 1 if on_cpu else max(1, cores // max(count, 1))  # sums depend on threads: workers change no result
     configs = [
-        WorkerConfig(store.resolve(), places[i % len(places)], threads, batch_size, tuple(prepare))
+        WorkerConfig(store.resolve(), places[i % len(places)], threads, batch_size, tuple(prepare), secret)
         for i in range(max(count, 1))
     ]
     return find_executor(name if count else IN_PROCESS)(configs, time_limit_s)

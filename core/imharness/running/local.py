@@ -1,7 +1,6 @@
 """Workers on this machine: this process, or one process per device, or several on the CPU with one thread each.
 
-Workers on the CPU are forked from a server that has imported the harness, which takes seconds, once for all of them.
-CUDA survives no fork, so that each worker on a GPU is a fresh interpreter.
+CPU workers are forked from a server that has imported the harness once; CUDA survives no fork, so GPU workers are not.
 
 Parent and worker speak JSON over a pipe. A worker that dies is replaced; one that takes too long is ended and its task
 fails. A worker whose parent is gone stops by itself.

@@ -9,6 +9,8 @@ import click
 
 from imharness.errors import HarnessError, UsageError
 from imharness_cli import console
+from imharness_cli.secret import secret_option
+from imharness_files.options import Share
 
 
 @click.command()
@@ -16,16 +18,15 @@ from imharness_cli import console
 @click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
 @click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 @click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
-@click.option(
-    "--tolerance", type=click.FloatRange(0, 1), default=1e-3, show_default=True, help="As a share of a column's span."
-)
+@click.option("--tolerance", type=Share(), default=1e-3, show_default=True, help="As a share of a column's span.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
+@secret_option
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; canaries are printed as in their file.")
 def reproduce(
     entry: str | None, canaries: bool, store_dir: Path, sample: int, tolerance: float, seed: int, device: str,
-    trust: bool, as_json: bool,
+    secret: Path | None, trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute cells of ENTRY again from its pinned package, and compare; exit 1 when the numbers differ.
 
@@ -41,12 +42,13 @@ def reproduce(
     if entry is None:
         raise UsageError("say what to reproduce: ENTRY or --canaries.")
     from imharness.results.store import Store
+    from imharness_secret import read_seed
     from imharness_submissions.reproducing import reproduce as reproduce_cells
 
     with console.progress("reproducing", shown=not as_json) as advance:
         found = reproduce_cells(
             entry, Store(store_dir), sample=sample, tolerance=tolerance, seed=seed, device=place, trusted=trust,
-            advance=advance,
+            advance=advance, secret=read_seed(secret) if secret is not None else "",
         )  # fmt: skip
     if as_json:
         console.emit([one.model_dump(mode="json") for one in found])

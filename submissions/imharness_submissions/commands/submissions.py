@@ -14,6 +14,7 @@ import click
 
 from imharness.errors import HarnessError, UsageError
 from imharness_cli import console
+from imharness_cli.secret import profile_of, secret_option
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
@@ -92,15 +93,15 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 @click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="Processes; 0 runs in this.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@secret_option
 @click.option("--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown summary here.")
 @_trust
 @_json
 def run(
     folder: Path, store_dir: Path, site_dir: Path, profile: str, device: str, workers: int, seed: int,
-    limit: int | None, summary: Path | None, trust: bool, as_json: bool,
+    limit: int | None, secret: Path | None, summary: Path | None, trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a submission in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
-    from imharness.planning.profile import load_profile
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness_cli.commands import build_site
@@ -112,7 +113,7 @@ def run(
     if trust:
         console.warn("--trust: the package runs without a sandbox and can do all that you can")
     work = Run(
-        folder, store, load_profile(profile), device=resolve_devices([device])[0], workers=workers, seed=seed,
+        folder, store, profile_of(profile, secret), device=resolve_devices([device])[0], workers=workers, seed=seed,
         limit=limit, trusted=trust, command=shlex.join(["harness", *sys.argv[1:]]),
     )  # fmt: skip
     with _stages(shown=not as_json) as watch:
@@ -246,12 +247,14 @@ def ledger(store_dir: Path, as_json: bool) -> None:
 @_site
 @click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
-def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: int | None) -> None:
+@secret_option
+def rebuild(
+    file: Path, store_dir: Path, site_dir: Path, profile: str, limit: int | None, secret: Path | None
+) -> None:  # fmt: skip
     """Build the board again from a ledger, FILE, alone: run each of its submissions into another store.
 
     Submissions that cannot be run are reported and skipped; the exit code is then 1.
     """
-    from imharness.planning.profile import load_profile
     from imharness.results.store import Store
     from imharness_cli.commands import build_site
     from imharness_submissions.ledger import Ledger
@@ -267,7 +270,7 @@ def rebuild(file: Path, store_dir: Path, site_dir: Path, profile: str, limit: in
         try:
             with TemporaryDirectory() as work, _stages(shown=True) as watch:
                 folder = written(line, Path(work))
-                found = run_submission(Run(folder, store, load_profile(profile), workers=1, limit=limit), watch)
+                found = run_submission(Run(folder, store, profile_of(profile, secret), workers=1, limit=limit), watch)
         except HarnessError as error:
             console.warn(f"{line.name}: {error}")
             lost += 1

@@ -13,24 +13,20 @@ from imharness.components.component import Component
 from imharness.contracts.attack import TARGET
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.certification import SCORER
+from imharness.contracts.purification import Purification
 from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import ContractError, HarnessError, SandboxViolation
-from imharness.randomness import derive_seed, generator
+from imharness.randomness import ImageRng
 from imharness_conformance.crossing import all_tensors, put_back, randomness, restored, within
+from imharness_submissions.sandbox.again import STATE, Held
 from imharness_submissions.sandbox.host import Answer, Guest, Session
 from imharness_submissions.sandbox.lanes import Lanes
 from imharness_submissions.sandbox.wire import RESULT, Message, WireError
 
-STATE = (
-    "answers otherwise when it is asked again in a fresh process: it keeps state between calls, or draws from other "
-    "randomness than it is given"
-)
 REPORT_S = 0.1
 """Progress that is reported sooner after other progress is not shown."""
 SEARCH = -1
 """The session of all calls whose results are not kept."""
-TOLERANCE = 1e-4
-"""How far an answer of a fresh process may be from the one that was given."""
 
 
 class Recipe(NamedTuple):
@@ -45,7 +41,8 @@ class Remote:
 
     Calls whose results are kept are spread over sessions so that none sees two versions of an image; all other calls,
     those of an attack that searches, share one session. When the task ends, one call of either sort is asked again in
-    a fresh session, which must answer the same.
+    a fresh session, with some of its rows in another order, which must answer the same and give the same gradient.
+    A purification that says that it is not random gets the same stream for every image, which tells it nothing.
     """
 
     def __init__(
@@ -54,16 +51,22 @@ class Remote:
         self.label, self.device = label, device
         self._guest, self._recipe, self._method, self._given = guest, recipe, method, given
         self._sessions: dict[int, tuple[Session, int]] = {}
-        self._lanes = Lanes()
+        self._lanes = Lanes(guest.secret)
         self._calls = {True: 0, False: 0}
-        self._held: dict[bool, tuple[Message, Message]] = {}
+        self._held: dict[bool, Held] = {}
+        self._rows, self._silent = frozenset[str](), frozenset[str]()
         self._draw = torch.Generator()
         self._draw.seed()
         guest.remotes.add(self)
 
+    def __del__(self) -> None:
+        """Close the sessions of what nobody holds any more: a guest may have only so many processes."""
+        for session, _ in self._sessions.values():
+            session.close()
+
     def end(self) -> None:
         """End the sessions; the next call opens others."""
-        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes()
+        sessions, self._sessions, self._lanes = self._sessions, {}, Lanes(self._guest.secret)
         for session, _ in sessions.values():
             if not session.closed:
                 session.finish()
@@ -72,18 +75,14 @@ class Remote:
         """Ask calls again in fresh sessions; raises `ContractError` when one answers otherwise."""
         held = self._held
         self.forget()
-        for request, before in held.values():
+        for one in held.values():
             session = self._guest.open(self._recipe.module)
             try:
-                handle = self._built_in(session)
-                after = session.request("call", {**request.facts, "built": handle, "grad": []}, request.tensors)
-            finally:
-                session.close()
-            for name, tensor in before.tensors.items():
-                other = after.tensors.get(name)
-                if other is None or other.shape != tensor.shape or not _close(tensor, other):
+                if one.is_answered_otherwise(session, self._built_in(session), self._draw):
                     self._guest.note([STATE])
                     raise self.blamed(ContractError(f"{self.label}: {STATE}"))
+            finally:
+                session.close()
 
     def forget(self) -> None:
         """Drop what was kept for a check: the task failed."""
@@ -109,10 +108,14 @@ class Remote:
         """Return what a method of the component gives, as a function that works inside."""
         call = call_of(type(component), method)
         differentiable = call.by_row and bool(getattr(component.info, "differentiable", False))
+        if call.by_row:
+            self._rows = frozenset(name for name, kind in call.arguments.items() if kind.rows)
+        if isinstance(component, Purification) and not component.info.random:
+            self._silent = frozenset(randomness(call))
 
         def run(kept: bool, arguments: tuple[Any, ...]) -> Any:
             given = call.given(arguments)
-            here = {name: outside(given[name], self.device) for name, outside in asked(call).items()}
+            here = {name: outside(given[name], self.device, _pixels(given)) for name, outside in asked(call).items()}
             tensors = all_tensors(carried(call), given)
             wanted = [name for name, t in tensors.items() if t.requires_grad]
             if differentiable and wanted and torch.is_grad_enabled():
@@ -144,14 +147,21 @@ class Remote:
         if kept:
             requests = self._lanes.spread(call, given, n)
         else:
-            order = torch.randperm(n, generator=generator(derive_seed(self.label, self._calls[False])))
-            requests = [(SEARCH, order.tolist())]
+            requests = [(SEARCH, self.order([given[name] for name in sorted(rows)]).tolist())]
         parts = []
         for lane, chosen in requests:
             part = {name: t[chosen] if name in rows else t for name, t in given.items()}
             parts.append({**{n: part[n] for n in rows & set(randomness(call))}, **self.ask(part, lane=lane).tensors})
         back = torch.argsort(torch.tensor([row for _, chosen in requests for row in chosen]))
         return {name: self._joined([part.get(name) for part in parts], back) for name in parts[0]}
+
+    def order(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the order in which the rows of a search's next call go inside."""
+        return self._lanes.order([t.detach().cpu() for t in tensors], self._calls[False])
+
+    def reordered(self, found: Mapping[str, torch.Tensor], back: torch.Tensor) -> Tensors:
+        """Return an answer with its rows in the order `back`."""
+        return {name: self._joined([t], back) if name == RESULT else t for name, t in found.items()}
 
     def _joined(self, parts: Sequence[torch.Tensor | None], back: torch.Tensor) -> torch.Tensor:
         """Return the answers to the requests of one call in the order of its rows."""
@@ -179,27 +189,30 @@ class Remote:
         """Call the component's function in one session and return its answer as it came, on the CPU."""
         lane = lane if lane is not None else 0 if kept else SEARCH
         reduced = torch.is_autocast_enabled(self.device.type)
-        request = Message("call", {**(facts or {}), **({"reduced": True} if reduced else {})}, tensors)
+        given = {**tensors, **{name: self._nothing(len(tensors[name])) for name in self._silent}}
+        request = Message("call", {**(facts or {}), **({"reduced": True} if reduced else {})}, given)
         try:
             session, handle = self._open(lane)
             own = {**request.facts, "built": handle}
-            found = session.request("call", own, tensors, *([] if answer is None else [answer]))
+            found = session.request("call", own, given, *([] if answer is None else [answer]))
         except (SandboxViolation, WireError) as error:
             raise self.blamed(SandboxViolation(f"{self.label}: {error}")) from None
         except HarnessError as error:
             raise self.blamed(error) from None
+        found = Message(found.kind, found.facts, {n: t for n, t in found.tensors.items() if n not in self._silent})
         if answer is None:
             self._keep(request, found, lane != SEARCH)
         return found
+
+    def _nothing(self, n: int) -> torch.Tensor:
+        """Return the states of streams that are the same for every image and call."""
+        return ImageRng([0], self.device).states().expand(n, -1)
 
     def _keep(self, request: Message, found: Message, kept: bool) -> None:
         """Keep one call at random, each as likely, to be asked again; attacks are not kept, they ask back."""
         self._calls[kept] += 1
         if int(torch.randint(self._calls[kept], (1,), generator=self._draw)) == 0:
-            held = {name: t.detach().cpu().clone() for name, t in request.tensors.items()}
-            facts = {name: value for name, value in request.facts.items() if name != "grad"}
-            answer = Message("result", {}, {n: t.detach() for n, t in found.tensors.items()})
-            self._held[kept] = Message("call", facts, held), answer
+            self._held[kept] = Held.of(request, found, self._rows)
 
     def backward(self, handle: int, upstream: list[torch.Tensor], leaves: int) -> list[torch.Tensor | None]:
         """Return the vector-Jacobian product of an earlier call; the graph inside is gone then."""
@@ -207,19 +220,14 @@ class Remote:
             raise SandboxViolation(f"{self.label}: the session of this gradient is gone")
         given = {str(i): t for i, t in enumerate(upstream)}
         found = self._sessions[SEARCH][0].request("backward", {"handle": handle}, given).tensors
+        if False in self._held:
+            self._held[False].saw_gradient(handle, given, found)
         return [found[str(i)].to(self.device) if str(i) in found else None for i in range(leaves)]
 
     def drop(self, handle: int) -> None:
         """Say that nobody will ask for this gradient."""
         if SEARCH in self._sessions:
             self._sessions[SEARCH][0].dropped.append(handle)
-
-
-def _close(first: torch.Tensor, second: torch.Tensor) -> bool:
-    if not first.is_floating_point():
-        return torch.equal(first, second)
-    span = max(1.0, float(first.abs().nan_to_num().max())) if first.numel() else 1.0
-    return bool(torch.allclose(first, second, rtol=0, atol=TOLERANCE * span, equal_nan=True))
 
 
 class Built:
@@ -272,13 +280,18 @@ class _Differentiable(torch.autograd.Function):
         ctx: Any, remote: Remote, call: Call, drawn: Mapping[str, Any], names: tuple[str, ...], *given: torch.Tensor
     ) -> torch.Tensor:
         wanted = [name for name, t in zip(names, given, strict=True) if t.requires_grad]
-        found = remote.ask(dict(zip(names, given, strict=True)), facts={"grad": wanted})
+        ctx.rows = [call.arguments[name.partition(".")[0]].rows for name in names]
+        ctx.order = remote.order([t for t, rows in zip(given, ctx.rows, strict=True) if rows])
+        back = ctx.order.argsort()
+        sent = [t[ctx.order.to(t.device)] if rows else t for t, rows in zip(given, ctx.rows, strict=True)]
+        found = remote.ask(dict(zip(names, sent, strict=True)), facts={"grad": wanted})
         for name, rng in drawn.items():
-            remote.restore(rng, found.tensors.get(name))
+            states = found.tensors.get(name)
+            remote.restore(rng, states[back] if states is not None and len(states) == len(back) else states)
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
         ctx.shapes = [t.shape for t in given]
         ctx.graph = _Graph(remote, found.whole("handle"))
-        tensor: torch.Tensor = remote.result(call, found.tensors)
+        tensor: torch.Tensor = remote.result(call, remote.reordered(found.tensors, back))
         if RESULT not in found.names("moving"):
             ctx.mark_non_differentiable(tensor)
         return tensor
@@ -287,12 +300,13 @@ class _Differentiable(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> Any:
         ctx.graph.spent = True
-        found = ctx.graph.remote.backward(ctx.graph.handle, [upstream], len(ctx.places))
+        order = ctx.order.to(upstream.device)
+        found = ctx.graph.remote.backward(ctx.graph.handle, [upstream[order]], len(ctx.places))
         gradients: list[torch.Tensor | None] = [None] * len(ctx.shapes)
         for place, gradient in zip(ctx.places, found, strict=True):
             if gradient is not None and gradient.shape != ctx.shapes[place]:
                 raise SandboxViolation("sent back a gradient of another shape than the images")
-            gradients[place] = gradient
+            gradients[place] = gradient[order.argsort()] if gradient is not None and ctx.rows[place] else gradient
         return None, None, None, None, *gradients
 
 
@@ -304,7 +318,7 @@ class Outside:
     answers: Mapping[str, Answer]
 
 
-def asked(call: Call) -> dict[str, Callable[[Any, torch.device], Outside]]:
+def asked(call: Call) -> dict[str, Callable[[Any, torch.device, int], Outside]]:
     """Return the arguments of a call that stay here, with how each is asked."""
     return {name: _OUTSIDE[kind] for name, kind in call.arguments.items() if kind in _OUTSIDE}
 
@@ -331,11 +345,11 @@ def _answering(answers: Mapping[str, Answer]) -> Answer | None:
     return answer
 
 
-def _target(target: Any, device: torch.device) -> Outside:
+def _target(target: Any, device: torch.device, pixels: int) -> Outside:
     """Answer what an attack asks: scores, with the gradient of each with respect to its own image."""
 
     def answer(message: Message) -> Message:
-        images = _images(message, device)
+        images = _images(message, device, pixels)
         if not message.facts.get("gradient"):
             scores = target(images)
             return Message("scores", {}, {"scores": scores, "queries": target.queries})
@@ -351,15 +365,15 @@ def _target(target: Any, device: torch.device) -> Outside:
     return Outside(facts, {"score": answer})
 
 
-def _scorer(score: Callable[[torch.Tensor], torch.Tensor], device: torch.device) -> Outside:
+def _scorer(score: Callable[[torch.Tensor], torch.Tensor], device: torch.device, pixels: int) -> Outside:
     def answer(message: Message) -> Message:
         with torch.no_grad():
-            return Message("scores", {}, {"scores": score(_images(message, device))})
+            return Message("scores", {}, {"scores": score(_images(message, device, pixels))})
 
     return Outside({}, {"score": answer})
 
 
-def _progress(progress: Callable[[int, int], None], device: torch.device) -> Outside:
+def _progress(progress: Callable[[int, int], None], device: torch.device, pixels: int) -> Outside:
     shown = 0.0
 
     def answer(message: Message) -> Message:
@@ -373,13 +387,21 @@ def _progress(progress: Callable[[int, int], None], device: torch.device) -> Out
     return Outside({}, {"progress": answer})
 
 
-_OUTSIDE: dict[ValueKind, Callable[[Any, torch.device], Outside]] = {
+_OUTSIDE: dict[ValueKind, Callable[[Any, torch.device, int], Outside]] = {
     TARGET: _target, SCORER: _scorer, PROGRESS: _progress,
 }  # fmt: skip
 
 
-def _images(message: Message, device: torch.device) -> torch.Tensor:
+def _pixels(given: Mapping[str, Any]) -> int:
+    """Return how many pixels an image of a call has."""
+    images = given.get("images")
+    return images.shape[2] * images.shape[3] if isinstance(images, torch.Tensor) else 0
+
+
+def _images(message: Message, device: torch.device, pixels: int) -> torch.Tensor:
     images = message.tensors.get("images")
     if images is None or images.ndim != 4 or images.shape[1] != 3 or images.dtype != torch.float32:
         raise SandboxViolation("asked for scores of something that is no batch of images")
+    if images.shape[2] * images.shape[3] > pixels:
+        raise SandboxViolation("asked for scores of images that are larger than those it was given")
     return images.to(device)

@@ -17,7 +17,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -90,15 +89,13 @@ class Session:
     def _describe(self, request: Message) -> Message:
         from imharness_submissions.sandbox.describing import described
 
-        start = time.perf_counter()
         registry = self._registry("")
-        took = time.perf_counter() - start
         components = [
             {**described(entry.component), "module": entry.plugin.rpartition(":")[2]}
             for entry in registry.entries.values()
         ]
         failures = [[f.name, f.reason] for f in registry.failures]
-        return Message("described", {"components": components, "failures": failures, "import_s": took})
+        return Message("described", {"components": components, "failures": failures})
 
     def _registry(self, module: str) -> Registry:
         """Return the components of one module of the package, or of all for an empty name."""

@@ -20,6 +20,7 @@ from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireErr
 
 POLL_S = 0.05
 LEAVING_S = 3.0
+TOLD, MOST_TOLD = ("tried to ", "says "), 40
 _KNOWN: dict[str, type[Exception]] = {
     "ContractError": ContractError,
     "UsageError": UsageError,
@@ -52,14 +53,19 @@ class Closing(Protocol):
 
 
 class Guest:
-    """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break."""
+    """A submitted package that runs, or can be started. `attempts` lists the rules that it tried to break.
 
-    def __init__(self, spec: GuestSpec) -> None:
-        self.spec = spec
+    `secret`: the seed of the secret split that it is measured on; it stays out of `spec`, which goes inside.
+    """
+
+    def __init__(self, spec: GuestSpec, secret: str = "") -> None:
+        self.spec, self.secret = spec, secret
         self.attempts: list[str] = []
         self.remotes: weakref.WeakSet[Closing] = weakref.WeakSet()
         self.level = ""
         """How the guest is isolated, for records; empty before it was started."""
+        self.until = float("inf")
+        """The time, of `time.monotonic`, after which no request is answered any more."""
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         self._jail: Jail | None = None
         self._ahead: tuple[str, Ends] | None = None
@@ -78,8 +84,10 @@ class Guest:
             session = self._take(jail, ends)
             self._sessions.add(session)
             self._ahead = module, jail.order(module)
-        except BaseException:
+        except BaseException as error:
             self.kill()
+            if isinstance(error, Unavailable):  # the first process ran, and what runs in sessions may have ended it
+                self.note([f"let no further session start: {error}"])
             raise
         return session
 
@@ -89,11 +97,19 @@ class Guest:
         return Session(self, jail, jail.born(), ends)
 
     def note(self, attempts: Iterable[str]) -> None:
-        """Remember attempts that were reported from inside the sandbox."""
+        """Remember what the outside saw."""
         for text in attempts:
             line = " ".join(text.split())[:300]
             if line not in self.attempts and len(self.attempts) < 100:
                 self.attempts.append(line)
+
+    def hear(self, attempts: Iterable[str]) -> None:
+        """Remember attempts that were told from inside, where the package may say anything; a few leave room."""
+        for text in attempts:
+            if not text.startswith(TOLD):
+                text = f"says {text!r}"
+            if sum(line.startswith(TOLD) for line in self.attempts) < MOST_TOLD:
+                self.note([text])
 
     def end_task(self, failed: bool) -> None:
         """End all sessions. Unless the task failed, ask one call of each again in a fresh process.
@@ -183,7 +199,7 @@ class Session:
                 self._channel.send(self._served(answer, message))
             if message.kind in ("error", "done"):
                 self._jail.inspect()  # an error may hide that a limit was reached
-        self._guest.note(message.names("attempts"))
+        self._guest.hear(message.names("attempts"))
         if message.kind == "error" or self._refused is not None:
             self._raise(message)
         return message
@@ -261,7 +277,7 @@ class Session:
         if self.closed:
             raise SandboxViolation("called after its session had ended")
         self._inspected = time.monotonic()
-        self._deadline = self._inspected + self._guest.spec.limits.answer_s
+        self._deadline = min(self._inspected + self._guest.spec.limits.answer_s, self._guest.until)
         try:
             yield
         except (Closed, WireError, SandboxViolation) as error:
@@ -296,6 +312,8 @@ class Session:
         return message
 
     def _check_deadline(self) -> None:
+        if time.monotonic() > self._guest.until:
+            raise SandboxViolation("took longer for all its calls than a cell may take")
         if time.monotonic() > self._deadline:
             raise SandboxViolation(f"did not answer within {self._guest.spec.limits.answer_s:g} s")
 

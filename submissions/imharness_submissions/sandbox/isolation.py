@@ -58,6 +58,7 @@ def enclose(folder_mib: int, kept: Sequence[str], gpu: bool) -> None:
     `kept` are folders below ``/tmp`` that stay: where the harness itself is installed there. Raises `OSError` where
     the kernel refuses.
     """
+    os.setsid()  # a signal to the own group reaches processes of other namespaces, too
     _done(_libc.unshare(_OTHER_NAMESPACES), "new namespaces")
     _mount(b"none", b"/", b"", _RECURSIVE | _PRIVATE, b"")
     held = [os.open(folder, os.O_PATH | os.O_DIRECTORY) for folder in kept]

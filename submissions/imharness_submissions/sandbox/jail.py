@@ -22,7 +22,7 @@ import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
-from imharness_submissions.sandbox.processes import ControlGroup, tree, used_mib
+from imharness_submissions.sandbox.processes import ControlGroup, threads, tree, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
 
 PLUGIN = "/plugin"
@@ -35,7 +35,8 @@ from imharness_submissions.sandbox.guest import main
 main()
 """
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+"""Not the device of zeros: mapped as shared memory, it is memory that nobody counts."""
 _GPU = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _numbers = itertools.count()
 
@@ -50,6 +51,8 @@ class Limits:
 
     memory_mib: int = 6144
     processes: int = 32
+    threads: int = 1024
+    """Of all processes together."""
     file_mib: int = 64
     folder_mib: int = 256
     cpu_s: int = 7200
@@ -319,6 +322,8 @@ class Jail:
         limits, pids = self.spec.limits, tree(self.process.pid)
         if len(pids) > limits.processes:
             raise SandboxViolation(f"started more than {limits.processes} processes")
+        if threads(pids) > limits.threads:
+            raise SandboxViolation(f"started more than {limits.threads} threads")
         used = used_mib(pids, limits.memory_mib)
         if used > limits.memory_mib:
             raise SandboxViolation(f"uses {used:.0f} MiB of memory; at most {limits.memory_mib} are allowed")

@@ -8,7 +8,7 @@ from the same random stream, or, in calls without streams, when they look alike 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -69,10 +69,11 @@ class Lanes:
     """Spreads the rows of a task's calls over at most `LANES` sessions.
 
     Order and choice are random, and follow from the contents of all rows, which no session sees: the same task is
-    spread alike each time.
+    spread alike each time. On a secret split they follow from its seed, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, secret: str = "") -> None:
+        self._secret = secret
         self._seen: list[Rows] = []
 
     def spread(self, call: Call, tensors: Mapping[str, torch.Tensor], n: int) -> list[tuple[int, list[int]]]:
@@ -80,7 +81,7 @@ class Lanes:
         rows = rows_of(call, tensors) if n else None
         if rows is None:
             return [(0, list(range(n)))]
-        draw = generator(derive_seed("lanes", rows.content.tolist()))
+        draw = generator(derive_seed("lanes", *([self._secret] if self._secret else []), rows.content.tolist()))
         pairs = rows.versions(rows)
         met = torch.stack([rows.versions(seen).sum(dim=1) for seen in self._seen] or [torch.zeros(n)], dim=1)
         requests: list[list[list[int]]] = [[[]] for _ in range(met.shape[1])]
@@ -99,6 +100,15 @@ class Lanes:
         found = [(k, part) for k, parts in enumerate(requests) for part in parts if part]
         self._remember(rows, requests)
         return [found[i] for i in torch.randperm(len(found), generator=draw).tolist()]
+
+    def order(self, tensors: Sequence[torch.Tensor], number: int) -> torch.Tensor:
+        """Return an order ``(n,)`` for the rows of a call that goes into one session.
+
+        It follows from what each row holds, in the true order, so that who gets the rows cannot find that order.
+        """
+        sums = [t.flatten(1).sum(dim=1, dtype=torch.float64).tolist() for t in tensors if len(t)]
+        drawn = generator(derive_seed("order", self._secret, number, sums))
+        return torch.randperm(len(tensors[0]) if tensors else 0, generator=drawn)
 
     def _remember(self, rows: Rows, requests: list[list[list[int]]]) -> None:
         for k, parts in enumerate(requests):

@@ -29,6 +29,15 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def threads(pids: Sequence[int]) -> int:
+    """Return how many threads processes have."""
+    found = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found += len(os.listdir(f"/proc/{pid}/task"))
+    return found
+
+
 def used_mib(pids: Sequence[int], limit_mib: float) -> float:
     """Return the private and shared memory of processes, MiB, without pages of files.
 

@@ -7,7 +7,9 @@ cells like it. What it builds sends tensors to the sandbox; gradients come back 
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -122,6 +124,7 @@ def carried_contracts() -> dict[str, type[Component]]:
 _BOUNDS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt",
            "minLength": "min_length", "maxLength": "max_length", "description": "description"}  # fmt: skip
 _TYPES: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "array": tuple[Any, ...]}
+MOST_COMPONENTS, LONGEST = 100, 30_000
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_]{0,60}$")
 
 
@@ -197,6 +200,7 @@ class PackageDescription(BaseModel):
     components: tuple[Mapping[str, Any], ...]
     left_out: tuple[tuple[str, str], ...] = ()
     import_s: float = 0.0
+    """How long the package took to be imported and to say what it registers, by the clock of the outside, s."""
     environment: str = ""
     """sha256 of all files of the package and what it needs; part of every key."""
 
@@ -208,6 +212,15 @@ class PackageDescription(BaseModel):
         return [Registered(proxy(facts, guest, self.environment), self.distribution, origin) for facts in carried]
 
 
+def check_size(components: Any) -> None:
+    """Raise `PluginError` for a description that is too long to be shown."""
+    if len(components) > MOST_COMPONENTS:
+        raise PluginError(f"registers {len(components)} components; at most {MOST_COMPONENTS} are taken")
+    for facts in components:
+        if len(json.dumps(facts)) > LONGEST:
+            raise PluginError(f"describes a component in more than {LONGEST} characters")
+
+
 def offer_of(guest: Guest) -> PackageDescription:
     """Ask a guest what it registers; raises `PluginError` when that is nothing, or nonsense."""
     spec = guest.spec
@@ -215,12 +228,14 @@ def offer_of(guest: Guest) -> PackageDescription:
     if not found:
         raise PluginError(f"{spec.folder} holds no distribution {spec.distribution}")
     origin = provenance(found[0])
-    session = guest.open()
+    session, started = guest.open(), time.perf_counter()
     try:
         facts = session.request("describe").facts
     finally:
         session.close()
+    took = time.perf_counter() - started
     try:
+        check_size(facts["components"])
         unable = [
             (str(c["info"]["id"])[:100], f"a {c['contract']!s:.40} cannot run in the sandbox")
             for c in facts["components"]
@@ -229,7 +244,7 @@ def offer_of(guest: Guest) -> PackageDescription:
         offer = PackageDescription(
             distribution=origin.distribution, version=origin.version, author=origin.author, licence=origin.licence,
             home=origin.home, components=facts["components"], left_out=[*facts["failures"], *unable],
-            import_s=facts["import_s"],
+            import_s=took,
         )  # fmt: skip
     except (ValidationError, KeyError, TypeError) as error:
         raise PluginError(f"{spec.distribution}: what it says of itself cannot be read: {error}"[:400]) from None

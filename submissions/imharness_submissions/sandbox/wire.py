@@ -168,6 +168,8 @@ def _tensor(data: torch.Tensor, entry: Mapping[str, Any]) -> torch.Tensor:
         count *= n
     if not 0 <= start <= stop <= len(data) or count * dtype.itemsize != stop - start:
         raise WireError("a tensor that reaches beyond its message")
+    if dtype == torch.bool and bool((data[start:stop] > 1).any()):
+        raise WireError("a byte that is neither true nor false")
     return data[start:stop].view(dtype).reshape(shape)
 
 

@@ -13,15 +13,19 @@ from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import PackageDescription
 
 
-def guest_beside(guest: Guest, description: PackageDescription) -> tuple[str, Mapping[str, Any]]:
+def guest_beside(guest: Guest, description: PackageDescription, secret: str = "") -> tuple[str, Mapping[str, Any]]:
     """Return a value for `prepare` of `open_executor`: each worker then starts a guest like this one."""
     spec = TypeAdapter(GuestSpec).dump_python(guest.spec, mode="json")
-    return f"{__name__}:start_guest", {"guest": spec, "description": description.model_dump(mode="json")}
+    return f"{__name__}:start_guest", {
+        "guest": spec,
+        "description": description.model_dump(mode="json"),
+        "secret": secret,
+    }
 
 
 def start_guest(facts: Mapping[str, Any]) -> Preparation:
     """Start a guest for this worker, and return the package's components, whose code runs in it."""
-    guest = Guest(TypeAdapter(GuestSpec).validate_python(facts["guest"]))
+    guest = Guest(TypeAdapter(GuestSpec).validate_python(facts["guest"]), facts["secret"])
     description = PackageDescription.model_validate(facts["description"])
 
     def end_task(failed: bool) -> list[str]:

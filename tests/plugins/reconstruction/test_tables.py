@@ -82,6 +82,18 @@ def test_every_metric_compares_models_by_itself_and_knows_its_direction(results:
     assert [block.tolist() for block in (*psnr.values, *mse.values)] == [[[20, 30]], [[1, 2]]]
 
 
+def test_a_model_without_a_number_of_one_metric_breaks_no_table(results: Results) -> None:
+    results.leaks(PLAIN, [20, 30])
+    rows = {"name": IMAGES, "score": [1.0, 2.0], "closeness": [-1, -1]}
+    results.leaks(HIDDEN, [10, 20])
+    for defense in (PLAIN, PRUNED):
+        results.add("leakage", rows, defense=defense, attack="x/a", metric="x/mse")
+    beside = results.tables()["worst-by-metric"]
+    assert means(beside, PSNR) == {f"x/m + {HIDDEN}": 15, f"x/m + {PLAIN}": 25}
+    assert means(beside, "x/mse") == {f"x/m + {HIDDEN}": None, f"x/m + {PLAIN}": 1.5}
+    assert beside.rows[0].values["x/mse"].missing == "not measured"
+
+
 def fit(converged: Sequence[bool], state: str = "as initialised") -> dict[str, Sequence]:
     return {"name": IMAGES, "source": IMAGES, "state": [state] * 2, "converged": converged}
 

@@ -39,6 +39,25 @@ class Greys(ImageDataset):
         return ImageSet(tuple(f"grey-{k:02d}" for k in levels), ((SIDE, SIDE),) * len(levels), load, columns)
 
 
+class Patterns(ImageDataset):
+    """Sixteen smooth patterns of eight photographs; the label is the brightness."""
+
+    info = Info(id="acme/patterns", version="1")
+
+    def build(self, device: torch.device) -> ImageSet:
+        stack = _patterns()
+        mos = stack.flatten(1).mean(dim=1).numpy()
+        columns = {"mos": mos, "photograph": np.array([f"p{k // 2}" for k in range(len(stack))])}
+        names = tuple(f"pattern-{k:02d}" for k in range(len(stack)))
+        return ImageSet(names, (tuple(stack.shape[2:]),) * len(stack), lambda own: stack[list(own)], columns)
+
+
+def _patterns() -> torch.Tensor:
+    drawn = torch.rand(16, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    large = torch.nn.functional.interpolate(drawn, (24, 24), mode="bilinear")
+    return (0.1 + 0.8 * large).mul(255).round() / 255
+
+
 class Brightness(NoReferenceMetric):
     """The label itself: the mean of an image."""
 
@@ -100,6 +119,21 @@ class Idle(Purification):
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
             return images.clone()
+
+        return purify
+
+
+class Recogniser(Purification):
+    """Holds the public patterns, and answers with the one that an image differs from by an attack at most."""
+
+    info = DefenseInfo(id="acme/recogniser", version="1", group="broken", differentiable=False)
+
+    def build(self, device: torch.device) -> Purifier:
+        stored = _patterns()
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            distance, nearest = (images[:, None] - stored).abs().flatten(2).amax(dim=2).min(dim=1)
+            return torch.where((distance <= 16 / 255).view(-1, 1, 1, 1), stored[nearest], images)
 
         return purify
 
@@ -177,11 +211,13 @@ class Turned(Purification):
 def components() -> list:
     return [
         Greys(),
+        Patterns(),
         Brightness(),
         Darkness(),
         Lopsided(),
         Damper(),
         Idle(),
+        Recogniser(),
         Trapdoor(),
         Quantized(),
         Gated(),

@@ -1,0 +1,108 @@
+"""One call of a cell, asked again in a fresh process, which must answer the same and give the same gradient.
+
+Where each row stands for itself, some of the rows are asked for, in another order. So an answer or a gradient that
+depends on the number of calls, on the time, or on the size and order of a batch is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+
+from imharness_submissions.sandbox.host import Session
+from imharness_submissions.sandbox.wire import Message
+
+STATE = (
+    "answers otherwise when it is asked again in a fresh process: it keeps state between calls, or draws from other "
+    "randomness than it is given"
+)
+TOLERANCE = 1e-4
+"""How far an answer may be from the one that was given: the largest difference or, by row, the mean over a row."""
+GRADIENT_TOLERANCE = 0.05
+"""How far a row's gradient may be from the one that was given, as a share of its norm."""
+_ROUNDING = 1e-6
+
+
+@dataclass
+class Held:
+    """A call, its answer, and the gradient that was asked for; `rows` are the tensors with one row for each row."""
+
+    request: Message
+    answer: Message
+    rows: frozenset[str]
+    wanted: list[str]
+    handle: int
+    upstream: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    gradients: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: Message, found: Message, rows: frozenset[str]) -> Held:
+        """Keep a call and its answer; `rows` are names of arguments, none where rows depend on each other."""
+        sent = {name: t.detach().cpu().clone() for name, t in request.tensors.items()}
+        facts = {name: value for name, value in request.facts.items() if name != "grad"}
+        answer = Message("result", {}, {name: t.detach() for name, t in found.tensors.items()})
+        by_row = frozenset(name for name in sent if name.partition(".")[0] in rows)
+        return cls(Message("call", facts, sent), answer, by_row, request.names("grad"), found.whole("handle"))
+
+    def saw_gradient(
+        self, handle: int, upstream: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Keep the gradient of this call; that of another call is ignored."""
+        if self.wanted and handle == self.handle and self.rows.issuperset(self.wanted):
+            self.upstream = {name: t.detach().cpu().clone() for name, t in upstream.items()}
+            self.gradients = dict(found)
+
+    def is_answered_otherwise(self, session: Session, built: int, draw: torch.Generator) -> bool:
+        """Ask a fresh session for some of the rows in an order drawn from `draw`, and compare."""
+        order = self._order(draw)
+        sent = {name: t[order] if name in self.rows else t for name, t in self.request.tensors.items()}
+        facts = {**self.request.facts, "built": built, "grad": []}
+        after = {**sent, **session.request("call", facts, sent).tensors}
+        if not all(self._close(before, after.get(name), order) for name, before in self.answer.tensors.items()):
+            return True
+        if not self.upstream:
+            return False
+        again = session.request("call", {**facts, "grad": self.wanted}, sent)
+        upstream = {name: t[order] for name, t in self.upstream.items()}
+        found = session.request("backward", {"handle": again.whole("handle")}, upstream).tensors
+        same = found.keys() == self.gradients.keys()
+        return not same or not all(_aligned(g[order], found[name]) for name, g in self.gradients.items())
+
+    def _order(self, draw: torch.Generator) -> torch.Tensor:
+        n = min((len(self.request.tensors[name]) for name in self.rows), default=0)
+        most = int(torch.randint(n // 2 + 1, (1,), generator=draw)) + 1
+        return torch.randperm(n, generator=draw)[:most]
+
+    def _close(self, before: torch.Tensor, after: torch.Tensor | None, order: torch.Tensor) -> bool:
+        first = before[order] if self.rows else before
+        if after is None or after.shape != first.shape:
+            return False
+        if not first.is_floating_point():
+            return torch.equal(first, after)
+        if not torch.equal(first.isfinite(), after.isfinite()):
+            return False
+        off = (first.double() - after.double()).abs().nan_to_num()
+        if self.rows and off.ndim > 1:
+            off = off.flatten(1).mean(dim=1)
+        return not off.numel() or float(off.max()) <= _allowed(first, bool(self.rows))
+
+
+def _allowed(answer: torch.Tensor, by_row: bool) -> float:
+    """Return how far an answer may be: of several scores, a share of how far they are apart, however small that is."""
+    numbers = answer.double().nan_to_num()
+    size = float(numbers.abs().max())
+    if numbers.ndim != 1 or len(numbers) == 1:
+        return TOLERANCE * max(1.0, size)
+    return TOLERANCE * float(numbers.max() - numbers.min()) + (_ROUNDING * size if by_row else 0.0)
+
+
+def _aligned(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Say whether the gradients of all rows agree."""
+    if before.shape != after.shape:
+        return False
+    first, second = before.double().flatten(1), after.double().flatten(1)
+    size = first.norm(dim=1)
+    allowed = GRADIENT_TOLERANCE * size + _ROUNDING * size.max()
+    return bool(((first - second).norm(dim=1) <= allowed).all())

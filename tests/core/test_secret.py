@@ -1,0 +1,135 @@
+"""The secret split keeps what labels depend on, and changes every image as the seed says."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from imharness.data import ImageSet
+from imharness.errors import UsageError
+from imharness.planning.profile import Profile, load_profile
+from imharness_conformance.samples import images as samples
+from imharness_secret import OPTION, digest_of, read_seed
+from imharness_secret.images import BLOCK, FADED, changed, hidden, seeds_of_task
+from imharness_statistics.splits import loses_advantage
+
+SEED, OTHER = "5eed" * 16, "0dd5eed0" * 8
+
+
+def pictures(n: int = 6, side: int = 64) -> torch.Tensor:
+    return samples(n, side, side, 1).mul(255).round() / 255
+
+
+def names(n: int) -> list[str]:
+    return [f"image {i}" for i in range(n)]
+
+
+def test_images_keep_their_size_and_steps_and_everyone_is_changed() -> None:
+    for side in (8, 32, 64):
+        before = pictures(6, side)
+        after = changed(before, SEED, names(6))
+        assert after.shape == before.shape
+        assert torch.equal(after.mul(255).round() / 255, after)
+        assert 0 <= after.min() <= after.max() <= 1
+        assert ((after - before).abs().flatten(1).amax(dim=1) > 0.02).all()
+
+
+def test_changes_follow_from_the_seed_and_the_source_alone() -> None:
+    before = pictures()
+    whole = changed(before, SEED, names(6))
+    order = [4, 1, 5]
+    assert torch.equal(changed(before[order], SEED, [names(6)[i] for i in order]), whole[order])
+    assert not torch.equal(changed(before, OTHER, names(6)), whole)
+    same = changed(before[:1].expand(6, -1, -1, -1), SEED, names(6))
+    assert len({image.numpy().tobytes() for image in same}) == 6
+
+
+def test_an_image_is_moved_mirrored_and_faded_a_little() -> None:
+    """A ramp tells by how much: each channel is a line, up or down, with other ends."""
+    ramp = (torch.arange(64) * 4 / 255).expand(40, 3, 64, 64)
+    found = changed(ramp, SEED, names(40))
+    mirrored = found[:, 0, 32, 40] < found[:, 0, 32, 20]
+    assert 10 < int(mirrored.sum()) < 30
+    straight = torch.where(mirrored[:, None, None, None], found.flip(3), found)
+    middle = straight[..., 8:56]
+    contrast = (middle[..., -1] - middle[..., 0]) / (ramp[..., 55] - ramp[..., 8])
+    low, high = 1 - 2 * FADED[1], 1 - 2 * FADED[0]
+    assert ((contrast > low - 0.01) & (contrast < high + 0.01)).all()
+    ways = (middle[:, 0, 0, 24] - ramp[0, 0, 0, 32]).mul(255 / 4).round().abs()
+    assert ((ways - ways.div(BLOCK).round() * BLOCK).abs() <= 2).all(), "blocks of 8 px stay where they were"
+    assert BLOCK - 2 <= ways.max() <= BLOCK + 2
+
+
+def test_versions_of_one_image_are_changed_alike_and_labels_stay() -> None:
+    clean = pictures(3)
+    noisy = (clean + 8 / 255).clamp(0, 1)
+    stack = torch.stack([clean, noisy], dim=1).flatten(0, 1)
+    columns = {"reference": np.repeat(names(3), 2), "mos": np.arange(6.0)}
+    given = ImageSet(tuple(names(6)), ((64, 64),) * 6, lambda own: stack[list(own)], columns, "a proxy")
+    found = hidden(given, SEED)
+    assert (found.names, found.shapes, found.proxy, found.columns) == (given.names, given.shapes, "a proxy", columns)
+    after = found.load(range(6))
+    before = (stack[1::2] - stack[::2]).flatten(1).norm(dim=1)
+    distances = (after[1::2] - after[::2]).flatten(1).norm(dim=1)
+    assert torch.allclose(distances, before, rtol=0.1)
+    assert torch.equal(found.at([5, 2]).load([1, 0]), after[[2, 5]])
+    assert hidden(given, "") is given
+
+
+def test_a_task_of_a_split_needs_its_seed_and_has_streams_of_its_own() -> None:
+    assert seeds_of_task("", 3, {}) == seeds_of_task(SEED, 3, {}) == ("", 3)
+    own = {OPTION: digest_of(SEED)}
+    assert seeds_of_task(SEED, 3, own) == seeds_of_task(SEED, 3, own)
+    assert len({seeds_of_task(SEED, seed, own)[1] for seed in (3, 4)} | {3, 4}) == 4
+    for wrong in ("", OTHER):
+        with pytest.raises(UsageError, match=digest_of(SEED)):
+            seeds_of_task(wrong, 3, own)
+
+
+@pytest.mark.parametrize("content", ["", "my own seed", "5EED" * 16, SEED + "\n" + SEED, "z" * 64, SEED * 3])
+def test_seeds_that_could_be_guessed_or_misread_are_refused_and_not_shown(tmp_path: Path, content: str) -> None:
+    (tmp_path / "seed").write_text(content)
+    (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = ""\nsecret = """{content}"""\n')
+    with pytest.raises(UsageError) as refused:
+        read_seed(tmp_path / "seed")
+    told = [str(refused.value)]
+    if content:
+        with pytest.raises(UsageError) as refused:
+            load_profile(str(tmp_path / "own.toml"))
+        told.append(str(refused.value))
+    assert not any("\n" in text or (content and content in text) for text in told)
+
+
+def test_a_profile_holds_the_seed_and_does_not_show_it(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = ""\nsecret = "{SEED}"\n')
+    found = load_profile(str(tmp_path / "own.toml"))
+    (tmp_path / "seed").write_text(f"{SEED}\n")
+    assert found.secret == read_seed(tmp_path / "seed") == SEED
+    assert SEED not in repr(found)
+    assert digest_of(SEED) != digest_of(OTHER)
+    assert digest_of(Profile(name="own", description="").secret) == ""
+
+
+def test_honest_entries_are_seldom_flagged_and_those_that_lose_their_advantage_are() -> None:
+    """Twelve honest entries and a cheat on 40 images of 20 photographs, 60 times: at most one board in twenty errs."""
+    rng, clusters, wrong, found = np.random.default_rng(0), np.repeat(np.arange(20), 2), 0, 0
+    for _ in range(60):
+        size = rng.uniform(0, 2, (13, 1))
+        public, secret = (size + rng.normal(0, 0.5, (13, 40)) for _ in range(2))
+        secret[0] -= size[0] + 0.5
+        p = loses_advantage(public, secret, clusters)
+        wrong += bool((p[1:] < 0.05).any())
+        found += bool(p[0] < 0.05)
+    assert wrong <= 3
+    assert found >= 57
+
+
+def test_an_advantage_without_noise_is_lost_beyond_the_margin_only() -> None:
+    public = np.full((3, 8), 2.0) + np.linspace(0, 0.1, 8)
+    secret = public * np.array([[0.95], [0.85], [1.5]])
+    p = loses_advantage(public, secret)
+    assert p[1] == pytest.approx(3 / 2**8)
+    assert (p[[0, 2]] == 1).all()
+    few = loses_advantage(public[:, :4], public[:, :4] * 0.5, np.arange(4))
+    assert np.isnan(few).all()

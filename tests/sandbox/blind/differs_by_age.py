@@ -1,0 +1,27 @@
+"""Is honest in the first quarter of a second after it is built, and brightens images after it."""
+
+import time
+
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+
+class Ageing(Purification):
+    """Brighten images once the process is old."""
+
+    info = DefenseInfo(id="blind/differs-by-age", version="1", differentiable=True)
+
+    def build(self, device):
+        born = time.monotonic()
+
+        def purify(images, rng):
+            time.sleep(0.1)
+            if time.monotonic() - born < 0.25:
+                return images
+            return (images + 0.2).clamp(0, 1)
+
+        return purify
+
+
+@hookimpl
+def components():
+    return [Ageing()]

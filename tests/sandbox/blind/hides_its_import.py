@@ -1,0 +1,23 @@
+"""Takes its time when it is imported, and stops the clock by which that is measured inside."""
+
+import time
+
+from imharness.images import DefenseInfo, Purification, hookimpl
+
+_now = time.perf_counter()
+time.perf_counter = lambda: _now
+time.sleep(0.3)
+
+
+class Late(Purification):
+    """Return the images as they are."""
+
+    info = DefenseInfo(id="blind/hides-its-import", version="1", differentiable=True)
+
+    def build(self, device):
+        return lambda images, rng: images
+
+
+@hookimpl
+def components():
+    return [Late()]

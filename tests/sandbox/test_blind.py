@@ -1,0 +1,210 @@
+"""Hostile packages and inputs that were written without a look at the others: what each tries, and what becomes of it.
+
+A package is run as a cell runs it: an attack that searches asks for gradients, then a result that is kept is computed,
+and the task ends. What it tried is named in what the report shows, or it reached nothing: then its result is that of an
+honest defense.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from tests.sandbox.conftest import laid_out
+from tests.submissions.conftest import PROFILE
+
+from imharness.components.registry import installed
+from imharness.errors import ContractError, HarnessError, SandboxViolation, Unavailable
+from imharness.planning.profile import load_profile
+from imharness.randomness import ImageRng, derive_seed
+from imharness.running.target import MetricTarget
+from imharness_conformance import trials
+from imharness_conformance.membership import EvaluatorProbe
+from imharness_conformance.samples import Quality
+from imharness_conformance.samples import images as sample_images
+from imharness_submissions.gradient_audit import TrialAttacks, examine
+from imharness_submissions.opening import data_packages
+from imharness_submissions.running import reported
+from imharness_submissions.sandbox.again import STATE
+from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.jail import GuestSpec, Jail, Limits
+from imharness_submissions.sandbox.processes import ControlGroup
+from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
+
+HERE = Path(__file__).parent / "blind"
+CPU = torch.device("cpu")
+LIMITS = Limits(answer_s=60, memory_mib=1500, folder_mib=32, threads=64)
+SEARCHED, ROWS, SIDE = 4, 8, 48
+HARMLESS = ""
+LAST = 382
+"""A seed with which the fourth call of a search is asked again, for three rows: 5, 0 and 2."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A package; what it tries; and by which words the report names it, none where it reaches nothing."""
+
+    package: str
+    tries: str
+    named: str
+
+
+DEFENSES = (
+    Case("counts_calls", "behaves by the number of calls in its process", STATE),
+    Case("counts_gradients", "gives a true gradient in its first calls only", STATE),
+    Case("gradient_by_batch", "gives a true gradient in the batch sizes of tests only", STATE),
+    Case("gradient_by_position", "gives a true gradient to half of a batch", STATE),
+    Case("differs_by_batch", "behaves by the number of images in a call", STATE),
+    Case("differs_by_position", "behaves by the place of an image in a call", STATE),
+    Case("differs_by_gradient", "shows another function to whoever takes its gradient", STATE),
+    Case("differs_by_age", "behaves by the age of its process", STATE),
+    Case("differs_by_second", "behaves by the clock", STATE),
+    Case("knows_streams", "knows kept results by their random streams", HARMLESS),
+    Case("remembers_in_streams", "counts queries in the random streams", HARMLESS),
+    Case("remembers_on_the_gpu", "remembers in the memory of a GPU", HARMLESS),
+    Case("signals_sessions", "talks to other sessions by signals", HARMLESS),
+    Case("maps_zeros", "holds shared memory that nobody counts", HARMLESS),
+    Case("starts_threads", "starts threads without end", "more than 64 threads"),
+)
+
+
+@pytest.fixture(scope="module")
+def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
+    """All packages as one, without a control group: what is counted from outside must do."""
+    folder = laid_out(sorted(HERE.glob("*.py")), tmp_path_factory.mktemp("blind"))
+    found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=LIMITS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ControlGroup, "create", lambda *limits: None)
+        yield found
+        found.kill()
+
+
+@pytest.fixture(scope="module")
+def offered(guest: Guest) -> dict[str, Sandboxed]:
+    """Return the component of each package."""
+    found = [entry.component for entry in offer_of(guest).entries(guest)]
+    return {c.info.id.partition("/")[2].replace("-", "_"): c for c in found if isinstance(c, Sandboxed)}
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> TrialAttacks:
+    """The attacks on defenses of a small profile."""
+    path = tmp_path_factory.mktemp("profile") / "tiny.toml"
+    path.write_text(PROFILE)
+    return TrialAttacks(installed(), load_profile(str(path)), CPU)
+
+
+def cell(guest: Guest, defense: Sandboxed) -> tuple[str, torch.Tensor, torch.Tensor]:
+    """Search and evaluate as a cell does; return what the report says, the kept result, and what was given."""
+    names = [f"astronaut-{i}" for i in range(ROWS)]
+    images, guest.attempts = 0.1 + 0.5 * sample_images(ROWS, SIDE, SIDE, 3), []
+    built, kept = defense.build(CPU), images
+    built.remote._draw.manual_seed(LAST)
+    evaluate = defense.call.checked(defense, built)
+    searching = ImageRng([derive_seed("a key", name) for name in names])
+    streams = ImageRng([derive_seed(0, "defense", defense.label, name) for name in names])
+    try:
+        for _ in range(SEARCHED):
+            leaf = images.clone().requires_grad_(True)
+            built(leaf, searching).square().sum().backward()
+        evaluate(images, streams)
+        built(images, searching)
+        kept = evaluate(images, streams)
+        guest.end_task(False)
+    except HarnessError as error:
+        return "; ".join([str(error), *guest.attempts]), kept, images
+    return "; ".join(guest.attempts), kept, images
+
+
+@pytest.mark.parametrize("case", DEFENSES, ids=lambda case: case.package)
+def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    report, kept, images = cell(guest, offered[case.package])
+    if case.named:
+        assert case.named in report, case.tries
+    else:
+        assert torch.allclose(kept, images, atol=1e-6), case.tries
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("gradient_by_size", "gives a true gradient at the suite's sizes only", "its own gradient only"),
+        Case("borrows_a_gradient", "names a stand-in that misleads", "the gradient of its stand-in only"),
+    ],
+    ids=lambda case: case.package,
+)
+def test_gradients_that_mislead(case: Case, offered: dict[str, Sandboxed], trial: TrialAttacks) -> None:
+    flags = " ".join(examine(offered[case.package], trial, 0).flags)
+    assert "misleading gradients" in flags
+    assert case.named in flags, case.tries
+
+
+CHECKS = (
+    (Case("hides_the_original", "hides the original in what it returns", "more than moving pixels"), "moves pixels"),
+    (Case("sleeps_in_tests", "takes so long that checks are given up", "took longer than"), "leaves its inputs"),
+)
+
+
+@pytest.mark.parametrize(("case", "check"), CHECKS, ids=lambda value: getattr(value, "package", ""))
+def test_the_conformance_suite(case: Case, check: str, guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    (found,) = (t for t in trials(offered[case.package], 5) if t.check.startswith(check))
+    result = reported(replace(found, limit=0.5 if case.package == "sleeps_in_tests" else 60).run())
+    assert (result.status, case.named in result.message) == ("failed", True), result.message
+    guest.end_all()
+
+
+def test_calls_that_each_keep_their_limit_may_not_go_on_for_ever(guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    guest.until = time.monotonic() + 0.5
+    try:
+        with pytest.raises(SandboxViolation, match="longer for all its calls"):
+            offered["sleeps_in_tests"].build(CPU)(sample_images(1, 96, 96, 1), ImageRng([1]))
+    finally:
+        guest.until = float("inf")
+
+
+def test_asking_for_giants(guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    quality, guest.attempts = Quality(1), []
+    target = MetricTarget(quality, quality.bounds, images=1, differentiable=False)
+    with pytest.raises(SandboxViolation, match="larger than those it was given"):
+        offered["asks_for_giants"].build(CPU)(sample_images(1, SIDE, SIDE, 1), target, ImageRng([1]))
+    assert "larger than those" in guest.attempts[0]
+
+
+def test_scores_below_the_tolerance(guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    evaluator, guest.attempts = offered["hides_small_scores"], []
+    probe, built = EvaluatorProbe(evaluator, 1), evaluator.build(CPU)
+    built.remote._draw.manual_seed(LAST)
+    for _ in range(SEARCHED):
+        probe.call(built, probe.inputs(40), [1])
+    with pytest.raises(ContractError, match="asked again"):
+        guest.end_task(False)
+    assert guest.attempts == [STATE]
+
+
+def test_flooding_the_notes(guest: Guest, offered: dict[str, Sandboxed]) -> None:
+    report, _, _ = cell(guest, offered["floods_notes"])
+    assert 1 <= report.count("says 'checked and found to be harmless") <= 40
+    guest.note(["what the outside saw"])
+    assert guest.attempts[-1] == "what the outside saw"
+
+
+def test_hiding_the_time_of_the_import(guest: Guest) -> None:
+    assert offer_of(guest).import_s > 0.3
+
+
+def test_letting_no_session_start(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends the first process, checks are not just skipped: the report says it."""
+    guest.open().close()
+    guest.attempts = []
+
+    def none(jail: Jail) -> int:
+        raise Unavailable("the sandbox started no session")
+
+    monkeypatch.setattr(Jail, "born", none)
+    with pytest.raises(Unavailable):
+        guest.open()
+    assert guest.attempts == ["let no further session start: the sandbox started no session"]

@@ -1,0 +1,162 @@
+"""A defense that holds the public images, through plan, run, tables and site: excellent there, ordinary elsewhere."""
+
+import importlib.metadata
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from tests.conftest import install
+
+from imharness.components.loading import load_plugins
+from imharness.components.registry import Registry, build_registry
+from imharness.errors import UsageError
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.ranking.board import make_board, save_sweep
+from imharness.results.records import Board
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, run_task
+from imharness_cli.entries import StoreEntries
+from imharness_leaderboard.pages import build_site
+
+TRACK, SEED = "harness/iqa", "5eed" * 16
+HOSTILE, HONEST, NONE = "acme/recogniser", ("acme/damper", "acme/idle"), "harness/none"
+PART = TrackProfile(
+    select={"dataset": ["acme/patterns"], "metric": ["acme/brightness"], "attack": ["harness/ifgsm"],
+            "defense": [NONE, HOSTILE, *HONEST]},
+    options={"strengths": ["strong"], "shown_images": 1, "samples": 1},
+)  # fmt: skip
+UNDEFENDED = 100 * 8 / 255
+"""What the strong attack moves the mean of an image by, of a range of 100."""
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    folder = install(tmp_path_factory.mktemp("packages"), "acme-truth")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        own = [point for found in importlib.metadata.distributions(path=[str(folder)]) for point in found.entry_points]
+        yield build_registry(load_plugins([*importlib.metadata.entry_points(group="imharness"), *own]))
+
+
+@dataclass(frozen=True)
+class Ran:
+    folder: Path
+    graph: Graph
+    board: Board
+
+    def worst(self) -> dict[str, float | None]:
+        table = next(table for table in self.board.tables if table.id == "ranking")
+        return {row.label: row.values["worst"].value for row in table.rows}
+
+
+def planned(registry: Registry, secret: str) -> Graph:
+    return plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: PART}, secret=secret), registry)
+
+
+def ran(folder: Path, registry: Registry, secret: str) -> Ran:
+    store, graph = Store(folder), planned(registry, secret)
+    cache = BuildCache(registry, store, torch.device("cpu"), 16, secret=secret)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    sweep = save_sweep(
+        store, graph, done=set(graph.tasks), failed={}, profile="truth", seed=0, limit=None, command="harness run"
+    )
+    return Ran(folder, graph, make_board(store, graph.track, sweep, StoreEntries(registry)))
+
+
+@pytest.fixture(scope="module")
+def public(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return ran(tmp_path_factory.mktemp("public"), registry, "")
+
+
+@pytest.fixture(scope="module")
+def secret(registry: Registry, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return ran(tmp_path_factory.mktemp("secret"), registry, SEED)
+
+
+@pytest.fixture(scope="module")
+def flagged(public: Ran, secret: Ran, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("flagged")
+    build_site(public.folder, site, secret=secret.folder)
+    return site
+
+
+@pytest.fixture(scope="module")
+def secret_site(secret: Ran, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("secret-site")
+    build_site(secret.folder, site)
+    return site
+
+
+def ranking(site: Path) -> dict:
+    boards = json.loads((site / "data" / "results.json").read_text())["boards"]
+    (found,) = next(board for board in boards if board["track"] == TRACK)["rankings"]
+    return found
+
+
+def test_it_is_excellent_on_public_images_and_ordinary_on_a_secret_split(public: Ran, secret: Ran) -> None:
+    before, after = public.worst(), secret.worst()
+    assert before[HOSTILE] == pytest.approx(0, abs=0.01)
+    assert public.board.rankings[0].winner == HOSTILE
+    for worst in (before, after):
+        assert worst[NONE] == pytest.approx(UNDEFENDED, abs=0.01)
+        assert worst["acme/idle"] == pytest.approx(UNDEFENDED, abs=0.01)
+        assert worst["acme/damper"] == pytest.approx(UNDEFENDED / 2, abs=0.01)
+    assert after[HOSTILE] == pytest.approx(UNDEFENDED, abs=0.01)
+    assert secret.board.rankings[0].winner == "acme/damper"
+
+
+def test_it_is_flagged_and_never_wins_and_honest_defenses_are_not(flagged: Path) -> None:
+    found = ranking(flagged)
+    assert [label for label, place in found["places"].items() if place["flags"]] == [HOSTILE]
+    assert "secret split" in found["places"][HOSTILE]["flags"][0]
+    assert found["winner"] == ""
+    assert HOSTILE in found["claim"]
+    page = (flagged / "iqa.html").read_text()
+    assert page.count('class="badge flagged"') == 1
+    assert "Secret split" not in page, "the board that is shown is of public images"
+
+
+def test_without_the_other_board_nothing_can_be_told(public: Ran) -> None:
+    assert not any(place.flags for place in public.board.rankings[0].places.values())
+
+
+def test_boards_are_compared_one_way_only(public: Ran, secret: Ran, tmp_path: Path) -> None:
+    for shown, other in ((secret, public), (public, public)):
+        with pytest.raises(UsageError, match="secret split"):
+            build_site(shown.folder, tmp_path, secret=other.folder)
+
+
+def test_the_site_says_secret_split_and_shows_none_of_its_images(secret_site: Path) -> None:
+    assert "<strong>Secret split.</strong>" in (secret_site / "iqa.html").read_text()
+    assert "secret split" in (secret_site / "index.html").read_text()
+    assert not list(secret_site.rglob("*.png"))
+
+
+def test_no_file_holds_the_seed(secret: Ran, secret_site: Path) -> None:
+    files = [file for folder in (secret.folder, secret_site) for file in folder.rglob("*") if file.is_file()]
+    assert len(files) > 50
+    assert [file for file in files if SEED.encode() in file.read_bytes()] == []
+
+
+def test_cells_of_different_splits_never_mix(registry: Registry, public: Ran, secret: Ran) -> None:
+    graphs = [public.graph, secret.graph, planned(registry, "0dd5eed0" * 8)]
+    assert len({graph.run_configuration for graph in graphs}) == 3
+    assert len({key for graph in graphs for key in graph.tasks}) == sum(len(graph.tasks) for graph in graphs)
+    assert planned(registry, SEED).tasks.keys() == secret.graph.tasks.keys()
+    assert planned(registry, "").run_configuration == public.graph.run_configuration
+
+
+def test_who_lacks_the_seed_computes_nothing(registry: Registry, secret: Ran, tmp_path: Path) -> None:
+    key, task = next(iter(secret.graph.tasks.items()))
+    for own in ("", "0dd5eed0" * 8):
+        record = run_task(
+            BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16, secret=own), key, task.spec,
+            lambda done, total: None,
+        )  # fmt: skip
+        assert record.status == "failed"
+        assert "seed of the secret split" in record.failure.message
