@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -143,8 +143,7 @@ def _stand_in(defense: Purification, trial: TrialAttacks) -> Purify | None:
         return None
     found = trial.registry.one("defense", defense.info.stand_in)
     shared = {name: value for name, value in defense.model_dump().items() if name in type(found).model_fields}
-    near: Purify = found.with_parameters(**shared).build(trial.device)
-    return near
+    return cast(Purification, found.with_parameters(**shared)).build(trial.device)
 
 
 def _target(trial: TrialAttacks, attack: Attack, through: Purify | None, seed: int) -> MetricTarget:
