@@ -45,10 +45,10 @@ def promises() -> list[str]:
 def missing_tests(text: str) -> list[str]:
     """Return the tests that a text names and that do not exist; it must name at least one."""
     found = NAMED.findall(text)
-    return [f"{file}::{name}" for file, name in found if name not in tests_in(file)] if found else [text]
+    return [f"{file}::{name}" for file, name in found if name not in names_of_tests(file)] if found else [text]
 
 
-def tests_in(file: str) -> set[str]:
+def names_of_tests(file: str) -> set[str]:
     path = ROOT / "tests" / file
     return set(re.findall(r"^def (test_\w+)", path.read_text(), re.M)) if path.is_file() else set()
 

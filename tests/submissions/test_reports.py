@@ -43,11 +43,11 @@ def test_a_package_that_cannot_be_opened_is_refused_in_the_ledger(
     submission: MakeSubmission, tmp_path: Path, profile: Path
 ) -> None:
     root = tmp_path / "store"
-    folder = submission("../submissions/hostile/no_time", entry("evil/no-time"))
+    folder = submission("../submissions/hostile/no_number", entry("evil/no-number"))
     with pytest.raises(HarnessError, match="where a finite number belongs"):
         Run(folder, Store(root), load_profile(str(profile)), limit=2)
     (line,) = Ledger(root).lines()
-    assert (line.decision, line.ids, line.name) == ("refused", (), "no-time")
+    assert (line.decision, line.ids, line.name) == ("refused", (), "no-number")
     assert "nan where a finite number belongs" in line.reason.lower()
 
 

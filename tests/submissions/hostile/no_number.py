@@ -1,16 +1,13 @@
-"""Makes the time of its own import NaN."""
-
-import time
+"""Has a parameter that is no number."""
 
 from imharness.images import DefenseInfo, Purification, Purifier, hookimpl
 
-time.perf_counter = time.monotonic = lambda: float("nan")
 
-
-class NoTime(Purification):
+class NoNumber(Purification):
     """Gives images back as they came."""
 
-    info = DefenseInfo(id="evil/no-time", version="1", differentiable=False)
+    info = DefenseInfo(id="evil/no-number", version="1", differentiable=False)
+    strength: float = float("nan")
 
     def build(self, device) -> Purifier:
         return lambda images, rng: images
@@ -18,4 +15,4 @@ class NoTime(Purification):
 
 @hookimpl
 def components() -> list[Purification]:
-    return [NoTime()]
+    return [NoNumber()]
