@@ -198,13 +198,18 @@ class Contest:
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
+def is_own(entry: str) -> bool:
+    """Say whether everything in an entry, such as ``harness/lenet + harness/ats``, is the harness's own."""
+    return all(part.startswith(OWN) for part in entry.split(" + "))
+
+
 def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return which settings count: those that at least half of the entries have, or half of the harness's own.
 
     So however many submitted entries withhold an attack, it stays. `had`: ``(settings, entries)``. The name of a
     component of the harness begins with ``harness/``, which no other package may use.
     """
-    own = np.array([all(part.startswith(OWN) for part in entry.split(" + ")) for entry in entries], dtype=bool)
+    own = np.array([is_own(entry) for entry in entries], dtype=bool)
     found: npt.NDArray[np.bool_] = had.mean(axis=1) >= 0.5
     return found | (had[:, own].mean(axis=1) >= 0.5) if own.any() else found
 

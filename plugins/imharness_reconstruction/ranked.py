@@ -28,7 +28,7 @@ from imharness.tracks import (
     missing,
     ranked,
 )
-from imharness_policy import Contest, common, contest
+from imharness_policy import Contest, common, contest, is_own
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained
@@ -58,8 +58,10 @@ class Yardstick:
 def yardstick(studies: Sequence[Study], metrics: Sequence[str]) -> Yardstick:
     """Return the metric of single images whose ranking of models agrees best with people, by its mean signed rho.
 
-    Studies by people count, those by a classifier only where there are none; without any, PSNR it is.
+    Studies by people count, those by a classifier only where there are none; without any, PSNR it is. Where the harness
+    has a metric of its own, only those are asked, so that no submission brings the measure by which it is ranked.
     """
+    metrics = [metric for metric in metrics if is_own(metric)] or metrics
     asked = [study for study in studies if "proxy" not in study.who] or list(studies)
     means: dict[str, float] = {}
     for metric in metrics:

@@ -212,3 +212,12 @@ def test_the_yardstick_is_what_people_agree_with_and_which_way_counts() -> None:
     by_judge = yardstick([judged], list(scores))
     assert (by_judge.metric, by_judge.proxies) == ("x/back", ("top-1 of a classifier, not people",))
     assert yardstick([], ["x/fine", "harness/psnr"]).metric == "harness/psnr"
+
+
+def test_nobody_brings_the_yardstick_that_ranks_them() -> None:
+    """The stranger's metric says exactly what people say, the harness's own nearly."""
+    names, level = tuple(f"m{i}" for i in range(8)), np.arange(8.0)[:, None] * np.ones((1, 8))
+    nearly = level[[1, 0, *range(2, 8)]]
+    asked = Study("d", "a", names, {"evil/fine": level, "harness/psnr": nearly}, level > level.T, "people")
+    assert yardstick([asked], ["evil/fine", "harness/psnr"]).metric == "harness/psnr"
+    assert yardstick([asked], ["evil/fine"]).metric == "evil/fine"
