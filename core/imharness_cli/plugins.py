@@ -22,20 +22,20 @@ def plugins() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def list_plugins(kind: str | None, as_json: bool) -> None:
     """List every component, and every plugin that was left out with the reason."""
-    from imharness.components.registry import installed
+    from imharness_cli.index import index
 
     if kind is not None and kind not in KINDS:
         raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.")
-    registry = installed()
-    entries = [e for (k, _), e in registry.entries.items() if kind in (None, k)]
+    found = index()
+    listed = [component for component in found.components if kind in (None, component.kind)]
     if as_json:
-        facts = [{"kind": e.component.kind, "label": e.component.label, "plugin": e.plugin} for e in entries]
-        console.emit({"components": facts, "left_out": [vars(f) for f in registry.failures]})
+        facts = [component.model_dump(include={"kind", "label", "plugin"}) for component in listed]
+        console.emit({"components": facts, "left_out": [gap.model_dump() for gap in found.left_out]})
         return
-    rows = [(e.component.kind, e.component.label, e.component.summary, e.provenance.distribution) for e in entries]
+    rows = [(one.kind, one.label, one.summary, one.distribution) for one in listed]
     console.table("Components", ["kind", "name", "what it is", "package"], rows)
-    if registry.failures:
-        console.table("Left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
+    if found.left_out:
+        console.table("Left out", ["plugin", "why"], [(gap.name, gap.reason) for gap in found.left_out])
 
 
 @plugins.command()
