@@ -77,10 +77,21 @@ class SmallUpscaler(nn.Module):
         last = nn.Conv2d(width, 3 * self.SCALE**2, 3, 1, 1)
         self.body = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1), nn.PReLU(width), *inner, last)
         starting_as_identity(self, last)
+        self.register_buffer("bicubic", _bicubic(self.SCALE), persistent=False)
 
     def forward(self, images: Images) -> Images:
-        base = F.interpolate(images, scale_factor=self.SCALE, mode="bicubic")
-        return base + F.pixel_shuffle(self.body(images), self.SCALE)
+        base = F.conv2d(F.pad(images, [2] * 4, mode="replicate"), self.bicubic)
+        return F.pixel_shuffle(base + self.body(images), self.SCALE)
+
+
+def _bicubic(scale: int) -> torch.Tensor:
+    """Return bicubic enlargement as a kernel, an output for each place within a pixel; ``(3 scale^2, 3, 5, 5)``."""
+    impulses = torch.eye(25).view(25, 1, 5, 5)
+    around = F.interpolate(impulses, scale_factor=scale, mode="bicubic")
+    centre = around[:, 0, 2 * scale : 3 * scale, 2 * scale : 3 * scale]
+    kernel = torch.zeros(3, scale**2, 3, 5, 5)
+    kernel[range(3), :, range(3)] = centre.permute(1, 2, 0).reshape(scale**2, 5, 5)
+    return kernel.flatten(0, 1)
 
 
 class _EdsrBlock(nn.Module):
@@ -112,9 +123,6 @@ class _Perceptron(nn.Module):
             parts += [nn.Linear(ins if number == 0 else hidden, hidden), nn.ReLU()]
         self.layers = nn.Sequential(*parts, nn.Linear(hidden, 3))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
-
 
 class LocalImplicit(nn.Module):
     """EDSR features of 3x3 neighbourhoods, from which a perceptron tells the colour at a place.
@@ -136,12 +144,13 @@ class LocalImplicit(nn.Module):
             starting_as_identity(self, self.imnet.layers[-1])
 
     def forward(self, images: Images) -> Images:
-        features = self.encoder(2 * images - 1)
-        around = F.unfold(features, 3, padding=1).transpose(1, 2)
-        place = around.new_tensor([0.0, 0.0, 2.0, 2.0]).expand(*around.shape[:2], 4)
-        colours = self.imnet(torch.cat([around, place], dim=2))
-        drawn = colours.transpose(1, 2).reshape_as(images) / 2
-        return images + drawn if self.residual else drawn + 0.5
+        first, *others = (layer for layer in self.imnet.layers if isinstance(layer, nn.Linear))
+        near, place = first.weight[:, :-4], first.weight[:, -4:]
+        kernel = near.reshape(len(near), -1, 3, 3)  # a perceptron of 3x3 features is a convolution
+        x = F.conv2d(self.encoder(2 * images - 1), kernel, first.bias + 2 * place[:, 2:].sum(dim=1), padding=1)
+        for layer in others:
+            x = F.conv2d(F.relu(x), layer.weight[:, :, None, None], layer.bias)
+        return images + x / 2 if self.residual else x / 2 + 0.5
 
 
 class ColourFilter(nn.Module):

@@ -23,7 +23,7 @@ EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2, "residual": Tru
 class Disco(Purification):
     """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
-    info = DefenseInfo(id="harness/disco", version="2", group="restoration", differentiable=True, paper="ho2022")
+    info = DefenseInfo(id="harness/disco", version="3", group="restoration", differentiable=True, paper="ho2022")
     backbone: Backbone = Field(
         default="published", description="Network: the published weights, or the smaller embedded one."
     )

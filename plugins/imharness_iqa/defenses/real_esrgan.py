@@ -38,7 +38,7 @@ class RealEsrgan(Purification):
     """Enlarges four times with Real-ESRGAN and shrinks back; the embedded backbone is a small upscaler instead."""
 
     info = DefenseInfo(
-        id="harness/real-esrgan", version="2", group="restoration", differentiable=True, paper="wang2021"
+        id="harness/real-esrgan", version="3", group="restoration", differentiable=True, paper="wang2021"
     )
     backbone: Backbone = Field(default="published", description="Upscaling network.")
     denoising: float = Field(default=0.2, ge=0, le=1, description="Weight of the general network in the blend.")

@@ -12,7 +12,7 @@ from imharness.randomness import ImageRng
 from imharness_iqa.attacks.cadv import clusters
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
 from imharness_iqa.defenses import diffpure, disco, fcn, real_esrgan
-from imharness_iqa.restorers import ColourFilter, LocalImplicit
+from imharness_iqa.restorers import ColourFilter, LocalImplicit, SmallUpscaler
 from imharness_vision.diffusion import GuidedUNet, Schedule
 from imharness_vision.perceptual import Dists, normalised
 from imharness_vision.weights import state_dict
@@ -78,12 +78,18 @@ def test_the_local_implicit_function_is_the_blend_of_four_neighbours() -> None:
                 at = F.grid_sample(grid, place, mode="nearest", align_corners=False)[:, :, 0].transpose(1, 2)
                 offset = (coordinates - at) * torch.tensor([height, width])
                 cell = torch.full_like(offset, 2.0)
-                answers.append(network.imnet(torch.cat([own, offset, cell], dim=2)))
+                answers.append(network.imnet.layers(torch.cat([own, offset, cell], dim=2)))
                 areas.append(offset.prod(dim=2).abs() + 1e-9)
         blend = sum(a * w[..., None] for a, w in zip(answers, areas[::-1], strict=True)) / sum(areas)[..., None]
         expected = (blend / 2 + 0.5).transpose(1, 2).view_as(images)
         inner = network(images)[:, :, :-1, :-1]
     torch.testing.assert_close(inner, expected[:, :, :-1, :-1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(6, 9), (1, 4)])
+def test_the_upscaler_starts_as_the_bicubic_enlargement(size: tuple[int, int]) -> None:
+    images = noise(2, 3, *size)
+    assert torch.allclose(SmallUpscaler()(images), F.interpolate(images, scale_factor=4, mode="bicubic"), atol=1e-6)
 
 
 def test_the_reverse_step_is_the_posterior_of_the_forward_one() -> None:
