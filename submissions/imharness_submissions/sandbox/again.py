@@ -39,7 +39,7 @@ class Held:
 
     @classmethod
     def of(cls, request: Message, found: Message, rows: frozenset[str], number: int) -> Held:
-        """Keep a call, its answer and its number; `rows` are names of arguments, none where rows depend on each other."""
+        """Keep a call, its answer and number; `rows` are names of arguments, none where rows depend on each other."""
         sent = {name: t.detach().cpu().clone() for name, t in request.tensors.items()}
         facts = {name: value for name, value in request.facts.items() if name != "grad"}
         answer = Message("result", {}, {name: t.detach() for name, t in found.tensors.items()})
