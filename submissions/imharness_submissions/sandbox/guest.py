@@ -95,7 +95,8 @@ class Session:
             for entry in registry.entries.values()
         ]
         failures = [[f.name, f.reason] for f in registry.failures]
-        return Message("described", {"components": components, "failures": failures})
+        libraries = warming.of_libraries(name for name in sys.modules if name not in self._names.modules)
+        return Message("described", {"components": components, "failures": failures, "libraries": libraries})
 
     def _registry(self, module: str) -> Registry:
         """Return the components of one module of the package, or of all for an empty name."""
@@ -274,7 +275,7 @@ def main() -> None:
     isolation.limit(setup["limits"])
     torch.set_num_threads(setup["threads"])
     _rehearse(setup)
-    warming.import_ahead()
+    warming.import_ahead(setup["libraries"])
     names = Namespaces()
     warming.settle()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -80,6 +80,8 @@ class GuestSpec:
     gpu: bool = False
     trusted: bool = False
     source: Path | None = None
+    libraries: tuple[str, ...] = ()
+    """Modules of libraries that the first process imports, so that sessions need not."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -178,6 +180,7 @@ def command(spec: GuestSpec) -> list[str]:
     facts = {
         "distribution": spec.distribution, "threads": spec.threads, "limits": limits, "apart": not spec.trusted,
         "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN, "source": source, "gpu": spec.gpu,
+        "libraries": spec.libraries,
         "paths": _paths(), "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
     }  # fmt: skip
     return [*interpreter(), "-c", _START, canonical_json(facts)]

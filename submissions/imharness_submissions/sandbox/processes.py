@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,10 @@ _TRIES = 250
 """How often a group is tried to be removed, every 20 ms: the kernel ends its processes in its own time."""
 _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" 2>/dev/null; shift; done; shift; exec "$@"'
 """A shell that enters control groups, where 0 is its own number, and then becomes another program."""
+
+
+_STATUS = re.compile(rb"^(Threads|RssAnon|RssShmem):\s*(\d+)", re.MULTILINE)
+_SHARES = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
 
 class Counted(NamedTuple):
@@ -35,9 +40,9 @@ def counted(root: int) -> list[Counted]:
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
-        facts = _numbers(f"/proc/{pid}/status", ("Threads", "RssAnon", "RssShmem"))
-        threads = facts.pop("Threads", 0)
-        found.append(Counted(pid, threads, sum(facts.values())))
+        facts = dict(_STATUS.findall(_read(f"/proc/{pid}/status")))
+        threads = int(facts.pop(b"Threads", 0))
+        found.append(Counted(pid, threads, sum(map(int, facts.values()))))
         for task in _tasks(pid) if threads > 1 else (pid,):
             waiting += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
     return found
@@ -52,20 +57,14 @@ def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
     most = sum(process.kib for process in processes) / 1024
     if most <= limit_mib:
         return most
-    wanted = ("Pss_Anon", "Pss_Shmem")
-    return sum(sum(_numbers(f"/proc/{p.pid}/smaps_rollup", wanted).values()) for p in processes) / 1024
+    shares = (_SHARES.findall(_read(f"/proc/{process.pid}/smaps_rollup")) for process in processes)
+    return sum(int(kib) for found in shares for kib in found) / 1024
 
 
 def _tasks(pid: int) -> list[str]:
     with contextlib.suppress(OSError):
         return os.listdir(f"/proc/{pid}/task")
     return []
-
-
-def _numbers(file: str, wanted: Sequence[str]) -> dict[str, int]:
-    """Return numbers that a file of ``/proc`` gives names, in the unit that it gives them in."""
-    lines = (line.partition(b":") for line in _read(file).splitlines())
-    return {name.decode(): int(value.split()[0]) for name, _, value in lines if name.decode() in wanted}
 
 
 def _read(file: str) -> bytes:
