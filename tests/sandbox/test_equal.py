@@ -97,6 +97,21 @@ def test_gradients_are_the_same(guest_and_pairs: tuple[Guest, dict[str, Pair]], 
     guest.end_task(failed=False)
 
 
+def test_the_call_that_is_asked_again_is_compared_with_its_own_gradient(
+    guest_and_pairs: tuple[Guest, dict[str, Pair]],
+) -> None:
+    """A search follows many gradients, of batches that differ; the guest numbers its graphs from 0 each time."""
+    guest, pairs = guest_and_pairs
+    purify: Any = pairs["defense"][1].build(CPU)  # type: ignore[attr-defined]
+    purify.remote._draw.manual_seed(12)
+    for n in (3, 1, 2, 1):
+        leaf = sample_images(n, 40, 40, n).requires_grad_(True)
+        result = purify(leaf, ImageRng(range(n)))
+        torch.autograd.grad((result * torch.rand(result.shape, generator=generator(n))).sum(), leaf)
+    assert len(purify.remote._held[False].request.tensors["images"]) == 3, "the first call is the one that is kept"
+    guest.end_task(failed=False)
+
+
 def test_an_adaptive_attack_goes_through_a_sandboxed_defense(guest_and_pairs: tuple[Guest, dict[str, Pair]]) -> None:
     """Attack outside, defense inside, metric outside; then the attack inside, too."""
     _, pairs = guest_and_pairs

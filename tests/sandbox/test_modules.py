@@ -10,6 +10,7 @@ from imharness_submissions.opening import data_packages
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
+from imharness_submissions.sandbox.warming import MOST, of_libraries
 
 TELLS = '''"""Says whether the other module is loaded."""
 import sys
@@ -50,3 +51,34 @@ def test_a_session_imports_one_module_and_describing_imports_all(sandbox: None, 
                 guest.end_task(failed=False)
     finally:
         guest.kill()
+
+
+USES = """import sys
+
+ahead = "scipy.ndimage" in sys.modules
+import scipy.ndimage
+"""
+
+
+def test_libraries_that_a_package_imports_are_imported_once_for_all_sessions(sandbox: None, tmp_path: Path) -> None:
+    """By a first process that never sees the package, and only libraries that the harness itself brings."""
+    text = TELLS.format(name="one", other="scipy.ndimage").replace("import sys\n", USES)
+    (tmp_path / "one.py").write_text(text.replace('("scipy.ndimage" in sys.modules)', "ahead"))
+    folder = tmp_path / "package"
+    folder.mkdir()
+    laid_out([tmp_path / "one.py"], folder)
+    guest = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=PATIENT))
+    try:
+        (entry,) = offer_of(guest).entries(guest)
+        assert "scipy.ndimage" in guest.spec.libraries
+        purify = entry.component.build(torch.device("cpu"))  # type: ignore[attr-defined]
+        assert purify(torch.rand(1, 3, 8, 8), ImageRng([0])).all(), "it was there before the package was"
+        guest.end_task(failed=False)
+    finally:
+        guest.kill()
+
+
+def test_only_public_modules_of_known_libraries_are_imported_ahead() -> None:
+    told = ["os", "scipy.ndimage.filters", "imharness_submissions", "torch._C", "scipy", "numpy.__main__", "cv2;x"]
+    assert of_libraries(told) == ("scipy", "scipy.ndimage.filters")
+    assert len(of_libraries(f"scipy.m{k}" for k in range(10_000))) == MOST

@@ -33,24 +33,24 @@ class Held:
     answer: Message
     rows: frozenset[str]
     wanted: list[str]
-    handle: int
+    number: int
     upstream: Mapping[str, torch.Tensor] = field(default_factory=dict)
     gradients: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, request: Message, found: Message, rows: frozenset[str]) -> Held:
-        """Keep a call and its answer; `rows` are names of arguments, none where rows depend on each other."""
+    def of(cls, request: Message, found: Message, rows: frozenset[str], number: int) -> Held:
+        """Keep a call, its answer and number; `rows` are names of arguments, none where rows depend on each other."""
         sent = {name: t.detach().cpu().clone() for name, t in request.tensors.items()}
         facts = {name: value for name, value in request.facts.items() if name != "grad"}
         answer = Message("result", {}, {name: t.detach() for name, t in found.tensors.items()})
         by_row = frozenset(name for name in sent if name.partition(".")[0] in rows)
-        return cls(Message("call", facts, sent), answer, by_row, request.names("grad"), found.whole("handle"))
+        return cls(Message("call", facts, sent), answer, by_row, request.names("grad"), number)
 
     def saw_gradient(
-        self, handle: int, upstream: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]
+        self, number: int, upstream: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]
     ) -> None:
         """Keep the gradient of this call; that of another call is ignored."""
-        if self.wanted and handle == self.handle and self.rows.issuperset(self.wanted):
+        if self.wanted and number == self.number and self.rows.issuperset(self.wanted):
             self.upstream = {name: t.detach().cpu().clone() for name, t in upstream.items()}
             self.gradients = dict(found)
 

@@ -68,13 +68,14 @@ def _place(event: str, arguments: tuple[Any, ...], places: tuple[str, ...]) -> s
 
 
 class Namespaces:
-    """Remembers the functions of torch and of the harness, which a plugin must not replace."""
+    """Remembers the functions of torch and of the harness, which a plugin must not replace, and what is imported."""
 
     def __init__(self) -> None:
         modules = [torch, torch.nn, torch.nn.functional, torch.autograd, torch.linalg, torch.random]
         modules += [m for name, m in sorted(sys.modules.items()) if name.partition(".")[0].startswith("imharness")]
         places: list[Any] = [*modules, torch.Tensor, torch.nn.Module, torch.Generator]
         self._held = [(place.__name__, place, dict(vars(place))) for place in places]
+        self.modules = frozenset(sys.modules)
 
     def changed(self) -> list[str]:
         """Return the names of functions that were replaced, at most 10."""

@@ -212,16 +212,23 @@ class Remote:
         """Keep one call at random, each as likely, to be asked again; attacks are not kept, they ask back."""
         self._calls[kept] += 1
         if int(torch.randint(self._calls[kept], (1,), generator=self._draw)) == 0:
-            self._held[kept] = Held.of(request, found, self._rows)
+            self._held[kept] = Held.of(request, found, self._rows, self._calls[kept])
 
-    def backward(self, handle: int, upstream: list[torch.Tensor], leaves: int) -> list[torch.Tensor | None]:
-        """Return the vector-Jacobian product of an earlier call; the graph inside is gone then."""
+    @property
+    def number(self) -> int:
+        """Number of the last call that searched. The package numbers its graphs as it likes, so they name no call."""
+        return self._calls[False]
+
+    def backward(
+        self, number: int, handle: int, upstream: list[torch.Tensor], leaves: int
+    ) -> list[torch.Tensor | None]:
+        """Return the vector-Jacobian product of the call with a number; its graph inside, `handle`, is gone then."""
         if SEARCH not in self._sessions:
             raise SandboxViolation(f"{self.label}: the session of this gradient is gone")
         given = {str(i): t for i, t in enumerate(upstream)}
         found = self._sessions[SEARCH][0].request("backward", {"handle": handle}, given).tensors
         if False in self._held:
-            self._held[False].saw_gradient(handle, given, found)
+            self._held[False].saw_gradient(number, given, found)
         return [found[str(i)].to(self.device) if str(i) in found else None for i in range(leaves)]
 
     def drop(self, handle: int) -> None:
@@ -265,7 +272,7 @@ class _Graph:
     """Holds a graph inside alive as long as somebody can ask for its gradient."""
 
     def __init__(self, remote: Remote, handle: int) -> None:
-        self.remote, self.handle, self.spent = remote, handle, False
+        self.remote, self.number, self.handle, self.spent = remote, remote.number, handle, False
 
     def __del__(self) -> None:
         if not self.spent:
@@ -299,9 +306,9 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, upstream: torch.Tensor) -> Any:
-        ctx.graph.spent = True
-        order = ctx.order.to(upstream.device)
-        found = ctx.graph.remote.backward(ctx.graph.handle, [upstream[order]], len(ctx.places))
+        graph, order = ctx.graph, ctx.order.to(upstream.device)
+        graph.spent = True
+        found = graph.remote.backward(graph.number, graph.handle, [upstream[order]], len(ctx.places))
         gradients: list[torch.Tensor | None] = [None] * len(ctx.shapes)
         for place, gradient in zip(ctx.places, found, strict=True):
             if gradient is not None and gradient.shape != ctx.shapes[place]:

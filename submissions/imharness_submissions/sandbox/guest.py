@@ -36,7 +36,7 @@ from imharness.errors import HarnessError, QueryBudgetExceeded
 from imharness.results.identity import ComponentRef
 from imharness_conformance.crossing import all_restored, joined, randomness
 from imharness_conformance.crossing import tensors as as_tensors
-from imharness_submissions.sandbox import isolation
+from imharness_submissions.sandbox import isolation, warming
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN, RESULT, Channel, Closed, Message, WireError
 
@@ -48,11 +48,11 @@ class Stop(Exception):
 class Session:
     """Serves one plugin package to the outside until the channel closes."""
 
-    def __init__(self, channel: Channel, distribution: str, folder: str, source: str, expected: str) -> None:
-        """`expected`: the module that is likely to be asked for; it is imported at once. Empty for none."""
-        self.channel, self._distribution, self._folder, self._source = channel, distribution, folder, source
-        self.attempts = Attempts(folder)
-        self._names = Namespaces()
+    def __init__(self, channel: Channel, setup: Mapping[str, Any], names: Namespaces, expected: str) -> None:
+        """`names` are those before the package ran; `expected`, if not empty, is a module to import at once."""
+        self.channel, self._names = channel, names
+        self._distribution, self._folder, self._source = setup["distribution"], setup["folder"], setup["source"]
+        self.attempts = Attempts(self._folder)
         self._registries: dict[str, Registry] = {}
         if expected:
             self._registry(expected)
@@ -97,7 +97,8 @@ class Session:
             for entry in registry.entries.values()
         ]
         failures = [[f.name, f.reason] for f in registry.failures]
-        return Message("described", {"components": components, "failures": failures})
+        libraries = warming.of_libraries(name for name in sys.modules if name not in self._names.modules)
+        return Message("described", {"components": components, "failures": failures, "libraries": libraries})
 
     def _registry(self, module: str) -> Registry:
         """Return the components of one module of the package, or of all for an empty name."""
@@ -276,6 +277,9 @@ def main() -> None:
     isolation.limit(setup["limits"])
     torch.set_num_threads(setup["threads"])
     _rehearse(setup)
+    warming.import_ahead(setup["libraries"])
+    names = Namespaces()
+    warming.settle()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"ready")
     while True:
@@ -285,7 +289,7 @@ def main() -> None:
         child = isolation.forked() if setup["apart"] else os.fork()
         if child == 0:
             control.close()
-            _session(fds, setup, word.removeprefix(OPEN).decode())
+            _session(fds, setup, names, word.removeprefix(OPEN).decode())
         process = os.pidfd_open(child)
         socket.send_fds(control, [b"born"], [process])
         for fd in (*fds, process):
@@ -309,7 +313,7 @@ def _rehearse(setup: Mapping[str, Any]) -> None:
         sys.exit(1)
 
 
-def _session(fds: list[int], setup: Mapping[str, Any], expected: str) -> None:
+def _session(fds: list[int], setup: Mapping[str, Any], names: Namespaces, expected: str) -> None:
     """Leave everything behind that could be shared, and serve the package; never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     reading, writing, printing = fds
@@ -320,7 +324,7 @@ def _session(fds: list[int], setup: Mapping[str, Any], expected: str) -> None:
     try:
         if setup["apart"]:
             isolation.enclose(setup["limits"]["folder_mib"], setup["kept"], setup["gpu"])
-        _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup, expected)
+        _serve(Channel(reading, writing, setup["limits"]["message_mib"] << 20), setup, names, expected)
     except Closed:
         pass
     except BaseException:  # a plugin may raise anything; its process prints it and ends with 1
@@ -331,10 +335,10 @@ def _session(fds: list[int], setup: Mapping[str, Any], expected: str) -> None:
         os._exit(code)
 
 
-def _serve(channel: Channel, setup: Mapping[str, Any], expected: str) -> None:
+def _serve(channel: Channel, setup: Mapping[str, Any], names: Namespaces, expected: str) -> None:
     sys.path.append(setup["folder"])
     try:
-        session = Session(channel, setup["distribution"], setup["folder"], setup["source"], expected)
+        session = Session(channel, setup, names, expected)
     except BaseException as error:
         channel.receive()
         channel.send(Message("error", _told(error)))

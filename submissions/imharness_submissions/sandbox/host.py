@@ -9,6 +9,7 @@ import signal
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -16,6 +17,7 @@ import torch
 from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded, SandboxViolation, Unavailable, UsageError
 from imharness_submissions.sandbox.jail import Ends, GuestSpec, Jail, Printed, process_of
 from imharness_submissions.sandbox.processes import tree
+from imharness_submissions.sandbox.warming import of_libraries
 from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireError
 
 POLL_S = 0.05
@@ -148,6 +150,13 @@ class Guest:
         if self._jail is not None:
             self._jail.kill()
             self._jail = None
+
+    def import_ahead(self, names: Iterable[str]) -> None:
+        """Let the first process import modules of libraries before it starts sessions; it starts again for new ones."""
+        new = [name for name in of_libraries(names) if name not in self.spec.libraries]
+        if new:
+            self.kill()
+            self.spec = replace(self.spec, libraries=(*self.spec.libraries, *new))
 
     def _running(self) -> Jail:
         if self._jail is not None and self._jail.process.poll() is not None:

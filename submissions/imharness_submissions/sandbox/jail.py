@@ -22,7 +22,7 @@ import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
-from imharness_submissions.sandbox.processes import ControlGroup, threads, tree, used_mib
+from imharness_submissions.sandbox.processes import ControlGroup, counted, tree, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
 
 PLUGIN = "/plugin"
@@ -80,6 +80,8 @@ class GuestSpec:
     gpu: bool = False
     trusted: bool = False
     source: Path | None = None
+    libraries: tuple[str, ...] = ()
+    """Modules of libraries that the first process imports, so that sessions need not."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -178,6 +180,7 @@ def command(spec: GuestSpec) -> list[str]:
     facts = {
         "distribution": spec.distribution, "threads": spec.threads, "limits": limits, "apart": not spec.trusted,
         "folder": str(spec.folder.resolve()) if spec.trusted else PLUGIN, "source": source, "gpu": spec.gpu,
+        "libraries": spec.libraries,
         "paths": _paths(), "kept": [str(root) for root in roots() if root.is_relative_to("/tmp")],
     }  # fmt: skip
     return [*interpreter(), "-c", _START, canonical_json(facts)]
@@ -319,17 +322,17 @@ class Jail:
 
     def inspect(self) -> int:
         """Return the number of the guest's processes; raises `SandboxViolation` when it exceeds a limit."""
-        limits, pids = self.spec.limits, tree(self.process.pid)
-        if len(pids) > limits.processes:
+        limits, found = self.spec.limits, counted(self.process.pid)
+        if len(found) > limits.processes:
             raise SandboxViolation(f"started more than {limits.processes} processes")
-        if threads(pids) > limits.threads:
+        if sum(process.threads for process in found) > limits.threads:
             raise SandboxViolation(f"started more than {limits.threads} threads")
-        used = used_mib(pids, limits.memory_mib)
+        used = used_mib(found, limits.memory_mib)
         if used > limits.memory_mib:
             raise SandboxViolation(f"uses {used:.0f} MiB of memory; at most {limits.memory_mib} are allowed")
         if self.group is not None and self.group.ran_out():
             raise SandboxViolation(f"wanted more memory or processes than allowed: {limits.memory_mib} MiB")
-        return len(pids)
+        return len(found)
 
     def kill(self) -> None:
         """End all processes of the guest."""

@@ -8,8 +8,9 @@ from the same random stream, or, in calls without streams, when they look alike 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -61,8 +62,19 @@ def rows_of(call: Call, tensors: Mapping[str, torch.Tensor]) -> Rows | None:
 def _digests(tensors: list[torch.Tensor]) -> torch.Tensor:
     """Return a digest of each row of some tensors, int64 ``(n,)``."""
     held = [t.contiguous().view(len(t), -1).view(torch.uint8).numpy() for t in tensors]
-    found = [hashlib.sha256(b"".join(row.tobytes() for row in rows)).digest() for rows in zip(*held, strict=True)]
-    return torch.frombuffer(bytearray(b"".join(d[:8] for d in found)), dtype=torch.int64)
+    found = [_digest(rows)[:8] for rows in zip(*held, strict=True)]
+    return torch.frombuffer(bytearray(b"".join(found)), dtype=torch.int64)
+
+
+def _digest(parts: Iterable[Any]) -> bytes:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.digest()
+
+
+def _places(row: list[bool]) -> list[int]:
+    return [place for place, said in enumerate(row) if said]
 
 
 class Lanes:
@@ -82,17 +94,20 @@ class Lanes:
         if rows is None:
             return [(0, list(range(n)))]
         draw = generator(derive_seed("lanes", *([self._secret] if self._secret else []), rows.content.tolist()))
-        pairs = rows.versions(rows)
-        met = torch.stack([rows.versions(seen).sum(dim=1) for seen in self._seen] or [torch.zeros(n)], dim=1)
-        requests: list[list[list[int]]] = [[[]] for _ in range(met.shape[1])]
+        others = [set(found) for found in map(_places, rows.versions(rows).tolist())]
+        met = [rows.versions(seen).sum(dim=1).tolist() for seen in self._seen] or [[0] * n]
+        requests: list[list[list[int]]] = [[[]] for _ in met]
         for row in torch.randperm(n, generator=draw).tolist():
-            here = [int(met[row, k]) + sum(int(pairs[row, part].sum()) for part in r) for k, r in enumerate(requests)]
+            here = [
+                met[k][row] + sum(other in others[row] for part in parts for other in part)
+                for k, parts in enumerate(requests)
+            ]
             if min(here) > 0 and len(requests) < LANES:
                 requests.append([[]])
-                met, here = F.pad(met, (0, 1)), [*here, 0]
+                met, here = [*met, [0] * n], [*here, 0]
             free = [k for k, count in enumerate(here) if count == min(here)]
             chosen = free[int(torch.randint(len(free), (1,), generator=draw))]
-            fitting = next((part for part in requests[chosen] if not pairs[row, part].any()), None)
+            fitting = next((part for part in requests[chosen] if others[row].isdisjoint(part)), None)
             if fitting is None:
                 requests[chosen].append([row])
             else:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _EVENTS = (("memory.events", "oom_kill"), ("memory.oom_control", "oom_kill"), ("pids.events", "max"))
@@ -16,46 +18,62 @@ _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" 2>/dev/null; shift
 """A shell that enters control groups, where 0 is its own number, and then becomes another program."""
 
 
+_STATUS = re.compile(rb"^(Threads|RssAnon|RssShmem):\s*(\d+)", re.MULTILINE)
+_SHARES = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
+
+
+class Counted(NamedTuple):
+    """A process: its number, how many threads it has, and its private and shared memory without files, KiB."""
+
+    pid: int
+    threads: int
+    kib: int
+
+
 def tree(root: int) -> list[int]:
     """Return a process and all its descendants."""
+    return [process.pid for process in counted(root)]
+
+
+def counted(root: int) -> list[Counted]:
+    """Return a process and all its descendants; one that has ended meanwhile has no threads."""
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
-        found.append(pid)
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):
-                text = Path(f"/proc/{pid}/task/{task}/children").read_text()
-                waiting += [int(child) for child in text.split()]
+        facts = dict(_STATUS.findall(_read(f"/proc/{pid}/status")))
+        threads = int(facts.pop(b"Threads", 0))
+        found.append(Counted(pid, threads, sum(map(int, facts.values()))))
+        for task in _tasks(pid) if threads > 1 else (pid,):
+            waiting += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
     return found
 
 
-def threads(pids: Sequence[int]) -> int:
-    """Return how many threads processes have."""
-    found = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            found += len(os.listdir(f"/proc/{pid}/task"))
-    return found
-
-
-def used_mib(pids: Sequence[int], limit_mib: float) -> float:
+def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
     """Return the private and shared memory of processes, MiB, without pages of files.
 
     Pages that several processes share count once. Below `limit_mib` the number may be too large, but never too small:
     then every page counts for each process that holds it, which costs less to ask for.
     """
-    most = sum(_kilobytes(pid, "status", ("RssAnon", "RssShmem")) for pid in pids) / 1024
+    most = sum(process.kib for process in processes) / 1024
     if most <= limit_mib:
         return most
-    return sum(_kilobytes(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) for pid in pids) / 1024
+    shares = (_SHARES.findall(_read(f"/proc/{process.pid}/smaps_rollup")) for process in processes)
+    return sum(int(kib) for found in shares for kib in found) / 1024
 
 
-def _kilobytes(pid: int, file: str, wanted: Sequence[str]) -> int:
+def _tasks(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def _read(file: str) -> bytes:
+    """Return what a file of ``/proc`` says, empty when its process has ended."""
     try:
-        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+        with open(file, "rb", buffering=0) as opened:
+            return opened.read()
     except OSError:
-        return 0
-    return sum(int(line.split()[1]) for line in lines if line.partition(":")[0] in wanted)
+        return b""
 
 
 class ControlGroup:

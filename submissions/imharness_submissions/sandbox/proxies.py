@@ -230,10 +230,11 @@ def offer_of(guest: Guest) -> PackageDescription:
     origin = provenance(found[0])
     session, started = guest.open(), time.perf_counter()
     try:
-        facts = session.request("describe").facts
+        described = session.request("describe")
     finally:
         session.close()
-    took = time.perf_counter() - started
+    took, facts = time.perf_counter() - started, described.facts
+    guest.import_ahead(described.names("libraries"))
     try:
         check_size(facts["components"])
         unable = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ RESULT = "result"
 """Name of what a component returned among the tensors of an answer; its parts are ``result.<part>``."""
 _MAX_DIMENSIONS = 8
 _MAX_DEPTH = 32
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 class WireError(Exception):
@@ -130,8 +132,8 @@ def unpack(blob: torch.Tensor) -> Message:
 
 def _parsed(text: str) -> dict[str, Any]:
     depth = deepest = 0
-    for sign in text:
-        depth += (sign in "[{") - (sign in "]}")
+    for sign in _BRACKETS.findall(text):
+        depth += 1 if sign in "[{" else -1
         deepest = max(deepest, depth)
     if deepest > _MAX_DEPTH:
         raise WireError("JSON that is nested too deeply")

@@ -1,0 +1,56 @@
+"""Inside: what the guest's first process does once, so that its sessions, which are forked from it, start quickly.
+
+Nothing here looks at the package: the first process never does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import re
+from collections.abc import Iterable
+
+PUBLIC = ("images", "gradients", "membership", "data", "tracks", "stats")
+"""The modules that plugins import, beside torch."""
+LIBRARIES = frozenset(
+    {"PIL", "cv2", "kornia", "numpy", "pywt", "safetensors", "scipy", "skimage", "torch", "torchvision"}
+)
+"""What may be imported ahead where a package imports it: each session would take as long again."""
+MOST = 100
+_MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[A-Za-z][A-Za-z0-9_]{0,40}){0,5}")
+_COLLAPSE, _HUGE = 25, 1 << 21
+"""MADV_COLLAPSE of Linux 6.1, and the size of a huge page."""
+_OWN_MEMORY = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0\s*(?:\[heap\])?$", re.MULTILINE)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def import_ahead(libraries: Iterable[str] = ()) -> None:
+    """Import what sessions are likely to import; what cannot be imported is left to them."""
+    for name in (*(f"imharness.{name}" for name in PUBLIC), *libraries):
+        with contextlib.suppress(Exception, SystemExit):
+            importlib.import_module(name)
+
+
+def of_libraries(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some modules that may be imported ahead, whoever named them: packages first, at most `MOST`."""
+    found = [name for name in names if _MODULE.fullmatch(name) and name.partition(".")[0] in LIBRARIES]
+    return tuple(sorted(found, key=lambda name: name.count("."))[:MOST])
+
+
+def settle() -> None:
+    """Make forks of this process cheap, once everything is imported.
+
+    Objects that exist now are never looked at again by the collector, so that it copies none of their pages in a
+    session. Memory moves to huge pages: a fork copies one entry for each page. Older kernels go on with small ones.
+    """
+    gc.collect()
+    gc.freeze()
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        mapped = file.read()
+    for found in _OWN_MEMORY.finditer(mapped):
+        start, stop = int(found[1], 16), int(found[2], 16)
+        first, last = -(-start // _HUGE) * _HUGE, stop // _HUGE * _HUGE
+        if last > first:
+            _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _COLLAPSE)
