@@ -260,8 +260,9 @@ class Book:
         with self._lock:
             with self._open() as db:
                 gone = db.execute(f"DELETE FROM votes WHERE number = {latest} RETURNING item", (annotator,)).fetchall()
-            for (item,) in gone if self._turns is not None else ():
-                self._turns[1].change(annotator, item, None)
+            if self._turns is not None:
+                for (item,) in gone:
+                    self._turns[1].change(annotator, item, None)
 
     def image(self, item: int, side: Literal["left", "right"]) -> bytes | None:
         """Return one image of a question as PNG."""

@@ -41,9 +41,11 @@ class Turns:
         for annotator in self._given:
             self._count(annotator, 1)
         self._order = lru_cache(ORDERS)(self._ordered)
+        self._latest: tuple[str | None, list[int]] = (None, [])
 
     def change(self, annotator: str, number: int, answer: str | None) -> None:
         """Take note of an answer that was written; None: that was taken back."""
+        self._latest = (None, [])
         self._count(annotator, -1)
         if answer is None:
             self._given[annotator].pop(number, None)
@@ -70,19 +72,27 @@ class Turns:
         among the questions. Of the reconstructions of one original, a person judges one, because the first helps to
         recognise the next; decoys use up no original.
         """
+        if self._latest[0] != annotator:
+            self._latest = annotator, self._found(annotator)
+        return self._latest[1]
+
+    def _found(self, annotator: str) -> list[int]:
         items, decoys, mine = self.items, self._decoys, self._given.get(annotator, {})
         order, first = self._order(annotator)
         seen = {original for number in mine.keys() - decoys.keys() for original in items[number].originals}
         ahead = [number for number in first if number not in mine]
         apart, open_questions = set(first), False
         for number in order:
-            if number in mine or number in apart or items[number].originals & seen:
+            if number in mine or number in apart:
+                continue
+            own = items[number].originals
+            if own and not own.isdisjoint(seen):
                 continue
             if number in decoys:
                 ahead.append(number)
             elif self._counted[number] < self._needed:
                 ahead.append(number)
-                seen |= items[number].originals
+                seen |= own
                 open_questions = True
         return ahead if open_questions else []
 
