@@ -181,6 +181,7 @@ def _judge(port: int, number: int, end: float, load: Load) -> None:
         except (OSError, HTTPException) as error:
             load.errors.append(f"{type(error).__name__}: {error}")
             browser.close()
+    browser.close()
 
 
 def _found(pattern: re.Pattern[str], page: str) -> str:
