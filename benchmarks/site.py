@@ -27,8 +27,8 @@ def lines() -> list[Line]:
     """Return time and memory of a first build, and the time of a second one."""
     with tempfile.TemporaryDirectory() as folder:
         rows = generate(Store(Path(folder) / "store"))
-        first, memory = _build(Path(folder))
-        second, _ = _build(Path(folder))
+        first, memory = built(Path(folder))
+        second, _ = built(Path(folder))
     what = f"site of {rows / 1e6:.1f} million rows"
     return [
         Line(f"{what}, s", f"{first:.0f}", f"<= {BUDGET_S:.0f}", first <= BUDGET_S),
@@ -37,7 +37,7 @@ def lines() -> list[Line]:
     ]
 
 
-def _build(folder: Path) -> tuple[float, float]:
+def built(folder: Path) -> tuple[float, float]:
     """Build in a process of its own; return seconds and peak memory in GiB."""
     command = [sys.executable, "-c", "from imharness_cli import main; main()", "site", "build",
                "--store", str(folder / "store"), "--site", str(folder / "site")]  # fmt: skip

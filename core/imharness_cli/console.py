@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -50,6 +50,15 @@ def warn(text: str) -> None:
 def emit(facts: object) -> None:
     """Print facts as one JSON document."""
     out.file.write(stripped(json.dumps(facts, indent=2, ensure_ascii=False, default=str)) + "\n")
+
+
+def emit_each(facts: Iterable[object]) -> None:
+    """Print facts as one JSON list, each as soon as it is known."""
+    between = "["
+    for fact in facts:
+        out.file.write(f"{between}\n{stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))}")
+        between = ","
+    out.file.write("\n]\n" if between == "," else "[]\n")
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from imharness.errors import StoreError, UsageError
 from imharness_cli import console
 
+if TYPE_CHECKING:
+    from imharness.results.records import TaskRecord
+    from imharness.results.store import Store
+
+LISTED = 1000
+"""Tasks that a table for people lists."""
 _store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 
 
@@ -23,11 +32,23 @@ def results() -> None:
 @click.option("--failed", is_flag=True, help="Only tasks that failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def list_results(store_dir: Path, failed: bool, as_json: bool) -> None:
-    """List the tasks of a store."""
-    from imharness.results.records import TaskRecord
+    """List the tasks of a store; a table has the first 1,000 at most, `--json` all."""
     from imharness.results.store import Store
 
-    store, records = Store(store_dir), list[TaskRecord]()
+    found = _records(Store(store_dir), failed=failed)
+    if as_json:
+        console.emit_each(record.model_dump(mode="json") for record in found)
+        return
+    rows = ((r.key[:12], r.status, r.spec.track, r.spec.describe(), r.n_rows, f"{r.seconds:.2f}") for r in found)
+    shown = list(itertools.islice(rows, LISTED))
+    more = sum(1 for _ in rows)
+    console.table(f"{len(shown) + more} tasks", ["key", "status", "track", "task", "rows", "s"], shown)
+    if more:
+        console.say(f"{more} more are not shown; `--json` prints all.")
+
+
+def _records(store: Store, *, failed: bool) -> Iterator[TaskRecord]:
+    """Yield the records that can be read, one at a time; warn of the others."""
     for key in store.all_keys():
         try:
             record = store.record(key)
@@ -35,12 +56,7 @@ def list_results(store_dir: Path, failed: bool, as_json: bool) -> None:
             console.warn(str(error))
             continue
         if record is not None and (record.status == "failed" or not failed):
-            records.append(record)
-    if as_json:
-        console.emit([r.model_dump(mode="json") for r in records])
-        return
-    rows = [(r.key[:12], r.status, r.spec.track, r.spec.describe(), r.n_rows, f"{r.seconds:.2f}") for r in records]
-    console.table(f"{len(rows)} tasks", ["key", "status", "track", "task", "rows", "s"], rows)
+            yield record
 
 
 @results.command()
@@ -79,7 +95,6 @@ def verify(store_dir: Path) -> None:
 def export(store_dir: Path, form: str, out: Path) -> None:
     """Write all rows, one file per track and step, with the task's components and options beside each row."""
     from imharness.results.query import ResultQuery
-    from imharness.results.records import TaskRecord
     from imharness.results.store import Store
 
     store = Store(store_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ PIXELS = 26_000_000
 BYTES = 256 * MIB
 _TURNED = (5, 6, 7, 8)
 _ORIENTATION = 0x0112
-_PNG = b"\x89PNG"
+_PNG = b"\x89PNG\r\n\x1a\n"
+CHUNKS = 100_000
+"""Parts of a PNG file; writers make parts of several KiB."""
 _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", *_DEEP)
 
@@ -79,12 +82,29 @@ def _whole(path: Path) -> tuple[Image.Image, bytes]:
 
 
 def _opened(path: Path, content: bytes) -> Image.Image:
+    if content.startswith(_PNG):
+        _check_chunks(path, content)
     image = Image.open(io.BytesIO(content), formats=FORMATS)
     if not 0 < image.width * image.height <= PIXELS:
         raise UsageError(f"{shown(path)} has {image.width} x {image.height} pixels; at most {PIXELS} are read.")
     if image.mode not in _MODES:
         raise UsageError(f"{shown(path)} holds pixels of the kind {image.mode}; they must be whole numbers.")
     return image
+
+
+def _check_chunks(path: Path, content: bytes) -> None:
+    """Refuse a PNG file with a chunk that is longer than the file: OpenCV takes memory for what a chunk announces."""
+    place = len(_PNG)
+    for _ in range(CHUNKS):
+        if place >= len(content):
+            return
+        if place + 12 > len(content):
+            break
+        (length,) = struct.unpack_from(">I", content, place)
+        place += 12 + length
+        if place > len(content):
+            break
+    raise UsageError(f"{shown(path)} is no readable image: it is cut off, or its parts do not fit together.")
 
 
 def _upper_eight(image: Image.Image) -> Image.Image:

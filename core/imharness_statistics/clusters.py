@@ -48,6 +48,19 @@ def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None 
     return wilcoxon_greater(means) if means.shape[1] >= FEWEST else np.full(len(means), np.nan)
 
 
+def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
+    """Return the p-values ``(k,)`` of `clusters_greater` for rows ``(k, n)`` with NaN where a row has no number.
+
+    A row's test is over the units that it has; NaN for a row without any. Rows with the same gaps are tested at once.
+    """
+    found, known = np.full(len(rows), np.nan), ~np.isnan(rows)
+    masks, kind = np.unique(known, axis=0, return_inverse=True)
+    for m in np.flatnonzero(masks.any(axis=1)):
+        own = None if clusters is None else np.asarray(clusters)[masks[m]]
+        found[kind.ravel() == m] = clusters_greater(rows[np.ix_(kind.ravel() == m, masks[m])], own)
+    return found
+
+
 def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Return where units lie in the half on which variants are chosen; results are reported on the other half.
 

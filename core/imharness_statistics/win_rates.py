@@ -15,6 +15,10 @@ from imharness_statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
 ALPHA = 0.05
+MATRIX = 200
+"""Entries up to which all are set against all in a table, which has a cell for each pair."""
+AT_ONCE = 1 << 21
+"""Differences of images that are tested at once: 16 MiB."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,12 @@ def win_rates(
     pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
     for c, values in enumerate(blocks):
         for mask, group in _by_mask(~np.isnan(values), pairs):
-            difference = np.stack([values[i, mask] - values[j, mask] for i, j in group])
             own = np.asarray(clusters[c])[mask] if len(clusters) else None
-            tested = clusters_greater(difference if higher_wins else -difference, own)
-            for (i, j), value in zip(group, tested, strict=True):
-                p[i, j, c] = value
+            step = max(1, AT_ONCE // int(mask.sum()))
+            for start in range(0, len(group), step):
+                first, second = np.array(group[start : start + step]).T
+                difference = values[np.ix_(first, mask)] - values[np.ix_(second, mask)]
+                p[first, second, c] = clusters_greater(difference if higher_wins else -difference, own)
     corrected = adjust(p, correction)
     tested_count = np.sum(~np.isnan(p), axis=2)
     with np.errstate(invalid="ignore"):

@@ -14,15 +14,20 @@ from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief
+from imharness_statistics.win_rates import MATRIX
 
 NO_SPREAD = ("guessed right", "agreement", "closeness")
 """Measures that are 0 or 1 for each unit: a box plot of them says nothing."""
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
-    """Yield the pictures of a comparison; none where fewer than two entries were measured on a common unit."""
+    """Yield the pictures of a comparison; none of more than `MATRIX` entries, or of fewer than two on a common unit."""
     comparison = scores.comparison
-    if len(comparison.entries) < 2 or len(_comparable(comparison, scores.vectors)) < 2 or not _shared(scores).size:
+    if (
+        not 2 <= len(comparison.entries) <= MATRIX
+        or len(_comparable(comparison, scores.vectors)) < 2
+        or not _shared(scores).size
+    ):
         return
     source = digest([VERSION, scores.source])
     base = picture_base(board, comparison.id)
@@ -120,10 +125,11 @@ def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     `beats`: ``(entries, entries)``, in the order of their ranks.
     """
     found: list[tuple[int, int]] = []
-    reach = -1
+    end = reach = -1
+    either = beats | beats.T
     for start in range(len(beats)):
-        end = start
-        while end + 1 < len(beats) and not beats[start : end + 2, start : end + 2].any():
+        end = max(start, end)  # a run without its first entry is a run
+        while end + 1 < len(beats) and not either[end + 1, start : end + 1].any():
             end += 1
         if end > start and end > reach:
             found.append((start, end))

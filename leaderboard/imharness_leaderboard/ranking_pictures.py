@@ -22,6 +22,7 @@ from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Styl
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, table_named
 from imharness_leaderboard.wording import brief, short
+from imharness_statistics.win_rates import MATRIX
 
 Floats = npt.NDArray[np.float64]
 MOST = 40
@@ -41,9 +42,9 @@ class Heat:
 
 
 def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores]) -> Iterator[Picture]:
-    """Yield the pictures of a ranking; those of its attacks only where `compared` has its scores."""
+    """Yield the pictures of a ranking of up to `MATRIX` rows; those of its attacks only where `compared` has scores."""
     table = table_named(board, ranking.table)
-    if table is None or not table.rows:
+    if table is None or not 0 < len(table.rows) <= MATRIX:
         return
     base = picture_base(board, table.id)
     source = digest([VERSION, ranking.model_dump(mode="json"), table.model_dump(mode="json")])

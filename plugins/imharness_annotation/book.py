@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 import sqlite3
 import stat
-from collections import Counter
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from imharness.images import UsageError
 from imharness_annotation import CUTOFF
+from imharness_annotation.turns import Item, Turns
 from imharness_files.structured import parsed_json
 from imharness_files.text import number
 
@@ -33,8 +34,6 @@ CREATE TABLE IF NOT EXISTS votes (
 CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, annotator TEXT NOT NULL);
 """
 WAIT_S = 10
-FIRST = 2
-"""Decoys of each truth that a person answers before anything else."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,22 @@ def _originals(facts: Mapping[str, str]) -> frozenset[str]:
 
 
 class Book:
-    """Questions and votes in one file; any number of processes and threads may use it."""
+    """Questions and votes in one file; any number of processes and threads may use it.
+
+    One connection stays open, as the last one that closes moves the whole journal. What people are asked next is kept
+    in memory until another connection writes.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._lock = threading.RLock()
+        self._turns: tuple[int, Turns] | None = None
         self._close_to_others()
+        self._db = sqlite3.connect(file, timeout=WAIT_S, check_same_thread=False)
+        weakref.finalize(self, self._db.close)
+        with self._open() as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")
         with self._open() as db:
             db.executescript(SCHEMA)
             db.execute("INSERT OR IGNORE INTO about VALUES ('secret', ?)", (secrets.token_hex(32),))
@@ -104,16 +114,11 @@ class Book:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        db = sqlite3.connect(self._file, timeout=WAIT_S)
         try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=FULL")
-            with db:
-                yield db
+            with self._lock, self._db:
+                yield self._db
         except sqlite3.DatabaseError as error:
             raise UsageError(f"{self._file} cannot be used ({error}); choose another --file.") from error
-        finally:
-            db.close()
 
     def about(self, name: str) -> str:
         """Return a setting, or ""."""
@@ -151,24 +156,20 @@ class Book:
                     for q in questions
                 ),
             )
+            self._turns = None
             return int(db.execute("SELECT COUNT(*) FROM items").fetchone()[0])
 
     def following(self, annotator: str) -> Asked | None:
         """Return this annotator's next question, in an order of their own; None when nothing is left."""
-        ahead = self._ahead(annotator)
-        if not ahead:
-            return None
-        with self._open() as db:
-            choices, has_left = db.execute(
-                "SELECT choices, left_png IS NOT NULL FROM items WHERE id = ?", (ahead[0],)
-            ).fetchone()
-        return Asked(ahead[0], tuple(self._read(choices, list)), bool(has_left))
+        with self._read_turns() as turns:
+            ahead = turns.ahead(annotator)
+            return Asked(ahead[0], turns.items[ahead[0]].choices, turns.items[ahead[0]].has_left) if ahead else None
 
     def progress(self, annotator: str) -> tuple[int, int]:
         """Return how many this annotator has judged, and how many they will have when nothing is left."""
-        with self._open() as db:
-            done = int(db.execute("SELECT COUNT(*) FROM votes WHERE annotator = ?", (annotator,)).fetchone()[0])
-        return done, done + len(self._ahead(annotator))
+        with self._read_turns() as turns:
+            done = turns.given(annotator)
+            return done, done + len(turns.ahead(annotator))
 
     def count(self, *, decoy: bool) -> int:
         """Return how many decoys there are, or how many other questions."""
@@ -181,60 +182,50 @@ class Book:
         return f"{self.cutoff:.0%} of the decoys right" if self.count(decoy=True) else "nothing, there are no decoys"
 
     def left_out(self) -> frozenset[str]:
-        """Return the people who have not passed the decoys; their votes do not count.
+        """Return the people who have not passed the decoys, as `Turns.left_out` says; their votes do not count."""
+        with self._read_turns() as turns:
+            return turns.left_out()
 
-        Who passes has answered decoys of every truth that the book has decoys of, so that nobody passes with one answer
-        to everything, and as many right as the cut-off asks for. Without decoys nobody is left out.
-        """
+    @contextmanager
+    def _read_turns(self) -> Iterator[Turns]:
+        """Yield what is kept in memory, read anew when another connection has written; nobody changes it meanwhile."""
+        with self._lock:
+            if self._turns is None or self._turns[0] != self._version():
+                self._turns = self._version(), self._read_all()
+            yield self._turns[1]
+
+    def _version(self) -> int:
+        """Return a number that changes when another connection has written."""
         with self._open() as db:
-            rows = db.execute(
-                "SELECT annotator FROM votes JOIN items ON items.id = votes.item GROUP BY annotator "
-                "HAVING COUNT(DISTINCT CASE WHEN decoy THEN truth END) "
-                "< (SELECT COUNT(DISTINCT truth) FROM items WHERE decoy) "
-                "OR AVG(CASE WHEN decoy THEN answer = truth END) < ?",
-                (self.cutoff,),
-            ).fetchall()
-        return frozenset(str(row[0]) for row in rows)
+            return int(db.execute("PRAGMA data_version").fetchone()[0])
 
-    def _ahead(self, annotator: str) -> list[int]:
-        """Return the questions that this annotator will be asked, in their order.
-
-        Open are decoys, and questions that lack votes that count. Two decoys of each truth come first, and the others
-        among the questions. Of the reconstructions of one original, a person judges one, because the first helps to
-        recognise the next; decoys use up no original.
-        """
-        once, needed, out = self.about("kind") != "better", self.planned, self.left_out()
+    def _read_all(self) -> Turns:
+        once, needed, cutoff = self.about("kind") != "better", self.planned, self.cutoff
         with self._open() as db:
-            items = db.execute("SELECT id, facts, decoy, truth FROM items").fetchall()
-            votes = db.execute("SELECT item, annotator FROM votes").fetchall()
-        mine = {item for item, who in votes if who == annotator}
-        counted = Counter(item for item, who in votes if who not in out)
-        shown = {item: _originals(self._read(facts, dict)) if once else frozenset[str]() for item, facts, _, _ in items}
-        decoys = {item: truth for item, _, decoy, truth in items if decoy}
-        order = sorted(shown, key=lambda item: hashlib.sha256(f"{annotator}\x1f{item}".encode()).digest())
-        first = {i for truth in set(decoys.values()) for i in [i for i in order if decoys.get(i) == truth][:FIRST]}
-        seen = {original for item in mine - decoys.keys() for original in shown[item]}
-        ahead = [item for item in order if item in first and item not in mine]
-        for item in order:
-            if item in mine or item in first or shown[item] & seen:
-                continue
-            if item in decoys:
-                ahead.append(item)
-            elif counted[item] < needed:
-                ahead.append(item)
-                seen |= shown[item]
-        return ahead if set(ahead) - decoys.keys() else []
+            rows = db.execute("SELECT id, facts, truth, decoy, choices, left_png IS NOT NULL FROM items").fetchall()
+            votes = db.execute("SELECT item, annotator, answer FROM votes ORDER BY number").fetchall()
+        items = {
+            number: Item(
+                _originals(self._read(facts, dict)) if once else frozenset(),
+                truth, bool(decoy), tuple(self._read(choices, list)), bool(has_left),
+            )
+            for number, facts, truth, decoy, choices, has_left in rows
+        }  # fmt: skip
+        return Turns(items, needed, cutoff, votes)
 
     def vote(self, item: int, annotator: str, answer: str) -> None:
         """Write an answer; a second one of the same annotator on the same question changes nothing."""
-        with self._open() as db:
-            row = db.execute("SELECT choices FROM items WHERE id = ?", (item,)).fetchone()
-            if row is None or answer not in self._read(row[0], list):
-                raise UsageError(f"question {item} has no answer {answer!r:.60}.")
-            db.execute(
-                "INSERT OR IGNORE INTO votes (item, annotator, answer, at) VALUES (?, ?, ?, ?)",
-                (item, annotator, answer, datetime.now(UTC).isoformat(timespec="seconds")),
-            )
+        with self._lock:
+            with self._open() as db:
+                row = db.execute("SELECT choices FROM items WHERE id = ?", (item,)).fetchone()
+                if row is None or answer not in self._read(row[0], list):
+                    raise UsageError(f"question {item} has no answer {answer!r:.60}.")
+                written = db.execute(
+                    "INSERT OR IGNORE INTO votes (item, annotator, answer, at) VALUES (?, ?, ?, ?)",
+                    (item, annotator, answer, datetime.now(UTC).isoformat(timespec="seconds")),
+                ).rowcount
+            if written and self._turns is not None:
+                self._turns[1].change(annotator, item, answer)
 
     def open_session(self, annotator: str) -> str:
         """Return the id of a new session of an annotator."""
@@ -265,10 +256,13 @@ class Book:
 
     def undo(self, annotator: str) -> None:
         """Take back the annotator's latest answer."""
-        with self._open() as db:
-            db.execute(
-                "DELETE FROM votes WHERE number = (SELECT MAX(number) FROM votes WHERE annotator = ?)", (annotator,)
-            )
+        latest = "(SELECT MAX(number) FROM votes WHERE annotator = ?)"
+        with self._lock:
+            with self._open() as db:
+                gone = db.execute(f"DELETE FROM votes WHERE number = {latest} RETURNING item", (annotator,)).fetchall()
+            if self._turns is not None:
+                for (item,) in gone:
+                    self._turns[1].change(annotator, item, None)
 
     def image(self, item: int, side: Literal["left", "right"]) -> bytes | None:
         """Return one image of a question as PNG."""

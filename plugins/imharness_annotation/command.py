@@ -21,6 +21,8 @@ FILE = click.option("--file", type=click.Path(path_type=Path), default="annotati
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
+KEPT_S = 75
+"""How long a connection is kept while its person thinks; a shorter time cuts off answers that are on their way."""
 SERVER = ("starlette", "uvicorn", "itsdangerous")
 """Modules of the extra `annotate`."""
 
@@ -91,7 +93,10 @@ def annotate(
         console.warn(f"serving {host}: whoever reaches this machine can vote; there are no passwords.")
     console.say(f"judge at http://{host}:{port}/ and stop with Ctrl-C; every answer is kept in {file}")
     hosts = [LOOPBACK, "localhost"] if host == LOOPBACK else ["*"]
-    uvicorn.run(application(book, hosts), host=host, port=port, log_level="warning", server_header=False)
+    uvicorn.run(
+        application(book, hosts), host=host, port=port, log_level="warning", server_header=False,
+        timeout_keep_alive=KEPT_S,
+    )  # fmt: skip
 
 
 @annotate.command()

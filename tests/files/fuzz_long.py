@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from tests.files.test_fuzz import LARGEST_MIB, SEEDS, WORDS, tried, used_mib
+from tests.files.test_fuzz import SEEDS, WORDS, tried
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
@@ -37,7 +37,7 @@ def main(count: int) -> None:
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         for name, (ending, read, seeds) in SEEDS.items():
-            path, before, taken = Path(folder) / f"a{ending}", used_mib(), 0
+            path, taken = Path(folder) / f"a{ending}", 0
             for _ in range(count // len(SEEDS)):
                 content = mutated(rng.choice(seeds), rng)
                 try:
@@ -45,8 +45,7 @@ def main(count: int) -> None:
                 except BaseException:
                     Path(f"failing{ending}").write_bytes(content)
                     raise
-            assert used_mib() - before < LARGEST_MIB
-            sys.stdout.write(f"{name}: {count // len(SEEDS)} files, {taken} read, {used_mib() - before:.0f} MiB\n")
+            sys.stdout.write(f"{name}: {count // len(SEEDS)} files, {taken} read\n")
             sys.stdout.flush()
 
 

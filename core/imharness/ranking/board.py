@@ -17,6 +17,7 @@ from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
 from imharness.results.records import Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.store import Store
+from imharness_statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
     from imharness.components.entries import KnownEntries
@@ -60,7 +61,7 @@ def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) ->
     except Exception as error:
         raise HarnessError(f"tables of {track.info.id} failed: {type(error).__name__}: {error}") from error
     stored = [paired.stored() for paired in report.comparisons]
-    wins = [paired.wins() for paired in report.comparisons]
+    wins = [paired.wins() for paired in report.comparisons if len(paired.entries) <= MATRIX]
     tables = [*report.tables, *wins]
     gaps = (*sweep.missing, *outdated, *withdrawn)
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from imharness.ranking.tables import win_table
 from imharness.results.records import Comparison, Condition, Table
-from imharness_statistics.clusters import clusters_greater
+from imharness_statistics.clusters import gaps_greater
 from imharness_statistics.head_to_head import HeadToHead, head_to_head
 from imharness_statistics.wilcoxon import adjust
 from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
@@ -145,11 +145,7 @@ def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     for i in range(size):
         gains = sign * (numbers[i].astype(np.float64) - numbers.astype(np.float64))
         pooled_gains = unit_means(comparison, gains, where).astype(np.float32).astype(np.float64)
-        for j in range(size):
-            both = ~np.isnan(pooled_gains[j])
-            shared[i, j] = both.any()
-            if i != j and shared[i, j]:
-                p[i, j] = clusters_greater(pooled_gains[j][both], None if clusters is None else clusters[both])[0]
+        shared[i], p[i] = ~np.isnan(pooled_gains).all(axis=1), gaps_greater(pooled_gains, clusters)
     order = sorted(range(size), key=lambda i: (np.isnan(means[i]), -sign * means[i], comparison.entries[i]))
     return Pairwise(means, p, shared, order)
 

@@ -1,0 +1,71 @@
+"""Tables and site of two thousand entries: time, memory, the sizes of pages, and how fast a browser filters them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.site import built
+from benchmarks.timing import Line
+from imharness.ranking.comparisons import PairedScores, not_worse
+from imharness.ranking.tables import mean_value
+from imharness.results.records import Board, ColumnSpec, Entry, Row, Table
+from imharness.results.store import Store
+
+ENTRIES, CONDITIONS, IMAGES = 2000, 4, 40
+BUDGET_S, BUDGET_GB, PAGE_MIB, TABLES_S = 300.0, 2.0, 16.0, 300.0
+
+
+def lines() -> list[Line]:
+    """Return the time of the tables, time and memory of a build, and the sizes of what is written."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        generate(Store(Path(folder) / "store"), ENTRIES)
+        tables = time.perf_counter() - start
+        seconds, memory = built(Path(folder))
+        sizes = {path: path.stat().st_size / 2**20 for path in (Path(folder) / "site").rglob("*") if path.is_file()}
+        largest = max((path for path in sizes if path.suffix == ".html"), key=lambda path: sizes[path])
+    what = f"{ENTRIES:,} entries"
+    return [
+        Line(f"tests and tables of {what}, s", f"{tables:.0f}", f"<= {TABLES_S:.0f}", tables <= TABLES_S),
+        Line(f"site of {what}, s", f"{seconds:.0f}", f"<= {BUDGET_S:.0f}", seconds <= BUDGET_S),
+        Line(f"site of {what}, GiB of memory", f"{memory:.2f}", f"<= {BUDGET_GB:.0f}", memory <= BUDGET_GB),
+        Line(f"site of {what}, largest page ({largest.name}), MiB", f"{sizes[largest]:.1f}", f"<= {PAGE_MIB:.0f}",
+             sizes[largest] <= PAGE_MIB),
+        Line(f"site of {what}, MiB in {len(sizes):,} files", f"{sum(sizes.values()):.0f}", "", True),
+    ]  # fmt: skip
+
+
+def generate(store: Store, entries: int) -> None:
+    """Fill a store with the tables of many entries, as they are after `harness run`."""
+    rng = np.random.default_rng(0)
+    labels = tuple(f"acme/defense-{i:04d}" for i in range(entries))
+    names = tuple(f"image-{i:03d}" for i in range(IMAGES))
+    conditions = tuple({"metric": f"metric-{i % 2}", "attack": f"attack-{i // 2}"} for i in range(CONDITIONS))
+    quality = rng.normal(0, 1, (entries, 1))
+    values = tuple((quality + rng.normal(0, 1, (entries, IMAGES))).astype(np.float32) for _ in conditions)
+    paired = PairedScores(
+        id="wins", title="Who beats whom by D", about="lower D", entry="defense", measure="D", description="Change.",
+        better="lower", entries=labels, conditions=conditions, units=(names,) * CONDITIONS, values=values,
+        table="main", column="d",
+    )  # fmt: skip
+    comparison, numbers = paired.stored()
+    column = ColumnSpec(key="d", label="D", description="Change.", better="lower")
+    order = np.argsort(numbers.mean(axis=1))
+    rows = tuple(
+        Row(label=labels[i], values={"d": mean_value(numbers[i])}, facets={"family": f"family {i % 7}"}) for i in order
+    )
+    main = Table(
+        id="main", title="Defenses", caption="", entry="defense", columns=(column,), rows=rows, ranked_by="d",
+        not_worse={"d": not_worse(comparison, numbers, rows[0].label)},
+    )  # fmt: skip
+    board = Board(
+        track="acme/many", title="Many", measures="Speed.", profile="p", seed=0, limit=None, command="",
+        finished="2026", cells_done=entries * CONDITIONS, cells_failed=0, cells_missing=0, missing=(), failed={},
+        versions={}, tables=(main,), comparisons=(comparison,), sources="",
+        entries=tuple(Entry(kind="defense", id=label, label=label, version="1") for label in labels),
+    )  # fmt: skip
+    store.save_board(board, {comparison.id: numbers})

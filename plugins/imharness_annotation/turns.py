@@ -1,0 +1,120 @@
+"""Whose votes count, and what a person is asked next; kept in memory, so that a page costs no pass over all votes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+FIRST = 2
+"""Decoys of each truth that a person answers before anything else."""
+ORDERS = 1000
+"""People whose order of questions is remembered."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A question as the order of questions needs it. `originals` are those that a person judges once only."""
+
+    originals: frozenset[str]
+    truth: str
+    decoy: bool
+    choices: tuple[str, ...]
+    has_left: bool
+
+
+class Turns:
+    """The questions and votes of a book; `votes` are (item, annotator, answer)."""
+
+    def __init__(
+        self, items: Mapping[int, Item], needed: int, cutoff: float, votes: Iterable[tuple[int, str, str]]
+    ) -> None:
+        self.items = items
+        self._needed, self._cutoff = needed, cutoff
+        self._decoys = {number: item.truth for number, item in items.items() if item.decoy}
+        self._given: dict[str, dict[int, str]] = defaultdict(dict)
+        for number, annotator, answer in votes:
+            self._given[annotator][number] = answer
+        self._counted: Counter[int] = Counter()
+        for annotator in self._given:
+            self._count(annotator, 1)
+        self._order = lru_cache(ORDERS)(self._ordered)
+        self._latest: tuple[str | None, list[int]] = (None, [])
+
+    def change(self, annotator: str, number: int, answer: str | None) -> None:
+        """Take note of an answer that was written; None: that was taken back."""
+        self._latest = (None, [])
+        self._count(annotator, -1)
+        if answer is None:
+            self._given[annotator].pop(number, None)
+        else:
+            self._given[annotator][number] = answer
+        self._count(annotator, 1)
+
+    def left_out(self) -> frozenset[str]:
+        """Return the people who have not passed the decoys; their votes do not count.
+
+        Who passes has answered decoys of every truth that the book has decoys of, so that nobody passes with one answer
+        to everything, and as many right as the cut-off asks for. Without decoys nobody is left out.
+        """
+        return frozenset(who for who, given in self._given.items() if given and self._fails(given))
+
+    def given(self, annotator: str) -> int:
+        """Return how many questions a person has answered."""
+        return len(self._given.get(annotator, ()))
+
+    def ahead(self, annotator: str) -> list[int]:
+        """Return the questions that this annotator will be asked, in their order.
+
+        Open are decoys, and questions that lack votes that count. Two decoys of each truth come first, and the others
+        among the questions. Of the reconstructions of one original, a person judges one, because the first helps to
+        recognise the next; decoys use up no original.
+        """
+        if self._latest[0] != annotator:
+            self._latest = annotator, self._found(annotator)
+        return self._latest[1]
+
+    def _found(self, annotator: str) -> list[int]:
+        items, decoys, mine = self.items, self._decoys, self._given.get(annotator, {})
+        order, first = self._order(annotator)
+        seen = {original for number in mine.keys() - decoys.keys() for original in items[number].originals}
+        ahead = [number for number in first if number not in mine]
+        apart, open_questions = set(first), False
+        for number in order:
+            if number in mine or number in apart:
+                continue
+            own = items[number].originals
+            if own and not own.isdisjoint(seen):
+                continue
+            if number in decoys:
+                ahead.append(number)
+            elif self._counted[number] < self._needed:
+                ahead.append(number)
+                seen |= own
+                open_questions = True
+        return ahead if open_questions else []
+
+    def _ordered(self, annotator: str) -> tuple[list[int], list[int]]:
+        """Return all questions in an annotator's own order, and the decoys that come before them."""
+        order = sorted(self.items, key=lambda number: hashlib.sha256(f"{annotator}\x1f{number}".encode()).digest())
+        found: dict[str, list[int]] = defaultdict(list)
+        for number in order:
+            if number in self._decoys:
+                found[self._decoys[number]].append(number)
+        first = {number for numbers in found.values() for number in numbers[:FIRST]}
+        return order, [number for number in order if number in first]
+
+    def _count(self, annotator: str, by: int) -> None:
+        given = self._given.get(annotator, {})
+        if not self._fails(given):
+            for number in given:
+                self._counted[number] += by
+
+    def _fails(self, given: Mapping[int, str]) -> bool:
+        shown = [number for number in given if number in self._decoys]
+        if {self._decoys[number] for number in shown} != set(self._decoys.values()):
+            return True
+        right = sum(given[number] == self._decoys[number] for number in shown)
+        return bool(shown) and right / len(shown) < self._cutoff
