@@ -131,7 +131,8 @@ def _files(place: Path) -> Iterator[tuple[str, int, int]]:
             return
         for entry in os.scandir(place):
             if entry.is_dir() and entry.name != "__pycache__":
-                yield from ((f"{entry.name}/{name}", *rest) for name, *rest in _files(Path(entry.path)))
+                for name, size, changed in _files(Path(entry.path)):
+                    yield f"{entry.name}/{name}", size, changed
             elif entry.is_file():
                 stat = entry.stat()
                 yield entry.name, stat.st_size, stat.st_mtime_ns

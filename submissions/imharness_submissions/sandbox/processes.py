@@ -23,11 +23,15 @@ _SHARES = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
 
 class Counted(NamedTuple):
-    """A process: its number, how many threads it has, and its private and shared memory without files, KiB."""
+    """A process: its number, how many threads it has, and its private and shared memory without files, KiB.
+
+    `alive` is the number of a thread that has not ended; that of the process where its first thread has not.
+    """
 
     pid: int
     threads: int
     kib: int
+    alive: int
 
 
 def tree(root: int) -> list[int]:
@@ -40,12 +44,21 @@ def counted(root: int) -> list[Counted]:
     found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
-        facts = dict(_STATUS.findall(_read(f"/proc/{pid}/status")))
-        threads = int(facts.pop(b"Threads", 0))
-        found.append(Counted(pid, threads, sum(map(int, facts.values()))))
-        for task in _tasks(pid) if threads > 1 else (pid,):
+        alive, (threads, kib) = pid, _facts(pid)
+        tasks = _tasks(pid) if threads > 1 else [pid]
+        if not kib:  # a process goes on when its first thread has ended, which says nothing of memory any more
+            alive, kib = next(((task, size) for task in tasks if (size := _facts(task)[1])), (pid, 0))
+        found.append(Counted(pid, threads, kib, alive))
+        for task in tasks:
             waiting += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
     return found
+
+
+def _facts(task: int) -> tuple[int, int]:
+    """Return the number of threads and the memory, KiB, of the process of a thread."""
+    facts = dict(_STATUS.findall(_read(f"/proc/{task}/status")))
+    threads = int(facts.pop(b"Threads", 0))
+    return threads, sum(map(int, facts.values()))
 
 
 def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
@@ -57,13 +70,13 @@ def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
     most = sum(process.kib for process in processes) / 1024
     if most <= limit_mib:
         return most
-    shares = (_SHARES.findall(_read(f"/proc/{process.pid}/smaps_rollup")) for process in processes)
+    shares = (_SHARES.findall(_read(f"/proc/{process.alive}/smaps_rollup")) for process in processes)
     return sum(int(kib) for found in shares for kib in found) / 1024
 
 
-def _tasks(pid: int) -> list[str]:
+def _tasks(pid: int) -> list[int]:
     with contextlib.suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")
+        return [int(task) for task in os.listdir(f"/proc/{pid}/task")]
     return []
 
 

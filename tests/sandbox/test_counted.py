@@ -1,0 +1,30 @@
+"""What processes hold is counted from outside, however they hide it."""
+
+import subprocess
+import sys
+
+from imharness_submissions.sandbox.processes import counted, used_mib
+
+MIB = 64
+FIRST_THREAD_ENDS = f"""
+import ctypes, threading, time
+def work():
+    while len(open("/proc/self/status").read().split("VmRSS")) > 1:
+        time.sleep(0.01)
+    held = bytes(range(256)) * ({MIB} << 12)
+    print("ready", flush=True)
+    time.sleep(60)
+threading.Thread(target=work).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_memory_counts_when_the_first_thread_has_ended() -> None:
+    """The kernel says nothing of the memory of a process under its own number then."""
+    with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = counted(process.pid)
+        assert (len(found), found[0].pid) == (1, process.pid)
+        assert min(used_mib(found, 1e9), used_mib(found, 1)) > MIB
+        process.kill()
