@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from imharness.errors import StoreError, UsageError
+from imharness.errors import StoreError, StoreUnreachable, UsageError
 from imharness_cli import console
 
 _store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
@@ -31,6 +31,8 @@ def list_results(store_dir: Path, failed: bool, as_json: bool) -> None:
     for key in store.all_keys():
         try:
             record = store.record(key)
+        except StoreUnreachable:
+            raise
         except StoreError as error:
             console.warn(str(error))
             continue

@@ -146,7 +146,9 @@ class Kills:
         if not self.hit(command, kind):
             command.wait()
             text = command.log.read_text()
-            self.tally.check(command.code == 0, f"a run whose {kind} was killed ended with {command.code}: {_end(command.log)}")
+            self.tally.check(
+                command.code == 0, f"a run whose {kind} was killed ended with {command.code}: {_end(command.log)}"
+            )
         else:
             text = command.log.read_text()
         self.tally.check("Traceback" not in text, f"traceback after a kill of the {kind}: {text[-600:]}")
@@ -260,7 +262,11 @@ def kill_many(folder: Path, kills: int, seed: int, phases: tuple[str, ...] = PHA
     of_runs = Counter({phase: n for phase, n in wanted.items() if phase in PHASES[:5]})
     if of_runs:
         work.runs(of_runs)
-    for phase, part in (("training", work.trainings), ("submission", work.submissions), ("annotation", work.annotations)):
+    for phase, part in (
+        ("training", work.trainings),
+        ("submission", work.submissions),
+        ("annotation", work.annotations),
+    ):
         if phase in wanted:
             part(wanted[phase])
     return work.tally
