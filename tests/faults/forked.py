@@ -19,6 +19,7 @@ import imharness.ranking.board
 import imharness.running.local
 import imharness_cli.commands
 from imharness_cli import main
+from imharness_disk import UNFINISHED
 from imharness_submissions.sandbox.processes import tree
 
 PHASES = ("planning", "attack", "evaluation", "ranking", "publishing", "training", "submission", "annotation")
@@ -168,7 +169,7 @@ def _line(pid: int) -> str:
         return ""
 
 
-def left_over(processes: dict[int, str], seconds: float = 10.0) -> list[str]:
+def left_over(processes: dict[int, str], seconds: float = 60.0) -> list[str]:
     """Return the processes that still run after a while, and end them."""
     end = time.monotonic() + seconds
     while alive := [pid for pid, since in processes.items() if started(pid) == since]:
@@ -194,4 +195,10 @@ def digests(store: Path) -> dict[str, str]:
 
 def remains(folder: Path) -> list[str]:
     """Return the unfinished files that lie below a folder."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob(".*.*") if path.name != ".made.json")
+    return sorted(str(path.relative_to(folder)) for path in folder.glob(f"{UNFINISHED}/*"))
+
+
+def age(folder: Path) -> None:
+    """Let the unfinished files below a folder look as if they were old."""
+    for name in remains(folder):
+        os.utime(folder / name, (0, 0))

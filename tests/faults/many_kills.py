@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-from tests.faults.forked import PHASES, STUDY, Command, digests, left_over, remains
+from tests.faults.forked import PHASES, STUDY, Command, age, digests, left_over, remains
 from tests.submissions.conftest import PROFILE, wheel_of
 
 from imharness.components.registry import installed
@@ -38,7 +38,7 @@ LONG_S = {"planning": 0.08, "attack": 0.25, "evaluation": 0.15, "ranking": 1.5, 
 RUN = ["run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "--limit", "6"]
 TRAIN = ["train", "classifier", "--dataset", "thumbnails[per_photograph=1,size=16]", "--architecture", "lenet"]
 TRAIN += ["--epochs", "40", "--device", "cpu", "--json"]
-SUBMIT = ["submissions", "run", "submissions/median", "--profile", "tiny.toml", "--device", "cpu", "--limit", "4"]
+SUBMIT = ["submissions", "run", "submissions/noise", "--profile", "tiny.toml", "--device", "cpu", "--limit", "4"]
 SUBMIT += ["--workers", "1", "--json"]
 MANIFEST = """format = 1
 summary = "A defense for tests."
@@ -47,7 +47,7 @@ contact = "a@b.example"
 licence = "MIT"
 extra_training_data = "none"
 [package]
-name = "median"
+name = "noise"
 version = "1.0"
 sha256 = "{sha256}"
 file = "../../{file}"
@@ -55,7 +55,7 @@ file = "../../{file}"
 memory_gib = 3
 [[entries]]
 kind = "defense"
-id = "good/median"
+id = "good/noise"
 """
 
 
@@ -121,12 +121,16 @@ class Kills:
             for phase in (p for p in PHASES if wanted[p]):
                 for _ in range(2 if phase in ("attack", "evaluation") and wanted[phase] > 1 else 1):
                     wanted[phase] -= self._kill_one(words, phase, digests(self.folder / store))
+            left = [self.folder / store, self.folder / f"site{number}"]
+            self.tally.unfinished += sum(len(remains(place)) for place in left)
+            for place in left:
+                age(place)
             self.finish(words)
+            self.tally.check(not any(map(remains, left)), f"{store}: a later run left unfinished files of a killed one")
             found = digests(self.folder / store)
             self.tally.compared += len(found)
             self.tally.check(found == whole, f"{store}: rows or arrays differ from the undisturbed run")
             self.finish(["results", "verify", "--store", store])
-            self.tally.unfinished += len(remains(self.folder / store) + remains(self.folder / f"site{number}"))
 
     def _kill_one(self, words: list[str], phase: str, before: dict[str, str]) -> int:
         command, kills = self.start(words), self.tally.kills
@@ -172,7 +176,7 @@ class Kills:
             self.tally.compared += 1
             found = self.folder / f"trained{number}"
             self.tally.check(_weights(found) == whole, "weights differ from the undisturbed training")
-            self.tally.unfinished += len([*found.glob("*.part"), *found.glob("*.checkpoint"), *remains(found)])
+            self.tally.check(not [*found.glob("*.checkpoint")], "a checkpoint is left of a finished training")
 
     def submissions(self, wanted: int) -> None:
         """Kill runs of a submission; the last one is let through, and its cells and decisions are compared."""
@@ -193,8 +197,8 @@ class Kills:
         self.finish(["results", "verify", "--store", "judged-killed"], "submission")
 
     def _submission(self) -> None:
-        module = Path(__file__).parents[1] / "sandbox" / "honest" / "median.py"
-        wheel, folder = wheel_of(module, self.folder), self.folder / "submissions" / "median"
+        module = Path(__file__).parents[1] / "sandbox" / "honest" / "noise.py"
+        wheel, folder = wheel_of(module, self.folder), self.folder / "submissions" / "noise"
         folder.mkdir(parents=True)
         sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
         (folder / "submission.toml").write_text(MANIFEST.format(sha256=sha256, file=wheel.name))
@@ -284,7 +288,7 @@ def run_by_hand() -> None:
     tally = kill_many(folder, given.kills, given.seed, tuple(given.phase or PHASES))
     for (phase, kind), count in sorted(tally.fell.items(), key=lambda item: (PHASES.index(item[0][0]), item[0][1])):
         print(f"{phase:<11} {kind:<7} {count:4d}")
-    print(f"{tally.kills} kills; {tally.compared} files and votes compared; {tally.unfinished} unfinished files remain")
+    print(f"{tally.kills} kills; {tally.compared} files and votes compared; {tally.unfinished} unfinished files were left, and removed by the next run")
     for line in (*tally.wrong, *(f"left over: {line}" for line in tally.left)):
         print(line)
     if tally.wrong or tally.left:
