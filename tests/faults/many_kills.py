@@ -187,7 +187,7 @@ class Kills:
         words = [*SUBMIT, "--store", "judged-killed", "--site", "judged-killed-site"]
         while wanted > 0:
             command = self.start(words, "submission")
-            command.wait(lambda end=time.monotonic() + self._random.uniform(0, took): time.monotonic() > end)
+            time.sleep(self._random.uniform(0, took))
             wanted -= self.hit(command, self._random.choice(["group", "parent"]))
         self.finish(words, "submission")
         whole, found = digests(self.folder / "judged"), digests(self.folder / "judged-killed")
@@ -288,7 +288,8 @@ def run_by_hand() -> None:
     tally = kill_many(folder, given.kills, given.seed, tuple(given.phase or PHASES))
     for (phase, kind), count in sorted(tally.fell.items(), key=lambda item: (PHASES.index(item[0][0]), item[0][1])):
         print(f"{phase:<11} {kind:<7} {count:4d}")
-    print(f"{tally.kills} kills; {tally.compared} files and votes compared; {tally.unfinished} unfinished files were left, and removed by the next run")
+    print(f"{tally.kills} kills; {tally.compared} files and votes compared")
+    print(f"{tally.unfinished} unfinished files were left, and removed by the next run")
     for line in (*tally.wrong, *(f"left over: {line}" for line in tally.left)):
         print(line)
     if tally.wrong or tally.left:
