@@ -7,6 +7,7 @@ from imharness_errors import (
     QueryBudgetExceeded,
     SandboxViolation,
     StoreError,
+    StoreUnreachable,
     Unavailable,
     UsageError,
     did_you_mean,
@@ -14,5 +15,5 @@ from imharness_errors import (
 
 __all__ = [
     "ContractError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation", "StoreError",
-    "Unavailable", "UsageError", "did_you_mean",
+    "StoreUnreachable", "Unavailable", "UsageError", "did_you_mean",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
@@ -77,5 +78,15 @@ def main() -> None:
         code = 2
     except HarnessError as error:
         click.echo(f"error: {stripped(str(error))}", err=True)
+        code = 1
+    except BrokenPipeError:  # whoever read what this prints has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {stripped(where + (error.strerror or str(error)))}", err=True)
+        code = 1
+    except MemoryError:
+        click.echo("error: memory is used up; use --limit, or fewer --workers, or a machine with more", err=True)
         code = 1
     sys.exit(code or 0)

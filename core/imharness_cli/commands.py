@@ -30,6 +30,7 @@ from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness_cli import console
 from imharness_cli.entries import known_entries
+from imharness_disk import alone
 
 
 def component(kind: str, name: str) -> Component:
@@ -139,10 +140,11 @@ def add_external(
         track=track.info.id, title=track.title, measures=track.measures, profile="none", run_configuration="none",
         seed=0, limit=None, command="", finished=now, cells={}, missing=(),
     )  # fmt: skip
-    old = store.sweep(track.info.id, EXTERNAL)
-    cells = {**(old.cells if old else {}), f"external file={name}": key}
-    store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
-    return make_board(store, track, store.latest(track.info.id) or empty, known_entries(store))
+    with alone(store.root):
+        old = store.sweep(track.info.id, EXTERNAL)
+        cells = {**(old.cells if old else {}), f"external file={name}": key}
+        store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
+        return make_board(store, track, store.latest(track.info.id) or empty, known_entries(store))
 
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness.errors import StoreError, UsageError
+from imharness.errors import StoreError, StoreUnreachable, UsageError
 from imharness_cli import console
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def _records(store: Store, *, failed: bool) -> Iterator[TaskRecord]:
     for key in store.all_keys():
         try:
             record = store.record(key)
+        except StoreUnreachable:
+            raise
         except StoreError as error:
             console.warn(str(error))
             continue

@@ -71,6 +71,7 @@ def run(
     from imharness.running.executor import find_executor, open_executor
     from imharness.running.sweep import execute
     from imharness_cli.commands import build_site
+    from imharness_disk import alone
 
     if assets:
         add_folder(assets.resolve())
@@ -105,7 +106,8 @@ def run(
         result = execute(graphs, store, start, fresh=fresh, advance=advance)
     for line in result.warnings:
         console.warn(line)
-    boards = _publish(graphs, store, result, profile=setup.name, seed=seed, limit=limit)
+    with alone(store.root):
+        boards = _publish(graphs, store, result, profile=setup.name, seed=seed, limit=limit)
     build_site(store.root, site_dir)
     _report(graphs, boards, result, site_dir, as_json)
     if result.failed:

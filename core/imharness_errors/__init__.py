@@ -10,6 +10,7 @@
     │   └── SandboxViolation     code in the sandbox did what it may not, or stopped answering
     ├── Unavailable              weights, data or a package are not on this machine
     └── StoreError               a file of the store is missing, damaged or cannot be written
+        └── StoreUnreachable     its file system fails; what it holds may be whole
 
 A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is no error of the harness.
 
@@ -59,6 +60,10 @@ class Unavailable(HarnessError):
 
 class StoreError(HarnessError):
     """A file of the store is missing, damaged or cannot be written."""
+
+
+class StoreUnreachable(StoreError):
+    """The file system of the store fails: nothing is known about the file, and nothing may be thrown away."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

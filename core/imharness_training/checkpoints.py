@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError
+from imharness_disk import write_whole
 from imharness_training.contracts.weight_training import Stateful
 
 
@@ -47,10 +47,7 @@ class CheckpointedLoop:
         tensors = {"rng": self._rng.get_state()}
         shape = _taken_apart({name: part.state_dict() for name, part in parts.items()}, tensors)
         about = {"identity": self._identity, "done": str(done), "shape": json.dumps(shape)}
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        part = self._file.with_name(self._file.name + ".part")
-        save_file(tensors, part, metadata=about)
-        os.replace(part, self._file)
+        write_whole(self._file.parent, self._file.name, save(tensors, metadata=about))
 
     def _restored(self, parts: Mapping[str, Stateful]) -> int:
         try:

@@ -18,6 +18,7 @@ from imharness.contracts.track import Progress
 from imharness.errors import UsageError
 from imharness.randomness import derive_seed, generator
 from imharness.results.identity import digest
+from imharness_disk import remove_remains, write_whole
 from imharness_training.checkpoints import CheckpointedLoop
 from imharness_training.contracts.trainable_metric import TrainableMetric
 from imharness_training.contracts.training_defense import TrainingDefense
@@ -105,15 +106,13 @@ def train(
     identity = digest([dict(training.identity), seed, torch.__version__])
     loop = CheckpointedLoop(out / f"{training.stem}.checkpoint", identity, rng, progress)
     trained = training.run(device, TrainingContext(data, components, rng, loop))
-    out.mkdir(parents=True, exist_ok=True)
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in trained.tensors.items()}
     weights = out / f"{training.stem}.safetensors"
-    part = weights.with_suffix(".part")
-    part.write_bytes(save(tensors))
-    part.replace(weights)
     card = {**training.identity, "seed": seed, "torch": torch.__version__, **trained.card}
-    weights.with_suffix(".json").write_text(json.dumps(card, indent=1, sort_keys=True) + "\n")
+    write_whole(out, weights.name, save(tensors))
+    write_whole(out, f"{training.stem}.json", (json.dumps(card, indent=1, sort_keys=True) + "\n").encode())
     loop.discard()
+    remove_remains(out)
     return {"weights": str(weights), "card": dict(trained.card)}
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from imharness.errors import StoreError
+from imharness.errors import StoreError, StoreUnreachable
 from imharness.results.identity import version_of
 from imharness.results.records import Board
 from imharness.results.store import Store
@@ -42,6 +42,8 @@ def _read(store: Store, track: str) -> tuple[Board | None, str]:
     """Return the tables of a track, or None where they cannot be read, and the reason to make them again, if any."""
     try:
         board = store.board(track)
+    except StoreUnreachable:
+        raise
     except StoreError as error:
         return None, str(error)
     return board, "there are no tables of it" if board is None else _staleness(store, board)

@@ -6,11 +6,11 @@ Files that an earlier build wrote and this one does not are removed; files of ot
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from imharness.errors import StoreError
+from imharness_disk import remove_remains, write_whole
 
 MANIFEST = ".made.json"
 """Lists the files of the last build, each with the digest of its source where it is slow to make."""
@@ -37,12 +37,9 @@ class SiteFolder:
         try:
             if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
                 return
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f".{path.name}.{os.getpid()}")
-            temporary.write_bytes(data)
-            temporary.replace(path)
         except OSError as error:
-            raise StoreError(f"site {path} cannot be written: {error.strerror}") from None
+            raise StoreError(f"site {path} cannot be read: {error.strerror}") from None
+        write_whole(self.root, name, data, flushed=False)
 
     def make(self, name: str, source: str, content: Callable[[], bytes]) -> None:
         """Write a file that is slow to make, unless an earlier build made it from the same `source`."""
@@ -63,6 +60,7 @@ class SiteFolder:
                 _remove_if_empty(path.parent, self.root)
         listed = dict(sorted(self.files.items()))
         self.write(MANIFEST, json.dumps(listed, indent=0))
+        remove_remains(self.root)
 
 
 def _remove_if_empty(folder: Path, root: Path) -> None:

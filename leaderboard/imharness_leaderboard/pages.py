@@ -16,9 +16,10 @@ import jinja2
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import StoreError
+from imharness.errors import StoreError, StoreUnreachable
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
+from imharness_disk import alone
 from imharness_leaderboard import addresses, rankings, recipes, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
@@ -69,8 +70,10 @@ def build_site(
     boards, problems = current_boards(store_dir)
     if not boards:
         raise StoreError("; ".join(problems) or f"store {store_dir} has no tables; run `harness run --all` first")
-    build = _Build(store, SiteFolder(folder), boards, problems, release, secret)
-    build.write_all(releases)
+    with alone(store_dir):  # tables and the scores behind them are of one making
+        boards = [board if board.stale else store.board(board.track) or board for board in boards]
+        build = _Build(store, SiteFolder(folder), boards, problems, release, secret)
+        build.write_all(releases)
     return Built(sum(name.endswith(".html") for name in build.site.files), tuple(build.problems))
 
 
@@ -100,6 +103,8 @@ class _Build:
     def _numbers(self, store: Store, board: Board) -> Mapping[str, npt.NDArray[np.float32]]:
         try:
             return store.numbers(board)
+        except StoreUnreachable:
+            raise
         except StoreError as error:
             self.problems.append(f"{board.track}: readers cannot test for themselves: {error}")
             return {}

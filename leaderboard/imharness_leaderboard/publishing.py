@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from imharness.errors import StoreError, UsageError
+from imharness_disk import UNFINISHED
 from imharness_leaderboard.changes import read_releases
 from imharness_leaderboard.folder import MANIFEST
 from imharness_leaderboard.pages import Built, build_site
@@ -24,6 +25,8 @@ def publish_site(store: Path, folder: Path, release: str, secret: Path | None = 
         raise UsageError(f"{release!r} cannot name a release; use letters, digits, dots, dashes and underscores.")
     snapshot = folder / "v" / release
     releases = read_releases(folder)
+    if releases and releases[-1].name == release and not snapshot.exists():
+        releases.pop()  # an earlier publication was cut off before its snapshot was there
     if snapshot.exists() or release in {known.name for known in releases}:
         raise UsageError(f"release {release} is published already and never changes; choose another name.")
     built = build_site(store, folder, releases, release, secret)
@@ -34,9 +37,9 @@ def publish_site(store: Path, folder: Path, release: str, secret: Path | None = 
         temporary.rename(snapshot)
         (folder / ".nojekyll").touch()
     except OSError as error:
-        raise StoreError(f"snapshot {snapshot} cannot be written: {error.strerror}") from None
+        raise StoreError(f"snapshot {snapshot} cannot be written: {error.strerror or error}") from None
     return built
 
 
 def _not_copied(folder: Path, path: str, names: list[str]) -> set[str]:
-    return {"v", ".git", ".nojekyll", MANIFEST} & set(names) if Path(path) == folder else set()
+    return {"v", ".git", ".nojekyll", MANIFEST, UNFINISHED} & set(names) if Path(path) == folder else set()

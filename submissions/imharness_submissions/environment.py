@@ -24,6 +24,7 @@ from pathlib import Path
 from imharness.components.assets import cache_folder
 from imharness.errors import HarnessError, Unavailable, UsageError
 from imharness.results.identity import digest
+from imharness_disk import UNFINISHED, remove_remains
 from imharness_files.opening import MIB, read_bytes
 from imharness_files.structured import read_toml
 from imharness_files.text import plain
@@ -53,8 +54,10 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
     target = cache_folder() / "submissions" / name
     if target.is_dir():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+    remove_remains(target.parent)
+    unfinished = target.parent / UNFINISHED
+    unfinished.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=unfinished) as work:
         place = Path(work) / "environment"
         if package.repository:
             wheel = _built(package, Path(work), trusted)
@@ -66,7 +69,11 @@ def environment_of(folder: Path, package: Package, *, trusted: bool = False) -> 
         check_unpacked(place)
         _check(place, package)
         settle(place)
-        place.rename(target)
+        try:
+            place.rename(target)
+        except OSError:
+            if not target.is_dir():  # another process was faster
+                raise
     return target
 
 

@@ -6,6 +6,7 @@ manifest, so that the board can be built again from this file alone. Loads no to
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Mapping
@@ -57,7 +58,10 @@ class Ledger:
         self.path = root / name
 
     def lines(self) -> list[Line]:
-        """Return all lines; raises `StoreError` when one was changed, moved or removed."""
+        """Return all lines; raises `StoreError` when one was changed, moved or removed.
+
+        A last line whose writing was cut off is no decision.
+        """
         if not self.path.exists():
             return []
         found: list[Line] = []
@@ -65,7 +69,7 @@ class Ledger:
             content = read_bytes(self.path, GIB)
         except UsageError as error:
             raise StoreError(str(error)) from None
-        for text in content.removesuffix(b"\n").split(b"\n") if content else ():
+        for text in _whole(content):
             try:
                 line = Line.model_validate_json(text)
             except ValidationError:
@@ -91,9 +95,12 @@ class Ledger:
     ) -> Line:
         """Add a line, flush it to the disk, and return it; several processes may do so at once."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with self.path.open("ab+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             before = self.lines()
+            file.seek(0)
+            end = len(b"\n".join(_whole(file.read())))
+            file.truncate(end)
             line = Line(
                 number=len(before) + 1,
                 date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -107,9 +114,14 @@ class Ledger:
                 previous=before[-1].seal if before else "",
             )
             line = line.model_copy(update={"seal": line.expected_seal()})
-            file.write(line.model_dump_json() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+            content = (b"\n" if before else b"") + line.model_dump_json().encode() + b"\n"
+            try:
+                if file.write(content) != len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(file.fileno())
+            except OSError as error:
+                file.truncate(end)
+                raise StoreError(f"cannot write {self.path}: {error.strerror}; nothing was decided") from None
         return line
 
     def standings(self) -> dict[str, tuple[Standing, ...]]:
@@ -144,6 +156,16 @@ class Ledger:
             elif line.decision == "withdrawn":
                 found.pop(line.name, None)
         return list(found.values())
+
+
+def _whole(content: bytes) -> list[bytes]:
+    """Return the lines of a ledger, without a last one whose writing was cut off."""
+    texts = content.split(b"\n")
+    try:
+        Line.model_validate_json(texts[-1])
+    except ValidationError:
+        texts.pop()
+    return texts
 
 
 def submission_files(store: Store) -> dict[str, Path]:

@@ -27,6 +27,7 @@ from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
 from imharness_cli.entries import known_entries
+from imharness_disk import alone
 from imharness_secret.images import seeds_of_task
 from imharness_submissions.ledger import Ledger, submission_files
 from imharness_submissions.manifest import Submission
@@ -95,11 +96,12 @@ def reproduce(
     reason = f"{held} of {len(results)} cells within {tolerance:g}, largest difference {worst:.2g}, "
     reason += f"of {len(records)} cells, on {device_name(torch.device(device))}"
     Ledger(store.root).append(name, ids, "reproduced" if held == len(results) else "not reproduced", reason)
-    known = known_entries(store)
-    for track in store.tracks():
-        board = store.board(track)
-        if board is not None:
-            refresh_standing(store, board, known)
+    with alone(store.root):
+        known = known_entries(store)
+        for track in store.tracks():
+            board = store.board(track)
+            if board is not None:
+                refresh_standing(store, board, known)
     return results
 
 

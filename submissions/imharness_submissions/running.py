@@ -27,6 +27,7 @@ from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_cli.entries import known_entries
 from imharness_conformance import CheckResult, check_component
+from imharness_disk import alone
 from imharness_files.text import plain
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
@@ -258,14 +259,15 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
             found.gradient_audits = run.audit_gradients(watch("attacks on defenses"))
         found.seconds = time.perf_counter() - clock
         run.keep(run.report(found, []))  # the tables show facts from the package description
-        with run.noting("the tables"):
-            boards = run.boards(found.graphs, found.outcome)
-        report = run.report(found, boards)
-        run.keep(report)
-        _decide(run, report)
-        known = known_entries(run.store)
-        for board in boards:
-            refresh_standing(run.store, board, known)
+        with alone(run.store.root):
+            with run.noting("the tables"):
+                boards = run.boards(found.graphs, found.outcome)
+            report = run.report(found, boards)
+            run.keep(report)
+            _decide(run, report)
+            known = known_entries(run.store)
+            for board in boards:
+                refresh_standing(run.store, board, known)
     finally:
         run.opened.guest.kill()
     return report

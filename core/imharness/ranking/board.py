@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
 from imharness.results.records import Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.store import Store
+from imharness_disk import alone
 from imharness_statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def save_sweep(
         track=track.info.id, title=track.title, measures=track.measures, profile=profile,
         run_configuration=graph.run_configuration, seed=seed, secret=graph.secret, limit=limit, command=command,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        number=1 + max((sweep.number for sweep in store.sweeps(track.info.id)), default=0),
         cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
         missing=tuple(gaps.values()),
         failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
@@ -91,10 +94,11 @@ def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[
 
 def rescore(store: Store, track: Track, known: KnownEntries) -> Board:
     """Make the tables of a track's latest run again; raises `StoreError` without one."""
-    sweep = store.latest(track.info.id)
-    if sweep is None:
-        raise StoreError(f"store {store.root} has no run of {track.info.id}")
-    return make_board(store, track, sweep, known)
+    with alone(store.root):
+        sweep = store.latest(track.info.id)
+        if sweep is None:
+            raise StoreError(f"store {store.root} has no run of {track.info.id}")
+        return make_board(store, track, sweep, known)
 
 
 def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
@@ -126,13 +130,13 @@ def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
 
     Numbers of two versions never share a table.
     """
-    newest: dict[tuple[str, str], tuple[str, str]] = {}
+    newest: dict[tuple[str, str], tuple[tuple[int, ...], str, str]] = {}
     for record in records:
         for place, version in _versioned(record):
-            newest[place] = max(newest.get(place, ("", "")), (record.started, version))
+            newest[place] = max(newest.get(place, ((), "", "")), (_numbers(version), record.started, version))
     kept, dropped = [], dict[tuple[str, str], int]()
     for record in records:
-        old = [place for place, version in _versioned(record) if newest[place][1] != version]
+        old = [place for place, version in _versioned(record) if newest[place][-1] != version]
         if not old:
             kept.append(record)
         for place in old[:1]:
@@ -140,12 +144,17 @@ def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missi
     gaps = [
         Missing(
             what=f"{count} cell{'s' if count > 1 else ''} of {label or kind}",
-            reason=f"computed by an older version; version {newest[kind, label][1]} is ranked",
+            reason=f"computed by an older version; version {newest[kind, label][-1]} is ranked",
             remedy="harness run --all",
         )
         for (kind, label), count in sorted(dropped.items())
     ]
     return kept, gaps
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers in a version; they say more than clocks, which may go back."""
+    return tuple(map(int, re.findall(r"[0-9]+", version)))
 
 
 def _versioned(record: TaskRecord) -> list[tuple[tuple[str, str], str]]:

@@ -132,10 +132,12 @@ class Sweep(RunFacts):
     """One call of `harness run` for one track: what was planned.
 
     Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds to it or replaces cells. `cells`:
-    address of a cell (what it is, without version numbers) -> task key.
+    address of a cell (what it is, without version numbers) -> task key. `number` counts the calls of a store, as clocks
+    may go back; 0 in stores of before 1.1.
     """
 
     cells: Mapping[str, str]
+    number: int = 0
 
 
 class Value(_Frozen):

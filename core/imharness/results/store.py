@@ -14,11 +14,8 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +31,7 @@ from pydantic import BaseModel, ValidationError
 from imharness.errors import StoreError
 from imharness.results.identity import digest
 from imharness.results.records import EXTERNAL, Board, StoredFile, Sweep, TaskRecord
+from imharness_disk import prepare, reading, write_whole
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -45,11 +43,9 @@ class Store:
         self.root = root
 
     def prepare(self) -> None:
-        """Create the folder and check that it can be written; raises `StoreError` otherwise."""
+        """Create the folder, check that it can be written, and remove remains; raises `StoreError` otherwise."""
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.root):
-                pass
+            prepare(self.root)
         except OSError as error:
             raise StoreError(f"store {self.root} cannot be written: {error.strerror}; choose another --store") from None
 
@@ -146,7 +142,7 @@ class Store:
 
     def latest(self, track: str) -> Sweep | None:
         """Return the configuration of a track that was run last, or None."""
-        return max(self.sweeps(track), key=lambda sweep: sweep.finished, default=None)
+        return max(self.sweeps(track), key=lambda sweep: (sweep.number, sweep.finished), default=None)
 
     def keys_of(self, sweep: Sweep) -> list[str]:
         """Return the keys of the tasks behind a configuration, and of those that were imported."""
@@ -190,37 +186,25 @@ class Store:
         return self.root / file.file
 
     def _size(self, file: StoredFile) -> int:
-        try:
-            return (self.root / file.file).stat().st_size
-        except OSError:
-            return -1
+        path = self.root / file.file
+        with reading(path):
+            return path.stat().st_size if path.exists() else -1
 
     def _put_model(self, file: str, content: BaseModel) -> None:
         self.put(file, content.model_dump_json(indent=1).encode())
 
     def put(self, file: str, content: bytes) -> StoredFile:
-        """Write a file of the store, whole or not at all: under a temporary name, flushed to disk, then renamed."""
-        path = self.root / file
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as opened:
-                opened.write(content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
-            raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
+        """Write a file of the store, whole or not at all, and on the disk when this returns."""
+        write_whole(self.root, file, content)
         return StoredFile(file=file, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
     def _get(self, file: StoredFile) -> bytes:
         path = self.root / file.file
         try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from None
+            with reading(path):
+                content = path.read_bytes()
+        except FileNotFoundError:
+            raise StoreError(f"{path} is missing; run again to compute it anew") from None
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; run again to compute it anew")
         return content
@@ -229,10 +213,11 @@ class Store:
     def _model(path: Path, model: type[M]) -> M | None:
         """Return what a file says, or None when there is no such file."""
         try:
-            return model.model_validate_json(path.read_bytes())
+            with reading(path):
+                return model.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, ValidationError, ValueError):
+        except (ValidationError, ValueError):
             raise StoreError(f"{path} is no valid {model.__name__}; delete it to compute it again") from None
 
 

@@ -30,8 +30,9 @@ from imharness.errors import HarnessError, StoreError
 from imharness.randomness import ImageRng, derive_seed, generator
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
-from imharness.running.device import device_name, in_chunks, synchronise
+from imharness.running.device import device_name, synchronise
 from imharness.running.target import MetricTarget, straight_through
+from imharness_memory import OUT_OF_MEMORY, in_chunks, is_out_of_memory
 from imharness_secret.images import hidden, seeds_of_task
 
 TIMED_IMAGES = 8
@@ -230,7 +231,7 @@ def _failure(cache: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
     return Failure(
         who=who,
         error=type(error).__name__,
-        message=" ".join(str(error).split())[:500],
+        message=OUT_OF_MEMORY if is_out_of_memory(error) else " ".join(str(error).split())[:500],
         traceback="".join(traceback.format_exception(error))[-8000:],
     )
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import torch
 
 from imharness.errors import UsageError
-
-T = TypeVar("T")
 
 
 def resolve_devices(names: Sequence[str]) -> list[str]:
@@ -28,31 +25,6 @@ def device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return platform.processor() or platform.machine()
-
-
-def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple[list[T], int]:
-    """Call ``function(start, stop)`` for neighbouring ranges of at most `size`; return what it gave, in order.
-
-    A range that does not fit into memory is halved. Also returns the size that fitted, for the next call.
-    """
-    found: list[T] = []
-    start = 0
-    while start < total:
-        stop = min(start + size, total)
-        try:
-            found.append(function(start, stop))
-            start = stop
-        except (MemoryError, RuntimeError) as error:
-            if not _is_out_of_memory(error) or stop - start == 1:
-                raise
-            size = (stop - start) // 2
-    return found, size
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and "not enough memory" in str(error)
 
 
 def synchronise(device: torch.device) -> None:

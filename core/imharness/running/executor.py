@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, did_you_mean
 from imharness.results.records import TaskSpec
+from imharness_memory import OUT_OF_MEMORY
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registered
@@ -113,6 +114,8 @@ class Worker:
             record = run_task(self._cache, key, spec, lambda done, total: None)
         except StoreError as error:
             return TaskResult(key, "store", str(error))
+        except MemoryError:
+            return TaskResult(key, "failed", OUT_OF_MEMORY)
         failure = record.failure
         line = f"{failure.who}: {failure.error}: {failure.message}" if failure else ""
         return TaskResult(key, record.status, line)

@@ -2,8 +2,8 @@
 
 CPU workers are forked from a server that has imported the harness once; CUDA survives no fork, so GPU workers are not.
 
-Parent and worker speak JSON over a pipe. A worker that dies is replaced; one that takes too long is ended and its task
-fails. A worker whose parent is gone stops by itself.
+Parent and worker speak JSON over a pipe. A worker that dies is replaced; one that takes too long, or is stopped, is
+ended and its task fails. A worker whose parent is gone ends at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -25,10 +26,15 @@ import numpy as np
 
 from imharness.results.records import TaskSpec
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
+from imharness_memory import OUT_OF_MEMORY
 
 PREPARED = "imharness.running.prepared"
 READY = "ready"
 """What a worker says first; the time limit of its first task starts then."""
+START_S = 600.0
+"""How long a worker may take until then, s."""
+LONGEST_LOOK_S = 5.0
+"""Of a longer time between two looks at the workers no more counts: then this process, too, was stopped."""
 
 
 class InProcess:
@@ -61,7 +67,7 @@ class _Process:
     pipe: Connection
     config: WorkerConfig
     key: str = ""
-    since: float = 0.0
+    spent: float = 0.0
     ready: bool = False
 
 
@@ -70,7 +76,7 @@ class LocalWorkers:
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
         self._context = _context(workers)
-        self._limit = time_limit_s
+        self._limit, self._looked = time_limit_s, time.monotonic()
         self._workers = [self._start(config) for config in workers]
 
     @property
@@ -79,7 +85,7 @@ class LocalWorkers:
 
     def submit(self, key: str, spec: TaskSpec) -> None:
         worker = next(worker for worker in self._workers if not worker.key)
-        worker.key, worker.since = key, time.monotonic()
+        worker.key, worker.spent = key, 0.0
         message = json.dumps({"key": key, "spec": spec.model_dump(mode="json")})
         with contextlib.suppress(OSError):  # a worker that died idle: `reports` finds that out and says so
             worker.pipe.send_bytes(message.encode())
@@ -91,18 +97,23 @@ class LocalWorkers:
             try:
                 message = json.loads(worker.pipe.recv_bytes())
                 if message == READY:
-                    worker.since, worker.ready = time.monotonic(), True
+                    worker.spent, worker.ready = 0.0, True
                     continue
                 result, worker.key = TaskResult(*message), ""
             except (EOFError, OSError):
                 worker.process.join(5)
-                result = TaskResult(worker.key, "died", f"the worker ended with code {worker.process.exitcode}")
+                result = TaskResult(worker.key, "died", _why(worker.process.exitcode))
                 self._replace(worker)
             yield result
+        passed, self._looked = time.monotonic() - self._looked, time.monotonic()
         for worker in list(self._workers):
-            if worker.key and worker.ready and time.monotonic() - worker.since > self._limit:
+            worker.spent += min(passed, LONGEST_LOOK_S)
+            if worker.key and worker.ready and worker.spent > self._limit:
                 self._replace(worker)
                 yield TaskResult(worker.key, "failed", f"took longer than the time limit of {self._limit:g} s")
+            elif worker.key and not worker.ready and worker.spent > START_S:
+                self._replace(worker)
+                yield TaskResult(worker.key, "died", f"its worker did not start within {START_S:g} s")
 
     def close(self) -> None:
         for worker in self._workers:
@@ -127,6 +138,12 @@ class LocalWorkers:
         return _Process(process, here, config)
 
 
+def _why(code: int | None) -> str:
+    """Return why a worker died, by its exit code."""
+    killed = code == -signal.SIGKILL
+    return f"the worker ended with code {code}" + (f", perhaps by the system as {OUT_OF_MEMORY}" if killed else "")
+
+
 def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:
     if all(config.device == "cpu" for config in workers):
         context = multiprocessing.get_context("forkserver")
@@ -140,6 +157,7 @@ def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContex
 def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]) -> None:
     """Run tasks from the pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.clear()  # those of the server may be older
     os.environ.update(environment)
     np.random.seed()  # a fork begins with its server's state
@@ -153,3 +171,10 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
             pipe.send_bytes(json.dumps(astuple(result)).encode())
         except (EOFError, OSError):
             return
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, also in the middle of a task: files are whole or not there."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)

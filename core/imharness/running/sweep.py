@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
-from imharness.errors import StoreError
+from imharness.errors import StoreError, StoreUnreachable
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.running.executor import Executor
@@ -30,6 +30,8 @@ def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult)
     for key in tasks:
         try:
             record = store.record(key)
+        except StoreUnreachable:
+            raise
         except StoreError as error:
             outcome.warnings.append(str(error))
             store.forget(key)

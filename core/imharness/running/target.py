@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
 from imharness.randomness import ImageRng
-from imharness.running.device import in_chunks
+from imharness_memory import in_chunks
 
 Purify = Callable[[Images, ImageRng], Images]
 

@@ -22,7 +22,7 @@ import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
-from imharness_submissions.sandbox.processes import ControlGroup, counted, tree, used_mib
+from imharness_submissions.sandbox.processes import PREFIX, ControlGroup, counted, tree, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
 
 PLUGIN = "/plugin"
@@ -253,7 +253,7 @@ class Jail:
         reading, printing = os.pipe()
         self.printed = Printed(reading, spec.limits.printed_kib)
         line = command(spec) if spec.trusted else arguments(spec)
-        name, limits = f"harness-{os.getpid()}-{next(_numbers)}", spec.limits
+        name, limits = f"{PREFIX}{os.getpid()}-{next(_numbers)}", spec.limits
         group = None if spec.trusted else ControlGroup.create(name, limits.memory_mib, limits.processes)
         self.process = subprocess.Popen(
             line if group is None else group.around(line),

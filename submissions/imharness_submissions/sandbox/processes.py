@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _EVENTS = (("memory.events", "oom_kill"), ("memory.oom_control", "oom_kill"), ("pids.events", "max"))
+PREFIX = "harness-"
+"""What the names of groups begin with; the number of the process that made the group follows."""
 _TRIES = 250
 """How often a group is tried to be removed, every 20 ms: the kernel ends its processes in its own time."""
 _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" 2>/dev/null; shift; done; shift; exec "$@"'
@@ -102,6 +104,7 @@ class ControlGroup:
     def create(cls, name: str, memory_mib: int, processes: int) -> ControlGroup | None:
         """Return a new, empty group, or None where this process may not create one."""
         memory = memory_mib << 20
+        _remove_abandoned()
         unified = (_CGROUPS / "cgroup.controllers").exists()
         if unified:
             wanted = {_CGROUPS / name: {"memory.max": memory, "pids.max": processes, "memory.swap.max": 0}}
@@ -147,6 +150,15 @@ class ControlGroup:
                     break
                 except OSError:
                     time.sleep(0.02)
+
+
+def _remove_abandoned() -> None:
+    """Remove the empty groups of processes that were killed; the kernel keeps a group that has a process."""
+    for parent in {_CGROUPS, _own("memory"), _own("pids")}:
+        for folder in parent.glob(f"{PREFIX}*"):
+            if not Path("/proc", folder.name.removeprefix(PREFIX).partition("-")[0]).exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
 
 
 def _own(controller: str) -> Path:

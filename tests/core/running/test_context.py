@@ -14,7 +14,7 @@ from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running import context as running_context
 from imharness.running.context import BuildCache, TaskContext
-from imharness.running.device import in_chunks
+from imharness_memory import in_chunks
 
 
 def spec(number: int, needs: dict[str, str] | None = None) -> TaskSpec:

@@ -1,0 +1,117 @@
+"""Files that are written whole or not at all, and folders that one process at a time changes. Imports no torch."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from imharness_errors import StoreError, StoreUnreachable
+
+UNFINISHED = ".unfinished"
+"""The folder of what is being written; a process that is killed leaves its part there."""
+OLD_S = 3600.0
+"""What lies there longer than this is nobody's any more, s."""
+WAIT_S = 600.0
+"""How long a process waits for another one that changes the same folder, s."""
+_held: set[Path] = set()
+
+
+def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:
+    """Write a file below `root`: elsewhere first, flushed to the disk where wanted, then renamed.
+
+    Raises `StoreUnreachable`, and leaves nothing then. Several processes and machines may write one file at once.
+    """
+    path, temporary = root / name, root / UNFINISHED / secrets.token_hex(8)
+    try:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as opened:
+            opened.write(content)
+            opened.flush()
+            if flushed:
+                os.fsync(opened.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
+        raise StoreUnreachable(f"cannot write {path}: {reason}; what was finished before is kept") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise `StoreUnreachable` where the file system fails; a file that is not there raises `FileNotFoundError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreUnreachable(f"cannot read {path}: {error.strerror}; what is stored was left as it is") from None
+
+
+def prepare(root: Path) -> None:
+    """Create a folder, check that it can be written, and remove remains; raises `OSError`."""
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=root):
+        remove_remains(root)
+
+
+def remove_remains(root: Path) -> None:
+    """Remove what processes that were killed more than an hour ago left unfinished; what cannot be removed stays."""
+    place = root / UNFINISHED
+    with suppress(OSError):
+        for path in list(place.iterdir()):
+            if time.time() - path.lstat().st_mtime > OLD_S:
+                shutil.rmtree(path, ignore_errors=True)
+                path.unlink(missing_ok=True)
+        place.rmdir()
+
+
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Let one process at a time change what several would overwrite; the others wait.
+
+    A process may enter again what it holds. Where the folder cannot be written, or its file system has no locks,
+    nobody waits. Raises `StoreError` when another process holds it for `WAIT_S`.
+    """
+    place = root.resolve()
+    if place in _held:
+        yield
+        return
+    descriptor = _locked(place)
+    _held.add(place)
+    try:
+        yield
+    finally:
+        _held.discard(place)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _locked(place: Path) -> int | None:
+    try:
+        import fcntl
+
+        descriptor = os.open(place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except (ImportError, OSError):
+        return None
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            time.sleep(0.05)
+        except OSError:
+            os.close(descriptor)
+            return None
+    os.close(descriptor)
+    raise StoreError(f"another process has been changing {place} for {WAIT_S:g} s; end it, or try again later")

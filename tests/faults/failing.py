@@ -1,0 +1,63 @@
+"""A file system that fails: what Python asks of a folder is refused, at random or always, or answered late."""
+
+import builtins
+import errno
+import io
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+CHANGING = ("mkdir", "replace", "rename", "unlink", "truncate")
+ASKING = ("stat", "scandir", "listdir")
+
+
+@contextmanager
+def failing(
+    folder: Path, error: int, *, writes_only: bool = True, share: float = 1.0, seed: int = 0, slow_s: float = 0.0
+) -> Iterator[list[str]]:
+    """Let the share of calls on files below `folder` fail with an error number, after `slow_s`; yield what failed.
+
+    `writes_only`: reading and asking work, as on a full or a read-only file system.
+    """
+    root, draw, failed = str(folder.resolve()), random.Random(seed), list[str]()
+
+    def strike(name: str, path: object, writes: bool) -> None:
+        if isinstance(path, int) or not os.path.abspath(os.fspath(path)).startswith(root):  # type: ignore[call-overload]
+            return
+        time.sleep(slow_s)
+        if (writes or not writes_only) and draw.random() < share:
+            failed.append(f"{name} {path}")
+            raise OSError(error, os.strerror(error), str(path))
+
+    def wrapped(name: str, function: Callable, writes: Callable[..., bool]) -> Callable:
+        def call(path, *given, **named):
+            if name != "mkdir" or not Path(path).exists():
+                strike(name, path, writes(*given, **named))
+            return function(path, *given, **named)
+
+        return call
+
+    def to_write(mode: str = "r", *given: object, **named: object) -> bool:
+        return bool(set(mode) & set("wax+"))
+
+    def flags_write(flags: int, *given: object, **named: object) -> bool:
+        return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+    opening = wrapped("open", io.open, to_write)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(io, "open", opening)
+        patch.setattr(builtins, "open", opening)
+        patch.setattr(os, "open", wrapped("open", os.open, flags_write))
+        for name in CHANGING:
+            patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *given, **named: True))
+        for name in ASKING:
+            patch.setattr(os, name, wrapped(name, getattr(os, name), lambda *given, **named: False))
+        yield failed
+
+
+FULL, READ_ONLY, FLAKY = errno.ENOSPC, errno.EROFS, errno.EIO

@@ -1,0 +1,204 @@
+"""Commands in processes of their own that tell how far they are, so that a fault can be sent at a known moment.
+
+Each is forked from a process that has imported the harness, which saves seconds of every start.
+"""
+
+import contextlib
+import hashlib
+import mmap
+import os
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import imharness.planning.plan
+import imharness.ranking.board
+import imharness.running.local
+import imharness_cli.commands
+from imharness_cli import main
+from imharness_disk import UNFINISHED
+from imharness_submissions.sandbox.processes import tree
+
+PHASES = ("planning", "attack", "evaluation", "ranking", "publishing", "training", "submission", "annotation")
+STUDY = """
+name = "study"
+description = "One attack, one network, a few small photographs."
+batch_size = 8
+time_limit_s = 300
+[tracks."harness/iqa"]
+select = { dataset = ["harness/severity-ladder[severities=[3],size=32]"], metric = ["embedded-cnn"], attack = ["ifgsm", "square"], defense = ["none", "random-noise"] }
+options = { samples = 2, strengths = ["strong"] }
+parameters."harness/square" = { queries = 20 }
+"""  # noqa: E501
+
+
+class Moment:
+    """In which phase a process is, and how many phases it has entered; shared with it, and kept when it is killed."""
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, 16)
+
+    def enter(self, phase: str) -> None:
+        self._shared[:16] = struct.pack("qq", PHASES.index(phase), self.count + 1)
+
+    @property
+    def phase(self) -> str:
+        return PHASES[struct.unpack("qq", self._shared[:16])[0]]
+
+    @property
+    def count(self) -> int:
+        return int(struct.unpack("qq", self._shared[:16])[1])
+
+
+class Command:
+    """`harness WORDS` in a process group of its own. `phase`: where it begins; None: what it does tells."""
+
+    def __init__(self, words: Sequence[str], folder: Path, log: Path, phase: str | None = None) -> None:
+        self.moment, self.log, self.code = Moment(), log, -1
+        self._ended = False
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 70
+            try:
+                os.setsid()
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                os.chdir(folder)
+                opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(opened, 1)
+                os.dup2(opened, 2)
+                self.moment.enter(phase or "planning")
+                if phase is None:
+                    _tell(self.moment)
+                sys.argv = ["harness", *words]
+                main()
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+
+    @property
+    def ended(self) -> bool:
+        if not self._ended:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._ended = pid != 0
+            self.code = os.waitstatus_to_exitcode(status) if self._ended else -1
+        return self._ended
+
+    def wait(self, until: Callable[[], bool] = lambda: False, seconds: float = 400.0) -> bool:
+        """Wait until something is true, and say whether it is; the end of the process ends the wait, too."""
+        end = time.monotonic() + seconds
+        while not self.ended and not until():
+            if time.monotonic() > end:
+                raise TimeoutError(f"{self.log}: still running after {seconds:g} s")
+            time.sleep(0.005)
+        return not self.ended
+
+    def processes(self) -> dict[int, str]:
+        """Return the process and its descendants, each with what tells it from a later one of the same number."""
+        return {pid: found for pid in tree(self.pid) if (found := started(pid))}
+
+    def workers(self) -> list[int]:
+        """Return the processes that compute cells."""
+        return [pid for pid in tree(self.pid) if _parent(pid) != self.pid and "multiprocessing" in _line(pid)]
+
+    def servers(self) -> list[int]:
+        """Return the process that workers are forked from."""
+        return [pid for pid in tree(self.pid) if _parent(pid) == self.pid and "forkserver" in _line(pid)]
+
+    def kill(self, kind: str) -> bool:
+        """Kill the whole group, the parent alone, a worker, or the workers' server; say whether there was one."""
+        chosen = {"parent": [self.pid], "worker": self.workers(), "server": self.servers()}.get(kind, [])
+        with contextlib.suppress(ProcessLookupError):
+            if kind == "group":
+                os.killpg(self.pid, signal.SIGKILL)
+            elif chosen:
+                os.kill(chosen[0], signal.SIGKILL)
+        return kind == "group" or bool(chosen)
+
+
+def _tell(moment: Moment) -> None:
+    """Let the parts of the harness say when they begin. Only the parent's part is wrapped: workers are as always."""
+    board, commands = imharness.ranking.board, imharness_cli.commands
+
+    def told(phase: str, function: Callable) -> Callable:
+        def call(*given, **named):
+            moment.enter(phase)
+            return function(*given, **named)
+
+        return call
+
+    def submit(own: object, key: str, spec: object, before: Callable) -> None:
+        moment.enter("attack" if spec.step in ("attack", "fit") else "evaluation")
+        before(own, key, spec)
+
+    for executor in (imharness.running.local.LocalWorkers, imharness.running.local.InProcess):
+        before = executor.submit
+        executor.submit = lambda own, key, spec, before=before: submit(own, key, spec, before)
+    board.save_sweep = told("ranking", board.save_sweep)
+    board.make_board = told("ranking", board.make_board)
+    commands.build_site = told("publishing", commands.build_site)
+
+
+def started(pid: int) -> str:
+    """Return when a process was started; empty where it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if text[0] in "ZX" else text[19]
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def left_over(processes: dict[int, str], seconds: float = 60.0) -> list[str]:
+    """Return the processes that still run after a while, and end them."""
+    end = time.monotonic() + seconds
+    while alive := [pid for pid, since in processes.items() if started(pid) == since]:
+        if time.monotonic() > end:
+            break
+        time.sleep(0.02)
+    found = [f"{pid}: {_line(pid)[:150]}" for pid in alive]
+    for pid in alive:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return found
+
+
+def digests(store: Path) -> dict[str, str]:
+    """Return the sha256 of all rows and arrays of a store, by their place in it."""
+    found = [path for kind in ("rows", "artifacts") for path in sorted((store / kind).glob("*/*"))]
+    return {
+        str(path.relative_to(store)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in found
+        if not path.name.startswith(".")
+    }
+
+
+def remains(folder: Path) -> list[str]:
+    """Return the unfinished files that lie below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.glob(f"{UNFINISHED}/*"))
+
+
+def age(folder: Path) -> None:
+    """Let the unfinished files below a folder look as if they were old."""
+    for name in remains(folder):
+        os.utime(folder / name, (0, 0))
