@@ -29,6 +29,7 @@ from imharness_conformance.samples import images as sample_images
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.opening import data_packages
 from imharness_submissions.running import reported
+from imharness_submissions.sandbox import jail
 from imharness_submissions.sandbox.again import STATE
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Jail, Limits
@@ -79,6 +80,7 @@ def guest(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
     found = Guest(GuestSpec("strangers", folder, masked=tuple(data_packages()), limits=LIMITS))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ControlGroup, "create", lambda *limits: None)
+        patch.setattr(jail, "unlimited", lambda: False)
         yield found
         found.kill()
 

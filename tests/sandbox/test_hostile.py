@@ -40,19 +40,6 @@ def test_honest_plugins_are_not_flagged(opened: Opened, name: str) -> None:
     assert guest.attempts == []
 
 
-def test_a_gradient_is_compared_with_that_of_its_own_call(opened: Opened) -> None:
-    """Whichever call of a search is asked again: here the first of three, whose gradients differ."""
-    guest, component = opened("honest/median")
-    built = component.build(CPU)
-    for seed in (1, 2, 3):
-        leaf = sample_images(4, 32, 32, seed).requires_grad_(True)
-        built(leaf, ImageRng([1, 2, 3, 4])).square().sum().backward()
-        if seed == 1:
-            built.remote._keep = lambda *later: None
-    guest.end_task(failed=False)
-    assert guest.attempts == []
-
-
 @pytest.mark.parametrize(
     ("name", "noted"),
     [

@@ -25,6 +25,16 @@ def test_nothing_of_the_outside_is_inside(sandbox: None, monkeypatch: pytest.Mon
     assert look()["opens a network socket"], "the test can tell"
 
 
+def test_root_runs_nothing_where_nothing_holds_its_processes(sandbox: None, monkeypatch) -> None:
+    """The kernel exempts root from the limit on processes; only a control group would hold a fork bomb."""
+    monkeypatch.setattr(ControlGroup, "create", lambda *limits: None)
+    monkeypatch.setattr(jail, "unlimited", lambda: True)
+    with pytest.raises(Unavailable, match="run it as another user"):
+        require_sandbox()
+    monkeypatch.setattr(jail, "unlimited", lambda: False)
+    require_sandbox()
+
+
 def test_packages_with_data_sets_are_empty_inside(sandbox: None, tmp_path: Path, monkeypatch) -> None:
     folder = Path(imharness_embedded.__file__).parent
     monkeypatch.setattr(jail, "roots", lambda: (*roots, folder.parent))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import itertools
 import json
 import os
 import signal
@@ -58,7 +57,6 @@ class Session:
             self._registry(expected)
         self._built: dict[int, tuple[Call, Any, torch.device]] = {}
         self._graphs: dict[int, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
-        self._handles = itertools.count()
         self._operations: dict[str, Callable[[Message], Message]] = {
             "describe": self._describe,
             "facts": self._facts,
@@ -151,7 +149,7 @@ class Session:
         return Message("result", facts, {name: t.detach() for name, t in found.items()})
 
     def _keep(self, leaves: list[torch.Tensor], found: Tensors) -> int:
-        handle = next(self._handles)
+        handle = max(self._graphs, default=-1) + 1
         self._graphs[handle] = (leaves, [t for t in found.values() if t.requires_grad])
         return handle
 

@@ -22,7 +22,7 @@ import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
 from imharness_submissions.sandbox import seccomp
-from imharness_submissions.sandbox.processes import PREFIX, ControlGroup, counted, tree, used_mib
+from imharness_submissions.sandbox.processes import PREFIX, ControlGroup, counted, tree, unlimited, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
 
 PLUGIN = "/plugin"
@@ -100,6 +100,20 @@ def require_sandbox() -> None:
     if tried.returncode:
         reason = tried.stderr.decode(errors="replace").strip()[:200]
         raise Unavailable(f"bubblewrap does not work here: {reason}", "sysctl kernel.unprivileged_userns_clone=1")
+    group = _group(Limits())
+    if group is not None:
+        group.remove()
+
+
+def _group(limits: Limits) -> ControlGroup | None:
+    """Return a control group for a guest, None where the user's own limits must do; root's do not hold processes."""
+    group = ControlGroup.create(f"{PREFIX}{os.getpid()}-{next(_numbers)}", limits.memory_mib, limits.processes)
+    if group is None and unlimited():
+        raise Unavailable(
+            "nothing holds the number of processes of root where no control group can be created",
+            "run it as another user, or where /sys/fs/cgroup can be written",
+        )
+    return group
 
 
 INSTALL = "apt-get install bubblewrap"
@@ -253,8 +267,7 @@ class Jail:
         reading, printing = os.pipe()
         self.printed = Printed(reading, spec.limits.printed_kib)
         line = command(spec) if spec.trusted else arguments(spec)
-        name, limits = f"{PREFIX}{os.getpid()}-{next(_numbers)}", spec.limits
-        group = None if spec.trusted else ControlGroup.create(name, limits.memory_mib, limits.processes)
+        group = None if spec.trusted else _group(spec.limits)
         self.process = subprocess.Popen(
             line if group is None else group.around(line),
             stdin=inside.fileno(),
