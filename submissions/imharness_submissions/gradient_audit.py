@@ -45,9 +45,9 @@ LEVEL = 0.05
 """Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
 STAND_IN = "the gradient of its stand-in"
-CHANGE, FOLLOWED, ANSWERED = 4 / 255, 0.1, 0.1
-"""Size of the change that is followed through a defense; the least share of it that its gradient must explain; and a
-defense that answers to less of it, as a share of its norm, shows nothing."""
+CHANGE, FOLLOWED, ANSWERED = 8 / 255, 0.05, 0.1
+"""Size of the change that is followed through a defense; the least cosine of what the gradient leads back to; and the
+least answer, as a share of the change's norm, from which anything is learned."""
 
 
 class TrialAttacks:
@@ -142,7 +142,7 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         gains=shown,
         flags=(
             *_masked(shown, read),
-            *_unfollowed(trial, bare, through(defense, trial, bare), read, seed),
+            *_unfollowed(trial, bare, _as_read(defense, trial, bare), read, seed),
             *_randomness(defense, trial, purify, seed),
         ),
     )
@@ -153,7 +153,7 @@ def _read(defense: Purification) -> str:
     return OWN if defense.info.differentiable else STAND_IN if defense.info.stand_in else BPDA
 
 
-def through(defense: Purification, trial: TrialAttacks, bare: Purify) -> Purify:
+def _as_read(defense: Purification, trial: TrialAttacks, bare: Purify) -> Purify:
     """Return the defense with the gradient that attacks read."""
     return bare if defense.info.differentiable else straight_through(bare, _stand_in(defense, trial))
 
@@ -161,7 +161,7 @@ def through(defense: Purification, trial: TrialAttacks, bare: Purify) -> Purify:
 def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
     for attack in trial.white:
         if _read(defense) != BPDA:
-            yield _read(defense), attack, through(defense, trial, bare)
+            yield _read(defense), attack, _as_read(defense, trial, bare)
         yield BPDA, attack, straight_through(bare)
         yield TRANSFER, attack, None
     for attack in trial.black:
@@ -221,36 +221,28 @@ def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
 
 
 def _unfollowed(trial: TrialAttacks, bare: Purify, known: Purify, read: str, seed: int) -> Iterator[str]:
-    """Flag a defense whose gradient does not explain what becomes of a small change of the images.
+    """Flag a defense whose gradient does not lead back to a small change of the images.
 
-    With the change v and the gradient read half way along it, J^T, the share is <J^T y, v> / <y, y> for
-    y = D(x + v) - D(x). It is 1 for a linear defense, and 0 for one that moves pixels while its gradient does not.
+    With the change v, which is independent for each pixel, y = D(x + v) - D(x), and the gradient that is read half way,
+    J^T, the cosine of J^T y and v is 1 for the identity. It is 0 when D moves pixels and J^T does not move them back.
     """
-    n, height, width = len(trial.names), *trial.images.shape[2:]
-    cells = 2 + secrets.randbelow(5)
     drawn = generator(secrets.randbelow(2**62))
-    signs = torch.randint(0, 2, (n, 3, -(-height // cells), -(-width // cells)), generator=drawn).float() * 2 - 1
-    change = CHANGE * F.interpolate(signs, scale_factor=cells)[..., :height, :width].to(trial.images)
+    change = CHANGE * torch.randn(trial.images.shape, generator=drawn).sign().to(trial.images)
     images = CHANGE + (1 - 2 * CHANGE) * trial.images
     with torch.no_grad():
         first, second = (bare(batch, _streams(trial, seed, "followed")) for batch in (images, images + change))
-    if first.shape != second.shape:
+    answer = second - first if first.shape == second.shape else torch.zeros(())
+    if float(answer.norm()) < ANSWERED * float(change.norm()):
         return
-    answer = second - first
     leaf = (images + change / 2).requires_grad_(True)
     with torch.enable_grad():
-        moved = known(leaf, _streams(trial, seed, "followed"))
-        explained = (
-            torch.autograd.grad(moved, leaf, answer.to(moved), allow_unused=True)[0] if moved.requires_grad else None
-        )
-    size = float(answer.double().square().sum())
-    if size < ANSWERED**2 * float(change.double().square().sum()):
-        return
-    share = 0.0 if explained is None else float((explained * change).double().sum()) / size
-    if share < FOLLOWED:
+        between = known(leaf, _streams(trial, seed, "followed"))
+        back = torch.autograd.grad(between, leaf, answer)[0] if between.requires_grad else torch.zeros_like(leaf)
+    cosine = float(F.cosine_similarity(back.flatten().double(), change.flatten().double(), dim=0))
+    if cosine < FOLLOWED:
         yield (
-            f"misleading gradients: {read} explains {share:.2f} of what a small change of the images does; a defense "
-            "that moves pixels needs its own gradient, or a stand-in that moves them, too"
+            f"misleading gradients: {read} does not lead back to a small change of the images (cosine {cosine:.2f}); a "
+            "defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
         )
 
 
