@@ -142,7 +142,7 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         gains=shown,
         flags=(
             *_masked(shown, read),
-            *_unfollowed(trial, bare, _as_read(defense, trial, bare), read, seed),
+            *unfollowed(defense, trial, seed),
             *_randomness(defense, trial, purify, seed),
         ),
     )
@@ -220,12 +220,14 @@ def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
         )
 
 
-def _unfollowed(trial: TrialAttacks, bare: Purify, known: Purify, read: str, seed: int) -> Iterator[str]:
+def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterator[str]:
     """Flag a defense whose gradient does not lead back to a small change of the images.
 
     With the change v, which is independent for each pixel, y = D(x + v) - D(x), and the gradient that is read half way,
     J^T, the cosine of J^T y and v is 1 for the identity. It is 0 when D moves pixels and J^T does not move them back.
     """
+    bare: Purify = defense.build(trial.device)
+    known = _as_read(defense, trial, bare)
     drawn = generator(secrets.randbelow(2**62))
     change = CHANGE * torch.randn(trial.images.shape, generator=drawn).sign().to(trial.images)
     images = CHANGE + (1 - 2 * CHANGE) * trial.images
@@ -241,8 +243,8 @@ def _unfollowed(trial: TrialAttacks, bare: Purify, known: Purify, read: str, see
     cosine = float(F.cosine_similarity(back.flatten().double(), change.flatten().double(), dim=0))
     if cosine < FOLLOWED:
         yield (
-            f"misleading gradients: {read} does not lead back to a small change of the images (cosine {cosine:.2f}); a "
-            "defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
+            f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
+            f"{cosine:.2f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
         )
 
 
