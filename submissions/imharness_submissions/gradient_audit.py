@@ -45,9 +45,9 @@ LEVEL = 0.05
 """Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
 STAND_IN = "the gradient of its stand-in"
-CHANGE, FOLLOWED, ANSWERED = 8 / 255, 0.05, 0.1
-"""Size of the change that is followed through a defense; the least cosine of what the gradient leads back to; and the
-least answer, as a share of the change's norm, from which anything is learned."""
+CHANGE, CHANGES, FOLLOWED, ANSWERED = 16 / 255, 3, 0.01, 0.1
+"""Size and number of the changes that are followed through a defense; the least cosine of what the gradient leads back
+to; and the least answer, as a share of a change's norm, from which anything is learned."""
 
 
 class TrialAttacks:
@@ -221,30 +221,32 @@ def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
 
 
 def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterator[str]:
-    """Flag a defense whose gradient does not lead back to a small change of the images.
+    """Flag a defense whose gradient does not lead back to small changes of the images.
 
-    With the change v, which is independent for each pixel, y = D(x + v) - D(x), and the gradient that is read half way,
-    J^T, the cosine of J^T y and v is 1 for the identity. It is 0 when D moves pixels and J^T does not move them back.
+    With a change v, which is independent for each pixel, y = D(x + v) - D(x), and the gradient that is read half way,
+    J^T, the cosine of J^T y and v is 1 for the identity, and 0.02 still for JPEG of the least quality. It is 0 when D
+    moves pixels and J^T does not move them back.
     """
     bare: Purify = defense.build(trial.device)
-    known = _as_read(defense, trial, bare)
-    drawn = generator(secrets.randbelow(2**62))
-    change = CHANGE * torch.randn(trial.images.shape, generator=drawn).sign().to(trial.images)
+    known, drawn = _as_read(defense, trial, bare), generator(secrets.randbelow(2**62))
     images = CHANGE + (1 - 2 * CHANGE) * trial.images
-    with torch.no_grad():
-        first, second = (bare(batch, _streams(trial, seed, "followed")) for batch in (images, images + change))
-    answer = second - first if first.shape == second.shape else torch.zeros(())
-    if float(answer.norm()) < ANSWERED * float(change.norm()):
-        return
-    leaf = (images + change / 2).requires_grad_(True)
-    with torch.enable_grad():
-        between = known(leaf, _streams(trial, seed, "followed"))
-        back = torch.autograd.grad(between, leaf, answer)[0] if between.requires_grad else torch.zeros_like(leaf)
-    cosine = float(F.cosine_similarity(back.flatten().double(), change.flatten().double(), dim=0))
+    changes, back = [], []
+    for _ in range(CHANGES):
+        change = CHANGE * torch.randn(images.shape, generator=drawn).sign().to(images)
+        with torch.no_grad():
+            first, second = (bare(batch, _streams(trial, seed, "followed")) for batch in (images, images + change))
+        if first.shape != second.shape or float((second - first).norm()) < ANSWERED * float(change.norm()):
+            return
+        leaf = (images + change / 2).requires_grad_(True)
+        with torch.enable_grad():
+            between = known(leaf, _streams(trial, seed, "followed"))
+            back += torch.autograd.grad(between, leaf, second - first) if between.requires_grad else [0 * change]
+        changes.append(change)
+    cosine = float(F.cosine_similarity(*(torch.cat(parts).double().flatten() for parts in (back, changes)), dim=0))
     if cosine < FOLLOWED:
         yield (
             f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
-            f"{cosine:.2f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
+            f"{cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
         )
 
 
