@@ -230,7 +230,7 @@ def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterato
     bare: Purify = defense.build(trial.device)
     known, drawn = _as_read(defense, trial, bare), generator(secrets.randbelow(2**62))
     images = CHANGE + (1 - 2 * CHANGE) * trial.images
-    changes, back = [], []
+    changes, back = list[torch.Tensor](), list[torch.Tensor]()
     for _ in range(CHANGES):
         change = CHANGE * torch.randn(images.shape, generator=drawn).sign().to(images)
         with torch.no_grad():
@@ -242,7 +242,8 @@ def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterato
             between = known(leaf, _streams(trial, seed, "followed"))
             back += torch.autograd.grad(between, leaf, second - first) if between.requires_grad else [0 * change]
         changes.append(change)
-    cosine = float(F.cosine_similarity(*(torch.cat(parts).double().flatten() for parts in (back, changes)), dim=0))
+    led, changed = (torch.cat(parts).double().flatten() for parts in (back, changes))
+    cosine = float(F.cosine_similarity(led, changed, dim=0))
     if cosine < FOLLOWED:
         yield (
             f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
