@@ -4,29 +4,34 @@ A defense with misleading gradients looks strong against an attack that follows 
 gradients give a false sense of security", 2018). So each defense is attacked in four ways: through its own gradient,
 with the identity in the backward pass (BPDA, section 4.1 of the paper), by queries alone, and with images made against
 the metric without the defense. A defense is flagged when another way moves the score significantly further than its own
-gradient, or than that of the stand-in which it names for attacks to read.
+gradient, or than what attacks read in its place: the gradient of the stand-in that it names, or the identity.
+
+A defense that moves pixels hides from all four when its gradient does not move them, too. So a small change of the
+images is followed through it: what becomes of it must be what the gradient says.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 
 from imharness.components.component import Component
 from imharness.components.registry import Registry
 from imharness.contracts.attack import Attack
 from imharness.contracts.call import checked
-from imharness.contracts.image_dataset import ImageDataset
+from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.randomness import ImageRng, derive_seed
+from imharness.randomness import ImageRng, derive_seed, generator
 from imharness.running.target import MetricTarget, Purify, straight_through
 from imharness_secret.images import hidden
 from imharness_statistics.wilcoxon import wilcoxon_greater
@@ -40,12 +45,17 @@ LEVEL = 0.05
 """Level of significance."""
 OWN, BPDA, QUERIES, TRANSFER = "its own gradient", "identity backward (BPDA)", "queries alone", "transferred images"
 STAND_IN = "the gradient of its stand-in"
+CHANGE, CHANGES, FOLLOWED, ANSWERED = 16 / 255, 3, 0.01, 0.1
+"""Size and number of the changes that are followed through a defense; the least cosine of what the gradient leads back
+to; and the least answer, as a share of a change's norm, from which anything is learned."""
 
 
 class TrialAttacks:
-    """The metric, attacks and photographs on which a defense is tried: the first that the profile selects.
+    """The metric, attacks and photographs on which a defense is tried.
 
-    Raises `HarnessError` where no track of the profile has all three.
+    Metric, data set and photographs are drawn anew from those that the profile selects, so that no defense can know
+    them and be honest there alone; the attacks are the first. Raises `HarnessError` where no track of the profile has
+    all of these.
     """
 
     def __init__(self, registry: Registry, profile: Profile, device: torch.device) -> None:
@@ -53,20 +63,30 @@ class TrialAttacks:
         if chosen is None:
             raise HarnessError(f"profile {profile.name} has no track with attacks on a differentiable metric")
         self.device, self.registry = device, registry
-        self.metric = next(c for c in chosen if _attackable(c))
+        self.metric = secrets.choice([c for c in chosen if _attackable(c)])
         attacks = [
             c for c in chosen if isinstance(c, Attack) and c.info.norm == "linf" and "medium" in c.info.strengths
         ]
         self.white = [a.at("medium") for a in attacks if a.info.access == "white_box"][:2]
         self.black = [a.at("medium") for a in attacks if a.info.access == "black_box"][:2]
-        data = hidden(next(c for c in chosen if isinstance(c, ImageDataset)).build(device), profile.secret)
-        positions = next(data.batches(IMAGES))
+        sets = [c for c in chosen if isinstance(c, ImageDataset)]
+        data = hidden(secrets.choice(sets).build(device), profile.secret)
+        positions = _drawn(data)
         self.images = data.load(positions).to(device)
         self.names = [data.names[p] for p in positions]
         self.score = checked(self.metric, self.metric.build(device))
         self.raw = self.metric.build(device)
         self.batch = secrets.randbelow(len(positions)) + 1
         """How many images a call holds: a defense cannot know it, and behave in such calls alone."""
+
+
+def _drawn(data: ImageSet) -> list[int]:
+    """Return positions of images of one shape, drawn at random: `IMAGES` of them if any shape has as many."""
+    counts = Counter(data.shapes)
+    most = min(IMAGES, max(counts.values()))
+    first = secrets.choice([p for p, shape in enumerate(data.shapes) if counts[shape] >= most])
+    alike = [p for p, shape in enumerate(data.shapes) if shape == data.shapes[first]]
+    return secrets.SystemRandom().sample(alike, most)
 
 
 def _chosen(registry: Registry, part: TrackProfile) -> list[Component]:
@@ -109,10 +129,10 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
     wild = [f"{attack} with {way}" for way, attack, gain in gains if not np.isfinite(gain).all()]
     if wild:
         raise ContractError(f"the score after {wild[0]} is no finite number")
-    own = [gain for way, _, gain in gains if way in (OWN, STAND_IN)]
-    best = max(own, key=lambda gain: float(gain.mean())) if own else None
+    read = _read(defense)
+    best = max((gain for way, _, gain in gains if way == read), key=lambda gain: float(gain.mean()), default=None)
     shown = tuple(
-        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way not in (OWN, STAND_IN) and _more(gain, best))
+        Gain(way=way, attack=label, gain=float(gain.mean()), higher=way != read and _more(gain, best))
         for way, label, gain in gains
     )
     return GradientAudit(
@@ -120,17 +140,28 @@ def examine(defense: Purification, trial: TrialAttacks, seed: int) -> GradientAu
         metric=trial.metric.label,
         images=len(trial.names),
         gains=shown,
-        flags=(*_masked(defense, shown), *_randomness(defense, trial, purify, seed)),
+        flags=(
+            *_masked(shown, read),
+            *unfollowed(defense, trial, seed),
+            *_randomness(defense, trial, purify, seed),
+        ),
     )
 
 
+def _read(defense: Purification) -> str:
+    """Return whose gradient attacks on a defense read."""
+    return OWN if defense.info.differentiable else STAND_IN if defense.info.stand_in else BPDA
+
+
+def _as_read(defense: Purification, trial: TrialAttacks, bare: Purify) -> Purify:
+    """Return the defense with the gradient that attacks read."""
+    return bare if defense.info.differentiable else straight_through(bare, _stand_in(defense, trial))
+
+
 def _ways(defense: Purification, trial: TrialAttacks, bare: Purify) -> Iterator[tuple[str, Attack, Purify | None]]:
-    near = _stand_in(defense, trial)
     for attack in trial.white:
-        if defense.info.differentiable:
-            yield OWN, attack, bare
-        elif near is not None:
-            yield STAND_IN, attack, straight_through(bare, near)
+        if _read(defense) != BPDA:
+            yield _read(defense), attack, _as_read(defense, trial, bare)
         yield BPDA, attack, straight_through(bare)
         yield TRANSFER, attack, None
     for attack in trial.black:
@@ -178,14 +209,45 @@ def _more(gain: npt.NDArray[np.float64], own: npt.NDArray[np.float64] | None) ->
     return bool(wilcoxon_greater(gain - own)[0] < LEVEL)
 
 
-def _masked(defense: Purification, gains: Sequence[Gain]) -> Iterator[str]:
+def _masked(gains: Sequence[Gain], read: str) -> Iterator[str]:
     worse = [g for g in gains if g.higher]
     if worse:
         most = max(worse, key=lambda g: g.gain)
-        own = max((g for g in gains if g.way in (OWN, STAND_IN)), key=lambda g: g.gain)
+        own = max((g for g in gains if g.way == read), key=lambda g: g.gain)
         yield (
             f"misleading gradients: {most.attack} with {most.way} moves the score by {most.gain:.3f} of its "
             f"range, {own.way} only by {own.gain:.3f}"
+        )
+
+
+def unfollowed(defense: Purification, trial: TrialAttacks, seed: int) -> Iterator[str]:
+    """Flag a defense whose gradient does not lead back to small changes of the images.
+
+    With a change v, which is independent for each pixel, y = D(x + v) - D(x), and the gradient that is read half way,
+    J^T, the cosine of J^T y and v is 1 for the identity, and 0.02 still for JPEG of the least quality. It is 0 when D
+    moves pixels and J^T does not move them back.
+    """
+    bare: Purify = defense.build(trial.device)
+    known, drawn = _as_read(defense, trial, bare), generator(secrets.randbelow(2**62))
+    images = CHANGE + (1 - 2 * CHANGE) * trial.images
+    changes, back = list[torch.Tensor](), list[torch.Tensor]()
+    for _ in range(CHANGES):
+        change = CHANGE * torch.randn(images.shape, generator=drawn).sign().to(images)
+        with torch.no_grad():
+            first, second = (bare(batch, _streams(trial, seed, "followed")) for batch in (images, images + change))
+        if first.shape != second.shape or float((second - first).norm()) < ANSWERED * float(change.norm()):
+            return
+        leaf = (images + change / 2).requires_grad_(True)
+        with torch.enable_grad():
+            between = known(leaf, _streams(trial, seed, "followed"))
+            back += torch.autograd.grad(between, leaf, second - first) if between.requires_grad else [0 * change]
+        changes.append(change)
+    led, changed = (torch.cat(parts).double().flatten() for parts in (back, changes))
+    cosine = float(F.cosine_similarity(led, changed, dim=0))
+    if cosine < FOLLOWED:
+        yield (
+            f"misleading gradients: {_read(defense)} does not lead back to a small change of the images (cosine "
+            f"{cosine:.3f}); a defense that moves pixels needs its own gradient, or a stand-in that moves them, too"
         )
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from tests.sandbox.conftest import laid_out
 from tests.submissions.conftest import PROFILE
 
 from imharness.components.registry import installed
-from imharness.errors import ContractError, HarnessError, SandboxViolation, Unavailable
+from imharness.contracts.call import checked
+from imharness.errors import ContractError, HarnessError, PluginError, SandboxViolation, Unavailable
 from imharness.planning.profile import load_profile
 from imharness.randomness import ImageRng, derive_seed
 from imharness.running.target import MetricTarget
@@ -26,15 +28,16 @@ from imharness_conformance import trials
 from imharness_conformance.membership import EvaluatorProbe
 from imharness_conformance.samples import Quality
 from imharness_conformance.samples import images as sample_images
-from imharness_submissions.gradient_audit import TrialAttacks, examine
+from imharness_submissions.gradient_audit import IMAGES, TrialAttacks, examine
 from imharness_submissions.opening import data_packages
 from imharness_submissions.running import reported
 from imharness_submissions.sandbox import jail
 from imharness_submissions.sandbox.again import STATE
+from imharness_submissions.sandbox.describing import described
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Jail, Limits
 from imharness_submissions.sandbox.processes import ControlGroup
-from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
+from imharness_submissions.sandbox.proxies import Sandboxed, offer_of, proxy
 
 HERE = Path(__file__).parent / "blind"
 CPU = torch.device("cpu")
@@ -136,6 +139,8 @@ def test_defenses(case: Case, guest: Guest, offered: dict[str, Sandboxed]) -> No
     [
         Case("gradient_by_size", "gives a true gradient at the suite's sizes only", "its own gradient only"),
         Case("borrows_a_gradient", "names a stand-in that misleads", "the gradient of its stand-in only"),
+        Case("mirrors", "moves pixels, and says that it has no gradient", "identity backward (BPDA) does not lead"),
+        Case("mirrors_alone", "moves pixels, but not its gradient", "its own gradient does not lead"),
     ],
     ids=lambda case: case.package,
 )
@@ -143,6 +148,30 @@ def test_gradients_that_mislead(case: Case, offered: dict[str, Sandboxed], trial
     flags = " ".join(examine(offered[case.package], trial, 0).flags)
     assert "misleading gradients" in flags
     assert case.named in flags, case.tries
+
+
+def test_no_defense_knows_on_which_images_it_is_tried(trial: TrialAttacks, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.toml"
+    path.write_text(PROFILE)
+    other = TrialAttacks(installed(), load_profile(str(path)), CPU)
+    assert len(set(trial.names)) == len(set(other.names)) == IMAGES
+    assert set(trial.names) != set(other.names)
+
+
+def test_what_moves_pixels_back_gets_rows_in_an_order_that_tells_nothing(offered: dict[str, Sandboxed]) -> None:
+    defense: Any = offered["moves_by_place"]
+    images = sample_images(ROWS, SIDE, SIDE, 3)
+    back = checked(defense, defense.inverse(CPU), "inverse")(images, tuple(images.shape[1:]), ImageRng(range(ROWS)))
+    places = back[:, 0, 0, 0].mul(100).round().tolist()
+    assert sorted(places) == list(range(ROWS)) != places
+
+
+def test_a_submission_is_no_control() -> None:
+    """Nobody wins who is not better than every control: one of a stranger would take the title from all others."""
+    facts = described(installed().one("defense", "harness/median-blur"))
+    proxy(facts, None)
+    with pytest.raises(PluginError, match="a submission is no control"):
+        proxy({**facts, "info": {**facts["info"], "control": "nobody beats it"}}, None)
 
 
 CHECKS = (

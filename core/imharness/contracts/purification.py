@@ -18,7 +18,7 @@ class Purification(MetricDefense, Builds[Purifier]):
     """A defense of the input: it cleans images before the metric sees them."""
 
     call = Call(images=IMAGES, rng=STREAMS, returns=IMAGES, by_row=True)
-    inverse_call: ClassVar[Call] = Call(images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch("shape"))
+    inverse_call: ClassVar = Call(images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch("shape"), by_row=True)
 
     def inverse(self, device: torch.device) -> Inverse | None:
         """Return what moves pixels back to where they were, for comparisons with the original only; None: nothing."""

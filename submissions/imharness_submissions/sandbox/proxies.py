@@ -78,6 +78,8 @@ class _Smoothing(Sandboxed):
 
 
 class _Moving(Sandboxed):
+    inverse_call: ClassVar = KeptCall(Purification.inverse_call)
+
     def inverse(self, device: torch.device) -> Any:
         """Return what moves pixels back."""
         return self.remote(device, "inverse")
@@ -150,6 +152,8 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         made.info = _info_of(contract)(facts["info"])
         if isinstance(made.info.paper, str):
             raise ValueError(f"paper must be described, not cited as {made.info.paper!r:.80}")
+        if made.info.control:
+            raise ValueError("a submission is no control: nobody wins who is not better than all of them")
         made.call = KeptCall(call_of(contract))
         made.guest, made.environment, made._facts = guest, environment, {}
         made.module = str(facts.get("module", ""))

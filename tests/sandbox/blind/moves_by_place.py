@@ -1,0 +1,33 @@
+"""Shows, in what it moves back, the place of each image in the call."""
+
+import torch
+
+from imharness.images import DefenseInfo, ImageRng, Images, Inverse, Purification, Purifier, hookimpl
+
+
+class Blind(Purification):
+    """Moves nothing, and moves it back."""
+
+    info = DefenseInfo(id="blind/moves-by-place", version="1", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            return images.clone()
+
+        return purify
+
+    def inverse(self, device: torch.device) -> Inverse:
+        """Return images that hold their places, / 100."""
+
+        def undo(images: Images, shape: tuple[int, ...], rng: ImageRng) -> Images:
+            return (torch.arange(len(images)) / 100).view(-1, 1, 1, 1).expand(-1, *shape).clone()
+
+        return undo
+
+
+@hookimpl
+def components() -> list[Purification]:
+    """Offer the defense."""
+    return [Blind()]
