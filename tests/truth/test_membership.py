@@ -195,7 +195,7 @@ class Simulated:
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return made_of(self._table, sql, **columns)
+        return made_of(lambda select: self._table(select).to_batches(), sql, **columns)
 
 
 @pytest.fixture(scope="module")

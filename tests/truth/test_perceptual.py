@@ -37,7 +37,7 @@ class Simulated:
         return None if found is None else found.to_arrow_table()
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return made_of(self._select, sql, **columns)
+        return made_of(lambda select: self._select(select).to_batches(), sql, **columns)
 
     def __call__(self, sql: str) -> dict[str, np.ndarray]:
         return {name: column.to_numpy() for name, column in zip(*_columns(self._select(sql)), strict=True)}

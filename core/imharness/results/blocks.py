@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
 from imharness.errors import UsageError
 
@@ -106,7 +104,7 @@ class Blocks:
 
 
 def made_of(
-    select: Callable[[str], pa.Table],
+    read: Callable[[str], Iterable[pa.RecordBatch]],
     sql: str,
     *,
     entry: str,
@@ -115,70 +113,123 @@ def made_of(
     measures: Sequence[str] = ("score",),
     about: Sequence[str] = (),
 ) -> Blocks:
-    """Make blocks; `select` runs SQL. DuckDB groups and sorts, so that no long row reaches Python.
+    """Make blocks of the rows that `read` yields for SQL, batch by batch, in whichever order they come.
 
     Names of entries, facets and units are compared as text, in the order of code points.
     """
     named = dict.fromkeys([entry, *by, unit])
     text = [f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in named]
     kept = [f'"{name}"' for name in dict.fromkeys([*measures, *about]) if name not in named]
-    select(f"CREATE OR REPLACE TEMP VIEW _long AS SELECT {', '.join([*text, *kept])} FROM ({sql})")
-    select(
-        f'CREATE OR REPLACE TEMP TABLE _units AS SELECT "{unit}" AS _name, row_number() OVER (ORDER BY "{unit}") - 1 '
-        f'AS _place FROM (SELECT DISTINCT "{unit}" FROM _long)'
-    )
-    keys = ", ".join(f'"{name}"' for name in [*by, entry])
-    columns = "".join(f', list("{name}" ORDER BY _place) AS "{name}"' for name in dict.fromkeys([*measures, *about]))
-    lines = select(
-        f"SELECT {keys}, list(CAST(_place AS INTEGER) ORDER BY _place) AS _place{columns} FROM _long "
-        f'JOIN _units ON _name = "{unit}" GROUP BY {keys} ORDER BY {keys}'
-    )
-    names = np.array(select("SELECT _name FROM _units ORDER BY _place")["_name"].to_pylist(), dtype=object)
-    labels = lines[entry].to_pylist()
-    entries = tuple(sorted(set(labels)))
-    row = {label: i for i, label in enumerate(entries)}
-    facets = list(zip(*(lines[name].to_pylist() for name in by), strict=True)) if by else [()] * len(labels)
-    starts = [i for i, own in enumerate(facets) if i == 0 or own != facets[i - 1]]
-    flat, ends = _flat(lines["_place"]), _ends(lines["_place"])
-    again = np.flatnonzero(np.diff(flat) == 0) + 1
-    again = again[~np.isin(again, ends)]
-    if len(again):
-        line = int(np.searchsorted(ends, again[0], side="right")) - 1
-        raise UsageError(
-            f"blocks: {labels[line]} has two rows for {unit} {names[flat[again[0]]]} in {', '.join(facets[line])}; "
-            "name in `by` the columns that tell them apart"
-        )
-    numbers = {name: _flat(lines[name]) for name in dict.fromkeys([*measures, *about])}
-    spans = [(a, b, int(ends[a]), int(ends[b])) for a, b in itertools.pairwise([*starts, len(labels)])]
-    units: list[Names] = []
-    values: dict[str, list[Array]] = {measure: [] for measure in measures}
-    facts: dict[str, list[Array]] = {name: [] for name in about}
-    for a, b, low, high in spans:
-        here, first, place = np.unique(flat[low:high], return_index=True, return_inverse=True)
-        units.append(names[here])
-        rows = np.repeat([row[label] for label in labels[a:b]], np.diff(ends[a : b + 1]))
-        for measure in measures:
-            own = numbers[measure][low:high]
-            block = np.full((len(entries), len(here)), np.nan, own.dtype if own.dtype == np.float32 else np.float64)
-            block[rows, place] = own
-            values[measure].append(block)
-        for name in about:
-            facts[name].append(numbers[name][low:high][first])
+    settings, names = dict[tuple[str, ...], _Setting](), dict[str, int]()
+    for batch in read(f'SELECT {", ".join([*text, *kept])} FROM ({sql}) WHERE "{unit}" IS NOT NULL'):
+        said = batch[unit].dictionary_encode()
+        codes = np.array([names.setdefault(name, len(names)) for name in said.dictionary.to_pylist()], np.int64)
+        codes = codes[said.indices.to_numpy()]
+        numbers, facts = ({name: _array(batch[name]) for name in own} for own in (measures, about))
+        for (label, *facets), rows in _grouped(batch, [entry, *by]):
+            setting = settings.setdefault(tuple(facets), _Setting())
+            columns = ({name: own[rows] for name, own in found.items()} for found in (numbers, facts))
+            again = setting.add(label, codes[rows], *columns)
+            if again is not None:
+                raise UsageError(
+                    f"blocks: {label} has two rows for {unit} {[*names][again]} in {', '.join(facets)}; "
+                    "name in `by` the columns that tell them apart"
+                )
+    entries = tuple(sorted({label for setting in settings.values() for label in setting.rows}))
+    known = np.array([*names], dtype=object)
+    rank = np.empty(len(known), dtype=np.int64)
+    rank[sorted(range(len(known)), key=known.__getitem__)] = np.arange(len(known))
+    conditions, shared = sorted(settings), dict[bytes, Names]()
+    found = [settings.pop(facets).finished(entries, known, rank, measures, shared) for facets in conditions]
     return Blocks(
         entries,
-        tuple(dict(zip(by, facets[start], strict=True)) for start in starts),
-        tuple(units),
-        {measure: tuple(blocks) for measure, blocks in values.items()},
-        {name: tuple(columns) for name, columns in facts.items()},
+        tuple(dict(zip(by, facets, strict=True)) for facets in conditions),
+        tuple(units for units, _, _ in found),
+        {name: tuple(values[name] for _, values, _ in found) for name in measures},
+        {name: tuple(facts[name] for _, _, facts in found) for name in about},
     )
 
 
-def _flat(column: pa.ChunkedArray) -> Array:
-    """Return the items of all lists, one after the other."""
-    return np.asarray(column.combine_chunks().flatten().to_numpy(zero_copy_only=False))
+class _Setting:
+    """The numbers of one condition: a row for each entry, units in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.units = np.zeros(0, dtype=np.int64)
+        self.rows: dict[str, tuple[npt.NDArray[np.bool_], dict[str, Array]]] = {}
+        self._facts: list[Mapping[str, Array]] = []
+
+    def add(
+        self, entry: str, units: npt.NDArray[np.int64], numbers: Mapping[str, Array], facts: Mapping[str, Array]
+    ) -> int | None:
+        """Take in rows of an entry; return a unit that it has twice, if there is one."""
+        at = self._places(units, facts)
+        if entry not in self.rows:
+            blank = {name: np.full(len(self.units), np.nan, _kind(own)) for name, own in numbers.items()}
+            self.rows[entry] = np.zeros(len(self.units), dtype=bool), blank
+        had, values = self.rows[entry]
+        if len(had) < len(self.units):
+            had, values = _wider(had, len(self.units)), {n: _wider(own, len(self.units)) for n, own in values.items()}
+            self.rows[entry] = had, values
+        twice = had[at] | (np.bincount(at)[at] > 1)
+        had[at] = True
+        for name, own in numbers.items():
+            values[name][at] = own
+        return int(units[twice.argmax()]) if twice.any() else None
+
+    def _places(self, units: npt.NDArray[np.int64], facts: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+        """Return the places of units among all of the condition; new ones are added with their facts."""
+        if len(units) == len(self.units) and (units == self.units).all():
+            return np.arange(len(units))
+        new, first = np.unique(units, return_index=True)
+        first = np.sort(first[~np.isin(new, self.units)])
+        self.units = np.concatenate([self.units, units[first]])
+        self._facts.append({name: own[first] for name, own in facts.items()})
+        order = np.argsort(self.units)
+        return np.asarray(order[np.searchsorted(self.units, units, sorter=order)])
+
+    def finished(
+        self, entries: Sequence[str], names: Names, rank: npt.NDArray[np.int64], measures: Sequence[str],
+        shared: dict[bytes, Names],
+    ) -> tuple[Names, dict[str, Array], dict[str, Array]]:  # fmt: skip
+        """Return the names of the units, sorted, a block of each measure and the facts of the units."""
+        order = np.argsort(rank[self.units])
+        codes = self.units[order]
+        values = {}
+        for name in measures:
+            own = {label: self.rows[label][1].pop(name) for label in entries if label in self.rows}
+            block = np.full((len(entries), len(order)), np.nan, next(iter(own.values())).dtype)
+            for i, label in enumerate(entries):
+                if label in own:
+                    block[i] = _wider(own.pop(label), len(order))[order]
+            values[name] = block
+        facts = {name: np.concatenate([part[name] for part in self._facts])[order] for name in self._facts[0]}
+        return shared.setdefault(codes.tobytes(), names[codes]), values, facts
 
 
-def _ends(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return where each list begins among all items, and their number."""
-    lengths = pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False) if len(column) else []
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+def _wider(row: Array, size: int) -> Array:
+    """Return a row with as many numbers, or False, at its end as are missing."""
+    blank = False if row.dtype == np.bool_ else np.nan
+    return row if len(row) == size else np.concatenate([row, np.full(size - len(row), blank, row.dtype)])
+
+
+def _kind(numbers: Array) -> type[np.floating]:
+    return np.float32 if numbers.dtype == np.float32 else np.float64
+
+
+def _array(column: pa.Array) -> Array:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _grouped(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
+    """Yield the rows of a batch that have the same labels in some columns, with these labels."""
+    key, size, coded = np.zeros(len(batch), dtype=np.int64), 1, []
+    for name in columns:
+        own = batch[name].dictionary_encode("encode")
+        coded.append((own.dictionary.to_pylist(), own.indices.to_numpy()))
+        if size * len(own.dictionary) >= 2**63:
+            key, size = np.unique(key, return_inverse=True)[1], len(batch)
+        key, size = key * len(own.dictionary) + own.indices.to_numpy(), size * len(own.dictionary)
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    for rows in np.split(order, starts)[1:]:
+        yield [labels[codes[rows[0]]] for labels, codes in coded], rows
