@@ -53,14 +53,15 @@ def _metric(found: Finished, rng: np.random.Generator, names: np.ndarray, qualit
             moved = 40 * loss * rng.random(n)
             for adaptive in (False, True):
                 options = {"adaptive": adaptive, "method": attack, "strength": strength}
+                drawn = {**options, "samples": 1}
                 roles = {**place, "attack": attack}
                 if not adaptive:
-                    found.add("attack", roles, _attacked(rng, names, score + moved, loss), options={**options, "samples": 1})
+                    found.add("attack", roles, _attacked(rng, names, score + moved, loss), options=drawn)
                 for d, defense in enumerate(DEFENSES[adaptive:], start=int(adaptive)):
                     shift = moved * (1 + 0.5 * adaptive - 0.02 * d) + rng.normal(0, 0.5, n)
                     if adaptive:
                         own = _attacked(rng, names, score + moved, loss)
-                        found.add("attack", {**roles, "defense": defense}, own, options={**options, "samples": 1})
+                        found.add("attack", {**roles, "defense": defense}, own, options=drawn)
                     shown = {"name": names, "gradient": ["own"] * n, **_scored(rng, defended[defense] + shift, loss)}
                     found.add("evaluate", {**roles, "defense": defense}, shown, options=options)
 

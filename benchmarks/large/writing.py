@@ -38,7 +38,7 @@ class Finished:
     ) -> None:
         """Write a task. `roles`: the label of the component in each role."""
         components = {
-            role: ComponentRef(kind=role, id=label.partition("[")[0], version="1", label=label, parameters={"of": label})
+            role: ComponentRef(kind=role, id=label, version="1", label=label, parameters={"of": label})
             for role, label in roles.items()
         }
         spec = TaskSpec(track=self._track, step=step, version="1", components=components, options=options or {},

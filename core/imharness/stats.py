@@ -14,6 +14,6 @@ from imharness_statistics.win_rates import ALPHA, bradley_terry
 __all__ = [
     "ALPHA", "FEWEST", "Interval", "KruskalWallis", "NotTestable", "Rank", "auc", "balanced_accuracy", "bradley_terry",
     "chosen_half", "clusters_greater", "correlate", "front", "interval", "kendall_rows", "kruskal_wallis",
-    "mean_interval", "mean_spearman", "pearson_rows", "rank_of", "spearman_rows", "t_interval", "tpr_at_fpr", "wilcoxon_greater",
-    "williams",
+    "mean_interval", "mean_spearman", "pearson_rows", "rank_of", "spearman_rows", "t_interval", "tpr_at_fpr",
+    "wilcoxon_greater", "williams",
 ]  # fmt: skip

@@ -93,7 +93,7 @@ def _sorted(numbers: Floats) -> _Sorted:
 
 
 def _mean(alike: list[_Alike], counts: Floats) -> Floats:
-    """Return the mean of all correlations that are defined ``(r,)`` with unit i drawn ``counts[i]`` times ``(n, r)``."""
+    """Return the mean of all defined correlations ``(r,)`` with unit i drawn ``counts[i]`` times ``(n, r)``."""
     total, defined = np.zeros(counts.shape[1]), np.zeros(counts.shape[1])
     for own in alike:
         for rho in _correlations(own, counts[own.units]):
@@ -117,7 +117,7 @@ def _correlations(own: _Alike, counts: Floats) -> Iterator[Floats]:
         t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
         tied = len(t) < len(counts)
         halves, cubes = (np.einsum("ir,ir->r", w, t), np.einsum("ir,ir,ir->r", t, t, t)) if tied else whole
-        norm = np.sqrt(np.maximum(m**3 - cubes, 0)) * np.sqrt(np.maximum(spread, 0))
+        norm = np.sqrt(np.maximum(m**3 - cubes, 0) * np.maximum(spread, 0))
         kept = (norm > 0) & (m >= NEEDED["spearman"])
         shared = halves / 2 + _before(t, w, buffers[2], buffers[3])
         yield np.divide(12 * shared, norm, out=np.full_like(m, np.nan), where=kept)

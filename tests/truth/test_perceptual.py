@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.results.blocks import Blocks, made_of
 from imharness.tracks import Row, Table, TrackReport
+from imharness_blocks.blocks import Blocks
+from imharness_blocks.rows import made_of
 from imharness_cli import cli
 from imharness_perceptual.tables import report
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from imharness.results.blocks import Blocks, made_of
 from imharness.results.records import TaskRecord
 from imharness.results.store import Store
-
+from imharness_blocks.blocks import Blocks
+from imharness_blocks.rows import made_of
 
 MEMORY = "1GB"
 """What the database may hold in memory; rows that become arrays are not counted."""

@@ -1,106 +1,15 @@
-"""Scores as arrays: one block ``(entries, units)`` for each condition and measure."""
+"""Long rows, batch by batch and in any order, -> blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from imharness.errors import UsageError
-
-Array = npt.NDArray[Any]
-Names = npt.NDArray[np.object_]
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Scores of entries on units (images, choices, rows), condition by condition.
-
-    `entries` are sorted, `conditions` by their facets. ``units[c]`` are the names of the units that any entry has in
-    condition c, sorted, and ``about[fact][c]`` a fact of each. ``values[measure][c]`` has shape ``(entries, units)``,
-    NaN where an entry has no number.
-    """
-
-    entries: tuple[str, ...]
-    conditions: tuple[Mapping[str, str], ...]
-    units: tuple[Names, ...]
-    values: Mapping[str, tuple[Array, ...]]
-    about: Mapping[str, tuple[Array, ...]] = field(default_factory=dict)
-
-    def of(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> Array:
-        """Return the numbers of an entry, condition after condition, in the order of the units; NaN is left out.
-
-        `conditions`: positions among the conditions, in the order wanted; all in their order by default.
-        """
-        chosen = range(len(self.conditions)) if conditions is None else conditions
-        parts = [self.values[measure][c][self.entries.index(entry)] for c in chosen]
-        found: Array = np.concatenate(parts) if parts else np.zeros(0)
-        return found[~np.isnan(found)]
-
-    def once(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
-        """Return each unit's mean over the conditions, in the order of unit names; only finite numbers count."""
-        return self.once_by("", measure, entry, conditions)[0]
-
-    def once_by(
-        self, cluster: str, measure: str, entry: str, conditions: Sequence[int] | None = None
-    ) -> tuple[npt.NDArray[np.float64], Names]:
-        """Return `once`, and the cluster of each of these units as `clusters` names it."""
-        chosen = range(len(self.conditions)) if conditions is None else conditions
-        row, empty = self.entries.index(entry), np.zeros(0, object)
-        found = np.concatenate([np.zeros(0), *(self.values[measure][c][row].astype(np.float64) for c in chosen)])
-        names = np.concatenate([empty, *(self.units[c] for c in chosen)])
-        groups = np.concatenate([empty, *(self.clusters(cluster, c) for c in chosen)])
-        kept = np.isfinite(found)
-        _, first, place = np.unique(names[kept].astype(str), return_index=True, return_inverse=True)
-        return np.asarray(np.bincount(place, found[kept]) / np.bincount(place)), groups[kept][first]
-
-    def clusters(self, fact: str, condition: int) -> Names:
-        """Return the cluster of each unit of a condition: what a fact says, or the unit's name where it says nothing.
-
-        Without a fact (""), every unit is a cluster of its own.
-        """
-        names = self.units[condition]
-        if not fact:
-            return names
-        said = [str(own) if own not in (None, "") and own == own else name  # NaN is not equal to itself
-                for own, name in zip(self.about[fact][condition].tolist(), names, strict=True)]  # fmt: skip
-        return np.array(said, dtype=object)
-
-    def where(self, **facets: str) -> list[int]:
-        """Return the positions of the conditions with these facets."""
-        return [c for c, own in enumerate(self.conditions) if all(own[name] == value for name, value in facets.items())]
-
-    def part(self, conditions: Sequence[int]) -> Blocks:
-        """Return some of the conditions, with the entries that have a number there."""
-        values = {name: [blocks[c] for c in conditions] for name, blocks in self.values.items()}
-        known = [~np.isnan(block).all(axis=1) for chosen in values.values() for block in chosen]
-        kept = np.flatnonzero(np.any(known, axis=0))
-        return Blocks(
-            tuple(self.entries[i] for i in kept),
-            tuple(self.conditions[c] for c in conditions),
-            tuple(self.units[c] for c in conditions),
-            {name: tuple(block[kept] for block in chosen) for name, chosen in values.items()},
-            {name: tuple(facts[c] for c in conditions) for name, facts in self.about.items()},
-        )
-
-    def split(self, fact: str, facet: str) -> Blocks:
-        """Return blocks in which a fact of the units tells conditions apart, as one more facet."""
-        found = [
-            (c, value, np.flatnonzero(self.about[fact][c] == value))
-            for c in range(len(self.conditions))
-            for value in np.unique(self.about[fact][c].astype(str))
-        ]
-        return Blocks(
-            self.entries,
-            tuple({**self.conditions[c], facet: str(value)} for c, value, _ in found),
-            tuple(self.units[c][places] for c, _, places in found),
-            {name: tuple(blocks[c][:, places] for c, _, places in found) for name, blocks in self.values.items()},
-            {name: tuple(facts[c][places] for c, _, places in found) for name, facts in self.about.items()},
-        )
+from imharness_blocks.blocks import Array, Blocks, Names
+from imharness_errors import UsageError
 
 
 def made_of(
@@ -125,11 +34,12 @@ def made_of(
         said = batch[unit].dictionary_encode()
         codes = np.array([names.setdefault(name, len(names)) for name in said.dictionary.to_pylist()], np.int64)
         codes = codes[said.indices.to_numpy()]
-        numbers, facts = ({name: _array(batch[name]) for name in own} for own in (measures, about))
+        numbers = {name: _array(batch[name]) for name in measures}
+        facts = batch.select(list(about))
         for (label, *facets), rows in _grouped(batch, [entry, *by]):
             setting = settings.setdefault(tuple(facets), _Setting())
-            columns = ({name: own[rows] for name, own in found.items()} for found in (numbers, facts))
-            again = setting.add(label, codes[rows], *columns)
+            own = {name: column[rows] for name, column in numbers.items()}
+            again = setting.add(label, codes[rows], own, facts, rows)
             if again is not None:
                 raise UsageError(
                     f"blocks: {label} has two rows for {unit} {[*names][again]} in {', '.join(facets)}; "
@@ -159,10 +69,18 @@ class _Setting:
         self._facts: list[Mapping[str, Array]] = []
 
     def add(
-        self, entry: str, units: npt.NDArray[np.int64], numbers: Mapping[str, Array], facts: Mapping[str, Array]
+        self,
+        entry: str,
+        units: npt.NDArray[np.int64],
+        numbers: Mapping[str, Array],
+        facts: pa.RecordBatch,
+        rows: npt.NDArray[np.int64],
     ) -> int | None:
-        """Take in rows of an entry; return a unit that it has twice, if there is one."""
-        at = self._places(units, facts)
+        """Take in rows of an entry; return a unit that it has twice, if there is one.
+
+        `facts`: what is known of all units of a batch; `rows`: where these units are among them.
+        """
+        at = self._places(units, facts, rows)
         if entry not in self.rows:
             blank = {name: np.full(len(self.units), np.nan, _kind(own)) for name, own in numbers.items()}
             self.rows[entry] = np.zeros(len(self.units), dtype=bool), blank
@@ -176,14 +94,17 @@ class _Setting:
             values[name][at] = own
         return int(units[twice.argmax()]) if twice.any() else None
 
-    def _places(self, units: npt.NDArray[np.int64], facts: Mapping[str, Array]) -> npt.NDArray[np.int64]:
+    def _places(
+        self, units: npt.NDArray[np.int64], facts: pa.RecordBatch, rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
         """Return the places of units among all of the condition; new ones are added with their facts."""
         if len(units) == len(self.units) and (units == self.units).all():
             return np.arange(len(units))
         new, first = np.unique(units, return_index=True)
         first = np.sort(first[~np.isin(new, self.units)])
         self.units = np.concatenate([self.units, units[first]])
-        self._facts.append({name: own[first] for name, own in facts.items()})
+        new_facts = facts.take(pa.array(rows[first]))
+        self._facts.append({name: _array(new_facts[name]) for name in facts.column_names})
         order = np.argsort(self.units)
         return np.asarray(order[np.searchsorted(self.units, units, sorter=order)])
 
