@@ -194,12 +194,12 @@ def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:
     place = {(own["dataset"], own["metric"]): c for c, own in enumerate(clean.conditions)}
     kept, rows = zip(*[(i, clean.entries.index(e)) for i, e in enumerate(found.entries) if e in clean.entries],
                      strict=True) if set(found.entries) & set(clean.entries) else ((), ())  # fmt: skip
-    made: dict[tuple[str, str, int], np.ndarray] = {}
+    made, kind = dict[tuple[str, str, int], np.ndarray](), np.result_type(np.float32, *clean.values["score"])
     for own, units in zip(found.conditions, found.units, strict=True):
         key = own["dataset"], own["metric"], id(units)
         c = place.get(key[:2])
         if key not in made:
-            made[key] = np.full((len(found.entries), len(units)), np.nan, np.float32)
+            made[key] = np.full((len(found.entries), len(units)), np.nan, kind)
             if c is not None and kept:
                 names = units.astype(str)
                 at = np.flatnonzero(np.isin(names, clean.units[c].astype(str)))
