@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,6 +27,8 @@ from rich.table import Table
 
 from imharness_files.text import stripped
 
+EVERY_S = 20.0
+"""Time between two lines of progress in a log."""
 PIPED_WIDTH = 200
 """Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
 
@@ -72,8 +76,15 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 @contextmanager
-def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with an estimate on the error stream while the block runs; call the value with (done, total)."""
+def progress(title: str, *, shown: bool = True, logged: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar with an estimate on the error stream while the block runs; call the value with (done, total).
+
+    `logged`: where the error stream is no terminal, print a line every `EVERY_S` seconds.
+    """
+    if logged and shown and not err.is_terminal:
+        with _lines(title) as advance:
+            yield advance
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -85,3 +96,24 @@ def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int],
     with Progress(*columns, console=err, disable=not (shown and err.is_terminal)) as bar:
         task = bar.add_task(escape(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def _lines(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Print every now and then how far the block is, also while it does not say so itself."""
+    start, over, state = time.monotonic(), threading.Event(), [""]
+
+    def say_so() -> None:
+        while not over.wait(EVERY_S):
+            err.print(_shown(f"{title}{state[0]}, {time.monotonic() - start:.0f} s"), soft_wrap=True)
+
+    def advance(done: int, total: int) -> None:
+        state[0] = f", {done:,} of {total:,}"
+
+    speaker = threading.Thread(target=say_so, daemon=True)
+    speaker.start()
+    try:
+        yield advance
+    finally:
+        over.set()
+        speaker.join()

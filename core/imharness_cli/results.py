@@ -130,5 +130,5 @@ def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
         raise UsageError(f"store {store_dir} has no run; `harness run --all` makes one.")
     known = known_entries(store)
     for track in chosen:
-        board = rescore(store, track, known)
+        board = rescore(store, track, known, lambda title: console.progress(title, logged=True))
         console.say(f"{track.info.id}: {len(board.tables)} tables of {board.cells_done} cells")

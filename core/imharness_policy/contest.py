@@ -29,7 +29,7 @@ from imharness.tracks import (
     ranked,
 )
 from imharness_policy.claim import claim_of
-from imharness_policy.rules import Contest, Floats, mean_of, number
+from imharness_policy.rules import Contest, Floats, number
 
 UNRANKED = "no finite number, or not every attack that another entry met"
 
@@ -102,11 +102,7 @@ def _against(rules: Contest, row: int, *, aware: bool) -> Value:
     """Return the mean over the attacks that know the defense, or over those that do not."""
     if rules.chosen is not None:
         return _of_kind(rules, rules.chosen.kinds, row, aware)
-    parts = np.full((len(rules.settings), len(rules.names)), np.nan)
-    for part, c, at in zip(parts, rules.settings, rules.places, strict=True):
-        if (rules.scores.conditions[c][rules.attacker] != rules.unaware) == aware:
-            part[at] = rules.gains[c][row]
-    numbers = rules.sign * mean_of(parts)
+    numbers = rules.sign * rules.against[aware][row]
     return missing("no such attack on it") if np.isnan(numbers).all() else rules.mean(numbers)
 
 

@@ -13,6 +13,7 @@ from imharness.stats import interval
 from imharness.tracks import (
     Blocks,
     Column,
+    Lazy,
     Value,
     mean_value,
     value_of,
@@ -85,16 +86,20 @@ class Contest:
         return 1 if self.protection.better == "higher" else -1
 
     @cached_property
-    def gains(self) -> tuple[Floats, ...]:
-        """The scores, turned so that more is better: ``(entries, units)`` of each setting, NaN where not finite."""
+    def gains(self) -> Sequence[Floats]:
+        """The scores, turned so that more is better: ``(entries, units)`` of each setting, NaN where not finite.
+
+        They are made whenever they are asked for.
+        """
         return self._turned(self.scores)
 
     @cached_property
     def known(self) -> tuple[npt.NDArray[np.bool_], ...]:
         """Where an entry has a number, or met an attack that says nothing: ``(entries, units)`` of each setting."""
-        told = tuple(~np.isnan(own) for own in self.gains)
-        met = self.scores.values[self.met] if self.met else told
-        return tuple(a | (b == 1) for a, b in zip(told, met, strict=True))
+        met = self.scores.values[self.met] if self.met else None
+        return tuple(
+            ~np.isnan(own) if met is None else ~np.isnan(own) | (met[c] == 1) for c, own in enumerate(self.gains)
+        )
 
     @cached_property
     def settings(self) -> list[int]:
@@ -147,7 +152,28 @@ class Contest:
 
         `like`: only what this entry has counts.
         """
-        return mean_of(self._groups(rows, like)[0]) if self.settings else np.zeros((len(rows), 0))
+        if not self.settings:
+            return np.zeros((len(rows), 0))
+        return mean_of(self._worst_of_all[0][:, list(rows)] if like is None else self._groups(rows, like)[0])
+
+    @cached_property
+    def _worst_of_all(self) -> tuple[Floats, npt.NDArray[np.int64]]:
+        return self._groups(range(len(self.scores.entries)), None)
+
+    @cached_property
+    def against(self) -> Mapping[bool, Floats]:
+        """The mean gain of each unit under attacks that know the defense, and under those that do not, or NaN.
+
+        ``against[aware]`` has shape ``(entries, units)``.
+        """
+        shape = (2, len(self.scores.entries), len(self.names))
+        total, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        for c, at in zip(self.settings, self.places, strict=True):
+            aware, own = int(self.scores.conditions[c][self.attacker] != self.unaware), self.gains[c]
+            total[aware][:, at] += np.nan_to_num(own)
+            count[aware][:, at] += ~np.isnan(own)
+        means = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+        return {False: means[0], True: means[1]}
 
     def _groups(self, rows: Sequence[int], like: int | None) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Return the worst gain ``(groups, rows, units)``, a group being the settings that differ in `over` alone, and
@@ -184,17 +210,26 @@ class Contest:
         had = np.array([own.any(axis=1) for own in known]).reshape(len(known), len(self.scores.entries))
         return np.flatnonzero(common(self.scores.entries, had)).tolist()
 
-    def _turned(self, scores: Blocks) -> tuple[Floats, ...]:
+    def _turned(self, scores: Blocks) -> Sequence[Floats]:
         blocks = scores.values[self.protection.of or self.protection.key]
-        return tuple(np.where(np.isfinite(b), self.sign * b.astype(np.float64), np.nan) for b in blocks)
+
+        def turned(c: int) -> Floats:
+            own = blocks[c].astype(np.float64)
+            return np.where(np.isfinite(own), self.sign * own, np.nan)
+
+        return Lazy(len(blocks), turned)
 
     def broken_by(self, row: int) -> dict[str, float]:
         """Return for each attack the share of units and groups on which it was the worst, the largest first."""
         if self.chosen is not None:
             return dict(self.chosen.broken_by.get(self.scores.entries[row], {}))
-        which = self._groups([row], None)[1].ravel()
-        decided = [self.scores.conditions[c][self.attack] for c in which[which >= 0]]
-        shares = {name: decided.count(name) / len(decided) for name in sorted(set(decided))}
+        which = self._worst_of_all[1][:, row].ravel()
+        counts = np.bincount(which[which >= 0], minlength=len(self.scores.conditions))
+        found: dict[str, int] = {}
+        for own, count in zip(self.scores.conditions, counts.tolist(), strict=True):
+            if count:
+                found[own[self.attack]] = found.get(own[self.attack], 0) + count
+        shares = {name: count / int(counts.sum()) for name, count in sorted(found.items())}
         return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 

@@ -9,7 +9,8 @@ than five clusters there is no interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ from imharness_statistics.clusters import FEWEST, Codes, coded
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 1000
 LEVEL = 0.95
+_KEPT = 2**23
+"""Numbers of resamples that are held at once."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,23 @@ class Interval:
 
 def _resamples(n: int, resamples: int, seed: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng(seed).integers(0, n, (resamples, n))
+
+
+def drawn(k: int, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[Floats]:
+    """Yield how often each resample draws each of k clusters ``(r, k)``, some resamples after the other."""
+    if k * resamples <= _KEPT:
+        yield _all_drawn(k, resamples, seed)
+        return
+    rng, step = np.random.default_rng(seed), max(_KEPT // k, 1)
+    for start in range(0, resamples, step):
+        yield _counts(rng.integers(0, k, (min(step, resamples - start), k)), k).astype(np.float64)
+
+
+@functools.lru_cache(maxsize=4)
+def _all_drawn(k: int, resamples: int, seed: int) -> Floats:
+    counts = _counts(_resamples(k, resamples, seed), k).astype(np.float64)
+    counts.setflags(write=False)
+    return counts
 
 
 def tail(clusters: int | None = None, level: float = LEVEL) -> float:
@@ -79,12 +99,11 @@ def mean_interval(
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or len(x) == 0 or not np.isfinite(x).all():
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
-    if clusters is None:
-        k, estimates = None, x[_resamples(len(x), resamples, seed)].mean(axis=1)
-    else:
+    k, sums, sizes = None, x, np.ones(len(x))
+    if clusters is not None:
         codes, k = coded(clusters)
-        picks = _resamples(k, resamples, seed)
-        estimates = np.bincount(codes, x)[picks].sum(axis=1) / np.bincount(codes)[picks].sum(axis=1)
+        sums, sizes = np.bincount(codes, x), np.bincount(codes).astype(np.float64)
+    estimates = np.concatenate([(own @ sums) / (own @ sizes) for own in drawn(len(sums), resamples, seed)])
     low, high = percentiles(estimates, k, level)
     return Interval(float(x.mean()), float(low), float(high), len(x), k)
 
@@ -103,10 +122,11 @@ def mean_intervals(
     whole = np.flatnonzero(finite.all(axis=1)) if x.shape[1] else np.array([], dtype=int)
     if len(whole):
         codes, k = (None, x.shape[1]) if names is None else coded(names)
-        counts = _counts(_resamples(k, resamples, seed), k).T
-        shares = counts / k if codes is None else counts[codes] / (np.bincount(codes) @ counts)
         size = None if codes is None else k
-        low, high = percentiles((x[whole] @ shares), size)
+        sizes = np.ones(k) if codes is None else np.bincount(codes).astype(np.float64)
+        sums = x[whole] if codes is None else np.array([np.bincount(codes, row) for row in x[whole]])
+        parts = [(own @ sums.T) / (own @ sizes)[:, None] for own in drawn(k, resamples, seed)]
+        low, high = percentiles(np.concatenate(parts).T, size)
         for i, a, b in zip(whole, low, high, strict=True):
             found[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], size)
     for i in np.flatnonzero(finite.any(axis=1) & ~finite.all(axis=1)) if x.shape[1] else ():

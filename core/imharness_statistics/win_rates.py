@@ -48,11 +48,11 @@ def win_rates(
     comparisons of the table that could be tested. `clusters`: for each condition the name of each image's cluster
     ``(images,)``; a test then sees each cluster once (`clusters_greater`). Without them images are independent.
     """
-    blocks = [np.asarray(block, dtype=np.float64) for block in scores]
-    entries = len(blocks[0]) if blocks else 0
-    p = np.full((entries, entries, len(blocks)), np.nan)
+    entries = len(np.asarray(scores[0])) if len(scores) else 0
+    p = np.full((entries, entries, len(scores)), np.nan)
     pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
-    for c, values in enumerate(blocks):
+    for c, block in enumerate(scores):
+        values = np.asarray(block, dtype=np.float64)
         for mask, group in _by_mask(~np.isnan(values), pairs):
             own = np.asarray(clusters[c])[mask] if len(clusters) else None
             step = max(1, AT_ONCE // int(mask.sum()))

@@ -11,7 +11,8 @@ from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.tracks import Blocks
 from imharness_iqa.tables import BASELINE, overall, worst
-from imharness_iqa.tables.data import Part, Study
+from imharness_iqa.tables.data import Study
+from imharness_iqa.tables.part import Part
 
 SMALL = """
 name = "truth"

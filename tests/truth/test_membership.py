@@ -32,11 +32,12 @@ from imharness.membership import (
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.randomness import derive_seed, generator
-from imharness.results.blocks import Blocks, made_of
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.tracks import Value
+from imharness_blocks.blocks import Blocks
+from imharness_blocks.rows import made_of
 from imharness_membership.tables import report
 
 TRACK, PLAIN = "harness/membership", "harness/plain-training"
@@ -195,7 +196,7 @@ class Simulated:
         return {name: table[name].to_numpy() for name in table.column_names}
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return made_of(self._table, sql, **columns)
+        return made_of(lambda select: self._table(select).to_batches(), sql, **columns)
 
 
 @pytest.fixture(scope="module")

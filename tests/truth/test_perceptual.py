@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.results.blocks import Blocks, made_of
 from imharness.tracks import Row, Table, TrackReport
+from imharness_blocks.blocks import Blocks
+from imharness_blocks.rows import made_of
 from imharness_cli import cli
 from imharness_perceptual.tables import report
 
@@ -37,7 +38,7 @@ class Simulated:
         return None if found is None else found.to_arrow_table()
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return made_of(self._select, sql, **columns)
+        return made_of(lambda select: self._select(select).to_batches(), sql, **columns)
 
     def __call__(self, sql: str) -> dict[str, np.ndarray]:
         return {name: column.to_numpy() for name, column in zip(*_columns(self._select(sql)), strict=True)}

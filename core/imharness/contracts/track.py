@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from imharness.contracts.values import Images
     from imharness.randomness import ImageRng
     from imharness.ranking.ranking import TrackReport
-    from imharness.results.blocks import Blocks
+    from imharness_blocks.blocks import Blocks
 
 C = TypeVar("C")
 Option = str | int | float | bool

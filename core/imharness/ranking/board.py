@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from imharness.components.entries import KnownEntries
     from imharness.contracts.track import Track
     from imharness.planning.plan import Graph
+
+
+Progress = AbstractContextManager[Callable[[int, int], None]]
 
 
 def save_sweep(
@@ -53,12 +57,24 @@ def save_sweep(
     return sweep
 
 
-def make_board(store: Store, track: Track, sweep: Sweep, known: KnownEntries) -> Board:
-    """Compute the tables of a configuration and keep them, with the scores behind them."""
-    standing, withdrawn = _standing(records_of(store, sweep), known.withdrawn)
+def _quiet(_: str) -> Progress:
+    return nullcontext(lambda done, total: None)
+
+
+def make_board(
+    store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = _quiet
+) -> Board:
+    """Compute the tables of a configuration and keep them, with the scores behind them.
+
+    `progress`: opens what shows how far a part of the work is.
+    """
+    with progress(f"{track.info.id}: reading results") as advance:
+        found = records_of(store, sweep, advance)
+    standing, withdrawn = _standing(found, known.withdrawn)
     records, outdated = newest_only(standing)
     try:
-        report = track.report(ResultQuery(store, records, known.facts(records))) if records else TrackReport()
+        with progress(f"{track.info.id}: making tables"):
+            report = track.report(ResultQuery(store, records, known.facts(records))) if records else TrackReport()
     except HarnessError:
         raise
     except Exception as error:
@@ -92,13 +108,13 @@ def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[
     return kept, gaps
 
 
-def rescore(store: Store, track: Track, known: KnownEntries) -> Board:
+def rescore(store: Store, track: Track, known: KnownEntries, progress: Callable[[str], Progress] = _quiet) -> Board:
     """Make the tables of a track's latest run again; raises `StoreError` without one."""
     with alone(store.root):
         sweep = store.latest(track.info.id)
         if sweep is None:
             raise StoreError(f"store {store.root} has no run of {track.info.id}")
-        return make_board(store, track, sweep, known)
+        return make_board(store, track, sweep, known, progress)
 
 
 def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
@@ -120,9 +136,16 @@ def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]
     return table.model_copy(update={"not_worse": found}) if found else table
 
 
-def records_of(store: Store, sweep: Sweep) -> list[TaskRecord]:
-    """Return the records of a configuration, and those that were imported."""
-    return [record for key in store.keys_of(sweep) if (record := store.record(key)) is not None]
+def records_of(
+    store: Store, sweep: Sweep, advance: Callable[[int, int], None] = lambda done, total: None
+) -> list[TaskRecord]:
+    """Return the records of a configuration, and those that were imported; `advance` is told how many were read."""
+    keys, found = store.keys_of(sweep), list[TaskRecord]()
+    for done, key in enumerate(keys, start=1):
+        if (record := store.record(key)) is not None:
+            found.append(record)
+        advance(done, len(keys))
+    return found
 
 
 def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:

@@ -41,7 +41,7 @@ class PairedScores:
     entries: tuple[str, ...]
     conditions: tuple[Mapping[str, str], ...]
     units: tuple[tuple[str, ...], ...]
-    values: tuple[Floats, ...]
+    values: Sequence[Floats]
     clusters: tuple[tuple[str, ...], ...] = ()
     decimals: int = 3
     unit: str = "image"
@@ -50,12 +50,18 @@ class PairedScores:
     table: str = ""
     column: str = ""
     rates: WinRates = field(init=False, compare=False)
+    numbers: Floats = field(init=False, compare=False)
+    """All `values` in one array ``(entries, total)``, the conditions one after the other."""
 
     def __post_init__(self) -> None:
-        finite = tuple(np.where(np.isfinite(block), block, np.float32(np.nan)) for block in self.values)
+        ends = list(itertools.accumulate(map(len, self.units), initial=0))
+        numbers = np.empty((len(self.entries), ends[-1]), np.float32)
+        finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
+        for own, given in zip(finite, self.values, strict=True):
+            own[:] = np.where(np.isfinite(given), given, np.float32(np.nan))
         rates = win_rates(finite, higher_wins=self.better == "higher", clusters=self.clusters)
-        object.__setattr__(self, "values", finite)
-        object.__setattr__(self, "rates", rates)
+        for name, found in (("numbers", numbers), ("values", finite), ("rates", rates)):
+            object.__setattr__(self, name, found)
 
     def wins(self) -> Table:
         """Return the win-rate matrix."""
@@ -77,7 +83,7 @@ class PairedScores:
             unit_sets=tuple(units for units, _ in sets),
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
         )  # fmt: skip
-        return comparison, np.concatenate([*self.values, np.zeros((len(self.entries), 0), np.float32)], axis=1)
+        return comparison, self.numbers
 
 
 def compare(
@@ -143,21 +149,24 @@ def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
     means = np.array([row[~np.isnan(row)].mean() if not np.isnan(row).all() else np.nan for row in own])
     p, shared = np.full((size, size), np.nan), np.zeros((size, size), dtype=bool)
     for i in range(size):
-        gains = sign * (numbers[i].astype(np.float64) - numbers.astype(np.float64))
-        pooled_gains = unit_means(comparison, gains, where).astype(np.float32).astype(np.float64)
+        pooled_gains = sign * unit_means(comparison, numbers, where, over=i).astype(np.float32).astype(np.float64)
         shared[i], p[i] = ~np.isnan(pooled_gains).all(axis=1), gaps_greater(pooled_gains, clusters)
     order = sorted(range(size), key=lambda i: (np.isnan(means[i]), -sign * means[i], comparison.entries[i]))
     return Pairwise(means, p, shared, order)
 
 
 def unit_means(
-    comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None
+    comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None, over: int | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN."""
+    """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN.
+
+    `over`: of the differences that are left when each row is taken from this one.
+    """
     starts, (sets, names, _) = comparison.starts(), where or places(comparison)
     total, count = np.zeros((len(numbers), len(names))), np.zeros((len(numbers), len(names)))
     for i, condition in enumerate(comparison.conditions):
         block = numbers[:, starts[i] : starts[i + 1]].astype(np.float64)
+        block = block if over is None else block[over] - block
         known = ~np.isnan(block)
         total[:, sets[condition.units]] += np.where(known, block, 0)
         count[:, sets[condition.units]] += known

@@ -11,9 +11,9 @@ import numpy as np
 
 from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
-from imharness.results.blocks import Blocks
 from imharness.results.rankings import Ranking
 from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
+from imharness_blocks.blocks import Blocks, Lazy
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,19 @@ def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> Paire
     """Return the comparison that a column asks for, condition by condition."""
     wins, chosen = column.wins, scores.where(**column.where)
     assert wins is not None
+    numbers, known = scores.values[column.of or column.key], dict[tuple[str, ...], tuple[str, ...]]()
+
+    def shared(names: Iterable[str]) -> tuple[str, ...]:
+        own = tuple(names)
+        return known.setdefault(own, own)
+
     return PairedScores(
         id=wins.id, title=wins.title, about=wins.about, entry=entry, measure=wins.measure or column.label,
         description=wins.description or column.description, better=column.better or "higher",
         entries=scores.entries, conditions=tuple(scores.conditions[c] for c in chosen),
-        units=tuple(tuple(scores.units[c]) for c in chosen),
-        values=tuple(scores.values[column.of or column.key][c].astype(np.float32) for c in chosen),
-        clusters=tuple(tuple(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
+        units=tuple(shared(scores.units[c]) for c in chosen),
+        values=Lazy(len(chosen), lambda i: numbers[chosen[i]].astype(np.float32)),
+        clusters=tuple(shared(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
         decimals=column.decimals, unit=wins.unit, cluster_unit=column.cluster_unit or column.cluster,
         families=wins.families, table=table, column=column.key,
     )  # fmt: skip

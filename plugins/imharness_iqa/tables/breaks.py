@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from imharness.tracks import Query, Row, Table, Value, missing
-from imharness_iqa.tables.data import BASELINE, MEASURES, Part, Study
+from imharness_iqa.tables.data import BASELINE, MEASURES, Study
+from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import gradients, over
 from imharness_policy import Contest
 

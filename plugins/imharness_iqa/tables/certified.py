@@ -1,12 +1,12 @@
 """Tables 3, 9 and 21: certified defenses, what they promise and what it costs."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
-from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, Part, computed, moved, read_sources
+from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, computed, moved, read_sources
+from imharness_iqa.tables.part import Part
 
 _ROWS = f"""
 SELECT t.task, dataset, metric, defense, {UNIT} AS unit, t.score, t.radius, t.delta,
@@ -146,7 +146,7 @@ def _classes_row(title: str, clean: Part, label: str, classes: int) -> Row:
 
     own = clean.of(label)
     values = {
-        "srocc": replace(own, blocks=computed(own.blocks, place)).correlation(measure="class"),
+        "srocc": own.of_blocks(computed(own.blocks, place)).correlation(measure="class"),
         "srocc_smoothed": own.correlation(),
         "radius": own.mean("any_radius"),
     }

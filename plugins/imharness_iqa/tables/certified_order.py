@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
-from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, Part, computed, read_sources
+from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, computed, read_sources
+from imharness_iqa.tables.part import Part
 
 RADII = (0.0, 0.05, 0.1, 0.2)
 """Euclidean, images in [0, 1]; 0.05 is that of median smoothing in the published runs."""

@@ -9,7 +9,7 @@ import numpy as np
 from imharness.stats import chosen_half
 
 if TYPE_CHECKING:
-    from imharness_iqa.tables.data import Part
+    from imharness_iqa.tables.part import Part
 
 NAMED = 4
 """Photographs that a caption names."""

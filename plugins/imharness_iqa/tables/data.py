@@ -6,24 +6,21 @@ lower) / range / (|f(x) - f(D(x'))| / range + eps) ). D^D and R^D have f(D(x)) i
 Images that were made of one photograph are not independent of each other: intervals and tests are by photograph.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.tracks import Blocks, ColumnSpec, Query, UsageError, Value, mean_value, missing
+from imharness.tracks import Blocks, ColumnSpec, Lazy, Query, UsageError
+from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import choose, said_of
-from imharness_iqa.tables.correlation import FEWEST, Judged, joined
+from imharness_iqa.tables.part import Part, Sources
 
 Columns = Mapping[str, np.ndarray]
-Sources = Mapping[str, tuple[str, str]]
-"""Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
 BASELINE = "harness/none"
 PAPER = "Guardians of Image Quality"
 EPS = 1e-6
 KINDS = ("fixed", "adaptive")
-COMMON = "common"
-"""Beside the kinds of attack: the fixed ones of a defense under the conditions in which it was attacked adaptively."""
 IDENTICAL = 1e-16
 """Mean squared error at and below which images count as identical: there `harness/psnr` ends, at 160 dB."""
 COMPUTED = {"evaluate", "clean", "defended", "attack", "purify"}
@@ -63,143 +60,6 @@ def column(name: str, of: str, key: str = "", text: str = "") -> ColumnSpec:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some defenses under some conditions: what a cell is made of.
-
-    `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the facts ``mos`` and ``sign``,
-    +1 where a higher score is better and -1 where a lower one is. ``places[c]``: the position of each unit of a
-    condition among all units, sorted by name. `photographs`, `sets`: what each of all units is made of, and the data
-    set it comes from, whichever subset of it.
-    """
-
-    blocks: Blocks
-    rows: Sequence[int]
-    conditions: Sequence[int]
-    places: Sequence[np.ndarray]
-    photographs: np.ndarray
-    sets: np.ndarray
-
-    @classmethod
-    def whole(cls, blocks: Blocks, sources: Sources) -> "Part":
-        """Return all there is."""
-        names = sorted({name for units in blocks.units for name in units})
-        place = {name: i for i, name in enumerate(names)}
-        places = [np.array([place[name] for name in units], dtype=int) for units in blocks.units]
-        photographs, sets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
-        return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, sets)
-
-    def of(self, *defenses: str) -> "Part":
-        """Return the part of some defenses; those that have no results are left out."""
-        return replace(self, rows=[row for row in self.rows if self.blocks.entries[row] in defenses])
-
-    def where(self, **facets: str | Collection[str]) -> "Part":
-        """Return the part under the conditions with these facets, or with one of several values."""
-        wanted = {name: {value} if isinstance(value, str) else set(value) for name, value in facets.items()}
-        own = self.blocks.conditions
-        kept = [c for c in self.conditions if all(own[c][name] in values for name, values in wanted.items())]
-        return replace(self, conditions=kept)
-
-    def on(self, photographs: Collection[str]) -> "Part":
-        """Return the part of the images that were made of some photographs."""
-        wanted = np.isin(self.photographs.astype(str), list(photographs))
-        kept = [wanted[places] for places in self.places]
-        own = self.blocks
-        blocks = Blocks(
-            own.entries,
-            own.conditions,
-            tuple(units[mask] for units, mask in zip(own.units, kept, strict=True)),
-            *(
-                {name: tuple(b[..., mask] for b, mask in zip(found, kept, strict=True)) for name, found in part.items()}
-                for part in (own.values, own.about)
-            ),
-        )
-        return replace(self, blocks=blocks, places=[p[mask] for p, mask in zip(self.places, kept, strict=True)])
-
-    def values(self, facet: str) -> list[str]:
-        """Return the values of a facet under which there are results, sorted."""
-        return sorted({self.blocks.conditions[c][facet] for c, _ in self.lines()})
-
-    def lines(self, measure: str = "score") -> list[tuple[int, int]]:
-        """Return (condition, row) of every defense under every condition that has a number."""
-        blocks = self.blocks.values[measure]
-        return [(c, row) for c in self.conditions for row in self.rows if not np.isnan(blocks[c][row]).all()]
-
-    def blocks_of(self, *measures: str) -> Blocks:
-        """Return this part of some measures as blocks, without the entries and conditions that have no result."""
-        lines = self.lines()
-        rows, conditions = ([row for row in self.rows if row in {r for _, r in lines}], sorted({c for c, _ in lines}))
-        seen = [~np.isnan(self.blocks.values["score"][c][rows]).all(axis=0) for c in conditions]
-        chosen = list(zip(conditions, seen, strict=True))
-        return Blocks(
-            tuple(self.blocks.entries[row] for row in rows),
-            tuple(self.blocks.conditions[c] for c in conditions),
-            tuple(self.blocks.units[c][mask] for c, mask in chosen),
-            {name: tuple(self.blocks.values[name][c][rows][:, mask] for c, mask in chosen) for name in measures},
-            {"photograph": tuple(self.photographs[self.places[c][mask]] for c, mask in chosen)},
-        )
-
-    def by_image(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean of each image over conditions and defenses, where it is finite, and its photograph."""
-        total, count = np.zeros(len(self.photographs)), np.zeros(len(self.photographs))
-        for c in self.conditions:
-            numbers = self.blocks.values[measure][c][self.rows].astype(float)
-            kept = np.isfinite(numbers)
-            total[self.places[c]] += np.where(kept, numbers, 0).sum(axis=0)
-            count[self.places[c]] += kept.sum(axis=0)
-        return total[count > 0] / count[count > 0], self.photographs[count > 0]
-
-    def mean(self, measure: str) -> Value:
-        """Return the mean of a measure: each image counts once, with its mean over conditions and defenses."""
-        found = self.lines() or self.lines(measure)
-        return mean_value(*self.by_image(measure)) if found else missing("no result")
-
-    def correlation(self, method: str = "spearman", *, measure: str = "score", resampled: bool = False) -> Value:
-        """Return the correlation of scores with opinion scores, mean over conditions; each defense is one of its own.
-
-        A score of which less is better enters with the other sign. In each condition the images that have a score
-        count; conditions with fewer than three of them, or with one score for all, are left out. Data sets are
-        resampled by themselves, by photograph; their intervals are joined as those of independent numbers.
-        """
-        parts = [found for judged in self._judged(measure) if (found := judged.correlation(method, resampled))]
-        if parts:
-            return joined(parts)
-        if not self.lines(measure):
-            return missing("no result")
-        judged = any(np.isfinite(self.blocks.about["mos"][c]).any() for c, _ in self.lines(measure))
-        return missing(
-            f"one score for all images, or fewer than {FEWEST} of them, in every condition"
-            if judged
-            else "nobody judged these images"
-        )
-
-    def left(self, measure: str = "score") -> tuple[Value, Value]:
-        """Return the number of conditions that `correlation` is made of, and the mean number of their images."""
-        counts = np.concatenate([np.zeros(0), *(judged.counts() for judged in self._judged(measure))])
-        if not len(counts):
-            return missing("no result"), missing("no result")
-        return Value(value=float(len(counts))), Value(value=float(counts.mean()))
-
-    def _judged(self, measure: str) -> "list[Judged]":
-        """Return the scores of judged images, data set by data set."""
-        mos, sign, values = self.blocks.about["mos"], self.blocks.about["sign"], self.blocks.values[measure]
-        datasets: dict[str, list[tuple[int, int, np.ndarray]]] = {}
-        for c, row in self.lines(measure):
-            kept = np.flatnonzero(np.isfinite(mos[c]) & np.isfinite(values[c][row]))
-            if len(kept):
-                datasets.setdefault(self.sets[self.places[c][0]], []).append((c, row, kept))
-        found = []
-        for lines in datasets.values():
-            places = [self.places[c][kept] for c, _, kept in lines]
-            units = np.unique(np.concatenate(places))
-            scores, labels = np.full((len(lines), len(units)), np.nan), np.zeros(len(units))
-            for own, (c, row, kept), place in zip(scores, lines, places, strict=True):
-                at = np.searchsorted(units, place)
-                own[at], labels[at] = sign[c][kept] * values[c][row][kept], mos[c][kept]
-            found.append(Judged(scores, labels, self.photographs[units]))
-        return found
-
-
-@dataclass(frozen=True)
 class Study:
     """What the finished cells hold, and the best variant of each defense."""
 
@@ -227,17 +87,16 @@ def load(query: Query) -> Study:
     own = query.steps >= COMPUTED
     external = _external(query)
     sources = read_sources(query)
-    rows = " UNION ALL BY NAME ".join([_COMPUTED] * own + [f"{_EXTERNAL} FROM ({e})" for e in external])
-    found = query.blocks(
-        _WITH_BASELINE.format(rows=rows, baseline=BASELINE), entry="defense", by=_FACETS, unit="unit",
-        measures=["score", "source", "defended", "psnr", "ssim", "mse", "linf"],
-        about=["mos", "lower", "upper", "sign"],
-    )  # fmt: skip
-    attacked = Part.whole(computed(found, _measures), sources)
     scores = query.blocks(
         " UNION ALL BY NAME ".join([_CLEAN] * own + [f"{_EXTERNAL_CLEAN} FROM ({e}) GROUP BY ALL" for e in external]),
         entry="defense", by=["dataset", "metric"], unit="unit", about=["mos", "sign"],
     )  # fmt: skip
+    found = query.blocks(
+        " UNION ALL BY NAME ".join([_COMPUTED] * own + [f"{_EXTERNAL} FROM ({e})" for e in external]),
+        entry="defense", by=_FACETS, unit="unit", measures=["score", "psnr", "ssim", "mse", "linf"],
+        about=["source", "mos", "lower", "upper", "sign"],
+    )  # fmt: skip
+    attacked = Part.whole(_measured(with_common(found, BASELINE), scores), sources)
     clean = Part.whole(scores, sources)
     trained = frozenset(query("SELECT DISTINCT defense FROM defended WHERE trained")["defense"]) if own else frozenset()
     defenses = query(_DEFENSES) if own else {"defense": [], "ms": [], "entry": [], "kind": []}
@@ -259,35 +118,23 @@ _FAMILY = "CASE WHEN dataset LIKE '%/folder%' THEN dataset ELSE regexp_replace(d
 """Whose photographs they are, whatever was drawn or made of them; two folders are two data sets."""
 UNIT = f"{_SET} || ' · ' || name"
 _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacker")
+_ATTACKER = "CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker"
 _COMPUTED = f"""
-SELECT e.dataset, e.metric, e.strength, e.method AS attack, e.adaptive, e.defense, {UNIT} AS unit, e.score, e.psnr,
-       e.ssim, e.mse, e.linf, c.score AS source, d.score AS defended, c.mos, c.lower, c.upper, c.sign,
+SELECT e.dataset, e.metric, e.strength, e.method AS attack, {_ATTACKER}, e.defense, {UNIT} AS unit,
+       e.score, e.psnr, e.ssim, e.mse, e.linf, c.score AS source, c.mos, c.lower, c.upper, c.sign,
        CASE WHEN c.proxy = '' THEN 'of people' ELSE 'proxy' END AS labels,
        CASE WHEN a.access = 'black_box' THEN 'black-box' WHEN a.norm = 'unrestricted' THEN 'white-box, unrestricted'
             ELSE 'white-box, bounded' END AS type
 FROM evaluate e
 JOIN clean c USING (dataset, metric, name)
-JOIN defended d USING (dataset, metric, defense, name)
+SEMI JOIN (SELECT DISTINCT dataset, metric, defense FROM defended) USING (dataset, metric, defense)
 JOIN (SELECT method, any_value(access) AS access, any_value(norm) AS norm FROM attack GROUP BY method) a USING (method)
 """
 _EXTERNAL = f"""
-SELECT dataset, metric, strength, method AS attack, adaptive, defense, {UNIT} AS unit, score, source, defended, lower,
-       upper, sign, min(mos) OVER (PARTITION BY dataset, name) AS mos, CAST('nan' AS DOUBLE) AS psnr,
+SELECT dataset, metric, strength, method AS attack, {_ATTACKER}, defense, {UNIT} AS unit, score, source, lower, upper,
+       sign, min(mos) OVER (PARTITION BY dataset, name) AS mos, CAST('nan' AS DOUBLE) AS psnr,
        CAST('nan' AS DOUBLE) AS ssim, CAST('nan' AS DOUBLE) AS mse, CAST('nan' AS DOUBLE) AS linf,
        'external' AS labels, 'external' AS type
-"""
-_WITH_BASELINE = """
-WITH found AS MATERIALIZED ({rows})
-SELECT *, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker FROM found
-UNION ALL
-SELECT *, unnest(['adaptive', 'common']) AS attacker FROM found
-SEMI JOIN (SELECT dataset, metric, attack, strength FROM found WHERE adaptive) USING (dataset, metric, attack, strength)
-WHERE NOT adaptive AND defense = '{baseline}'
-UNION ALL
-SELECT *, 'common' AS attacker FROM found
-SEMI JOIN (SELECT dataset, metric, attack, strength, defense FROM found WHERE adaptive)
-    USING (dataset, metric, attack, strength, defense)
-WHERE NOT adaptive AND defense <> '{baseline}'
 """
 _CLEAN = f"""
 SELECT d.dataset, d.metric, d.defense, {UNIT} AS unit, d.score, c.mos, c.sign
@@ -331,15 +178,61 @@ def computed(found: Blocks, formula: Callable[[Columns], Columns]) -> Blocks:
     return replace(found, values={name: tuple(own[name] for own in made) for name in (made[0] if made else ())})
 
 
-def _measures(own: Columns) -> Columns:
-    d, r = moved(own["score"], own["source"], own["lower"], own["upper"])
-    dd, rd = moved(own["score"], own["defended"], own["lower"], own["upper"])
-    same = own["mse"] <= IDENTICAL
-    found = {name: own[name] for name in ("score", "ssim", "linf")}
-    found |= {"mse": 1e3 * own["mse"], "psnr": np.where(same, np.nan, own["psnr"])}
-    found["identical"] = np.where(np.isnan(own["mse"]), np.nan, 100.0 * same)
-    ties = {"ties": np.where(np.isnan(d), np.nan, 100.0 * (d == 0)), "r_without_ties": np.where(d == 0, np.nan, r)}
-    return {**found, "d": d, "r": r, "dd": dd, "rd": rd, **ties}
+def _measured(found: Blocks, clean: Blocks) -> Blocks:
+    """Return blocks with every measure, which is made when it is asked for. `clean`: scores where nobody attacks."""
+    defended = _defended(found, clean)
+
+    def lazily(make: Callable[[Columns], np.ndarray]) -> Lazy:
+        known = {**found.about, **found.values, "defended": defended}
+        return Lazy(len(found.conditions), lambda c: make({name: own[c] for name, own in known.items()}))
+
+    return replace(found, values={**found.values, **{name: lazily(make) for name, make in _MADE.items()}})
+
+
+def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:
+    """Return f(D(x)) of every unit of each condition ``(entries, units)``; one array for all that are alike."""
+    place = {(own["dataset"], own["metric"]): c for c, own in enumerate(clean.conditions)}
+    kept, rows = zip(*[(i, clean.entries.index(e)) for i, e in enumerate(found.entries) if e in clean.entries],
+                     strict=True) if set(found.entries) & set(clean.entries) else ((), ())  # fmt: skip
+    made, kind = dict[tuple[str, str, int], np.ndarray](), np.result_type(np.float32, *clean.values["score"])
+    for own, units in zip(found.conditions, found.units, strict=True):
+        key = own["dataset"], own["metric"], id(units)
+        c = place.get(key[:2])
+        if key not in made:
+            made[key] = np.full((len(found.entries), len(units)), np.nan, kind)
+            if c is not None and kept:
+                names = units.astype(str)
+                at = np.flatnonzero(np.isin(names, clean.units[c].astype(str)))
+                there = np.searchsorted(clean.units[c].astype(str), names[at])
+                made[key][np.ix_(kept, at)] = clean.values["score"][c][np.ix_(rows, there)]
+    return [made[own["dataset"], own["metric"], id(units)]
+            for own, units in zip(found.conditions, found.units, strict=True)]  # fmt: skip
+
+
+def _moved(own: Columns, reference: str = "source") -> tuple[np.ndarray, np.ndarray]:
+    return moved(own["score"], own[reference], own["lower"], own["upper"])
+
+
+def _ties(d: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(d), np.nan, 100.0 * (d == 0))
+
+
+def _but_ties(d: np.ndarray, r: np.ndarray) -> np.ndarray:
+    return np.where(d == 0, np.nan, r)
+
+
+_MADE: Mapping[str, Callable[[Columns], np.ndarray]] = {
+    "mse": lambda own: 1e3 * own["mse"],
+    "psnr": lambda own: np.where(own["mse"] <= IDENTICAL, np.nan, own["psnr"]),
+    "identical": lambda own: np.where(np.isnan(own["mse"]), np.nan, 100.0 * (own["mse"] <= IDENTICAL)),
+    "d": lambda own: _moved(own)[0],
+    "r": lambda own: _moved(own)[1],
+    "dd": lambda own: _moved(own, "defended")[0],
+    "rd": lambda own: _moved(own, "defended")[1],
+    "ties": lambda own: _ties(_moved(own)[0]),
+    "r_without_ties": lambda own: _but_ties(*_moved(own)),
+}
+"""What a cell says that is not stored, by the columns that it is made of."""
 
 
 def moved(

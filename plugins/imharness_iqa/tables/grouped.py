@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from imharness.tracks import Row, Table, Value
-from imharness_iqa.tables.data import COMMON, KINDS, PAPER, Part, Study, column
+from imharness_iqa.tables.attackers import COMMON
+from imharness_iqa.tables.data import KINDS, PAPER, Study, column
+from imharness_iqa.tables.part import Part
 
 BY = {
     "strength": (f"Table 11 of {PAPER}: by strength of the attack", ("d", "r", "srocc")),

@@ -8,7 +8,7 @@ common range, divided by the width of that range, is the mean D^D that an attack
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from imharness.tracks import (
     Blocks,
     Chart,
     ColumnSpec,
+    Lazy,
     Query,
     Row,
     Series,
@@ -26,7 +27,7 @@ from imharness.tracks import (
     missing,
     ranked,
 )
-from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Part, Study
+from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
 from imharness_iqa.tables.worst import stacked
 from imharness_policy import Contest
 
@@ -38,16 +39,12 @@ POINTS = (0.95, 0.9, 0.8)
 LINES = 8
 """Defenses that the chart of defenses shows."""
 _ROWS = """
-SELECT e.dataset, metric, strength, method AS attack, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker,
-       e.defense, {unit} AS unit, 100 * abs(d.score - e.score) / (c.upper - c.lower) AS score,
-       greatest(0, 1 - a.ssim) AS loss, CASE WHEN a.norm = 'linf' THEN a.linf END AS linf
-FROM evaluate e
-JOIN clean c USING (dataset, metric, name)
-JOIN defended d USING (dataset, metric, defense, name)
-JOIN (SELECT dataset, metric, method, strength, adaptive, name, {through} AS through, norm, ssim, linf FROM attack) a
-    USING (dataset, metric, method, strength, adaptive, name)
-WHERE NOT adaptive OR through = e.defense
+SELECT dataset, metric, strength, method AS attack, CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker,
+       CASE WHEN adaptive THEN {through} ELSE '' END AS through, {unit} AS unit, greatest(0, 1 - ssim) AS loss,
+       CASE WHEN norm = 'linf' THEN linf END AS linf
+FROM attack
 """
+SETTING = ("dataset", "metric", "attack", "attacker", "strength")
 
 
 @dataclass(frozen=True)
@@ -130,22 +127,41 @@ def tried(query: Query, study: Study, rules: Contest) -> Tried | None:
     if not {"ssim", "linf", "norm"} <= set(known) or "evaluate" not in query.steps:
         return None
     sql = _ROWS.format(unit=UNIT, through="defense" if "defense" in known else "''")
-    found = query.blocks(sql, entry="defense", by=["dataset", "metric", "attack", "attacker", "strength"], unit="unit",
-                         measures=["score", "loss", "linf"])  # fmt: skip
-    own = study.reported
-    part = Part.whole(found, study.sources).of(*rules.scores.entries)
-    blocks = part.on({p for places in own.places for p in own.photographs[places]}).blocks_of("score", "loss", "linf")
-    names = ("dataset", "metric", "attack", "attacker", "strength")
-    counted = {tuple(rules.scores.conditions[c][name] for name in names) for c in rules.settings}
+    found = query.blocks(sql, entry="through", by=SETTING, unit="unit", measures=["loss", "linf"])
+    scores = rules.scores
+    values = {"score": scores.values["dd"], **{name: _beside(found, name, scores, study) for name in WIDEST}}
     attacks: dict[tuple[str, str], dict[tuple[str, str], list[int]]] = {}
-    for c, facets in enumerate(blocks.conditions):
-        place = {**facets, "dataset": study.sources[blocks.units[c][0]][1]}
-        if tuple(place[name] for name in names) in counted:
-            group = attacks.setdefault((place["dataset"], place["metric"]), {})
-            group.setdefault((place["attack"], place["attacker"]), []).append(c)
-    units = np.unique(np.concatenate([np.zeros(0, str), *(own.astype(str) for own in blocks.units)]))
+    for c in rules.settings:
+        place = scores.conditions[c]
+        group = attacks.setdefault((place["dataset"], place["metric"]), {})
+        group.setdefault((place["attack"], place["attacker"]), []).append(c)
+    units = np.unique(np.concatenate([np.zeros(0, str), *(scores.units[c].astype(str) for c in rules.settings)]))
     photographs = np.array([study.sources[unit][0] for unit in units], dtype=object)
-    return Tried(blocks, attacks, units, photographs) if attacks else None
+    return Tried(replace(scores, values=values), attacks, units, photographs) if attacks else None
+
+
+def _beside(found: Blocks, measure: str, scores: Blocks, study: Study) -> Lazy:
+    """Return what was measured on attacked images, for every score under a condition ``(entries, units)``, or NaN.
+
+    `found`: by the defense that was attacked through, "" for attacks that do not know it.
+    """
+    place: dict[tuple[str, ...], list[int]] = {}
+    for c, own in enumerate(found.conditions):
+        dataset = study.sources[found.units[c][0]][1]
+        place.setdefault((dataset, *(own[name] for name in SETTING[1:])), []).append(c)
+    rows = {"adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in found.entries],
+            "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries]}  # fmt: skip
+
+    def made(c: int) -> np.ndarray:
+        own, names = scores.conditions[c], scores.units[c].astype(str)
+        filled = np.full((len(scores.entries), len(names)), np.nan)
+        lines = place.get(tuple(own[name] for name in SETTING))
+        if lines and rows[own["attacker"]]:
+            here, there = zip(*((i, found.entries.index(label)) for i, label in rows[own["attacker"]]), strict=True)
+            filled[list(here)] = np.fmax.reduce(stacked(found, found.values[measure], lines, names))[list(there)]
+        return filled
+
+    return Lazy(len(scores.conditions), made)
 
 
 def report(query: Query, study: Study, rules: Contest) -> TrackReport:

@@ -1,7 +1,8 @@
 """Table 3, first half: metrics that were trained further against attacks."""
 
 from imharness.tracks import ColumnSpec, Row, Table
-from imharness_iqa.tables.data import BASELINE, COMMON, KINDS, PAPER, Study, column
+from imharness_iqa.tables.attackers import COMMON
+from imharness_iqa.tables.data import BASELINE, KINDS, PAPER, Study, column
 
 SHOWN = ("dd", "rd", "d", "r", "srocc")
 COMPARED = ("dd", "d")

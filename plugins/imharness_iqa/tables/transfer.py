@@ -1,7 +1,8 @@
 """How far images that were attacked through one defense move the score behind another one."""
 
 from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
-from imharness_iqa.tables.data import BASELINE, UNIT, Part, Study
+from imharness_iqa.tables.data import BASELINE, UNIT, Study
+from imharness_iqa.tables.part import Part
 
 _ROWS = """
 SELECT t.source, t.defense, dataset, {unit} AS unit, avg(100 * abs(c.score - t.score) / (c.upper - c.lower)) AS score

@@ -8,7 +8,8 @@ import numpy as np
 
 from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
 from imharness_iqa.audit import flags
-from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Part, Study
+from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
+from imharness_iqa.tables.part import Part
 from imharness_policy import Contest, contest
 
 OVER = ("attack", "attacker", "strength", "type")
@@ -196,14 +197,20 @@ def _worst(scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequen
     `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the entries' places there.
     """
     units = np.unique(np.concatenate([scores.units[c].astype(str) for c in settings]))
-    d, dd, score = (stacked(scores, scores.values[name], settings, units) for name in ("d", "dd", "score"))
     plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units)[:, rows])
-    first = np.where(np.isnan(dd), -np.inf, dd).argmax(axis=0)[None]
-    low, high = (of.reduce(np.concatenate([plain[None], score])) for of in (np.fmin, np.fmax))
-    values = {
-        "score": np.take_along_axis(score, first, axis=0)[0], "dd": np.fmax.reduce(dd), "d": np.fmax.reduce(d),
-        "turned": np.array([100 * turned(*own) for own in zip(plain, low, high, strict=True)]),
-    }  # fmt: skip
+    found = {name: np.full(plain.shape, np.nan) for name in ("score", "dd", "d")}
+    low, high = plain.copy(), plain.copy()
+    for c in settings:
+        at = np.searchsorted(units, scores.units[c].astype(str))
+        score, dd, d = (scores.values[name][c] for name in found)
+        worse = (dd > found["dd"][:, at]) | np.isnan(found["dd"][:, at])
+        worse &= ~np.isnan(dd) | np.isnan(found["score"][:, at])
+        found["score"][:, at] = np.where(worse, score, found["score"][:, at])
+        found["dd"][:, at] = np.where(worse, dd, found["dd"][:, at])
+        found["d"][:, at] = np.fmax(found["d"][:, at], d)
+        low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
+    shares = [100 * turned(*own) for own in zip(plain, low, high, strict=True)]
+    values = {**found, "turned": np.array(shares)}
     about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units))[0]
              for name in ("mos", "sign")}  # fmt: skip
     return Blocks(scores.entries, ({},), (units.astype(object),), {name: (own,) for name, own in values.items()},

@@ -1,0 +1,1 @@
+"""Scores as arrays, which all tables are made of. Imports no torch."""

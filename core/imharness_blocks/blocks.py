@@ -1,0 +1,123 @@
+"""Scores as arrays: one block ``(entries, units)`` for each condition and measure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Names = npt.NDArray[np.object_]
+
+
+class Lazy(Sequence[Array]):
+    """Arrays that are made whenever one is asked for, so that they need not lie in memory together."""
+
+    def __init__(self, size: int, make: Callable[[int], Array]) -> None:
+        self._size, self._make = size, make
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, place: int) -> Array: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Array]: ...
+    def __getitem__(self, place: int | slice) -> Array | list[Array]:
+        found = range(self._size)[place]
+        return self._make(found) if isinstance(found, int) else [self._make(i) for i in found]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Scores of entries on units (images, choices, rows), condition by condition.
+
+    `entries` are sorted, `conditions` by their facets. ``units[c]`` are the names of the units that any entry has in
+    condition c, sorted, and ``about[fact][c]`` a fact of each. ``values[measure][c]`` has shape ``(entries, units)``,
+    NaN where an entry has no number.
+    """
+
+    entries: tuple[str, ...]
+    conditions: tuple[Mapping[str, str], ...]
+    units: tuple[Names, ...]
+    values: Mapping[str, Sequence[Array]]
+    about: Mapping[str, tuple[Array, ...]] = field(default_factory=dict)
+
+    def of(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> Array:
+        """Return the numbers of an entry, condition after condition, in the order of the units; NaN is left out.
+
+        `conditions`: positions among the conditions, in the order wanted; all in their order by default.
+        """
+        chosen = range(len(self.conditions)) if conditions is None else conditions
+        parts = [self.values[measure][c][self.entries.index(entry)] for c in chosen]
+        found: Array = np.concatenate(parts) if parts else np.zeros(0)
+        return found[~np.isnan(found)]
+
+    def once(self, measure: str, entry: str, conditions: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
+        """Return each unit's mean over the conditions, in the order of unit names; only finite numbers count."""
+        return self.once_by("", measure, entry, conditions)[0]
+
+    def once_by(
+        self, cluster: str, measure: str, entry: str, conditions: Sequence[int] | None = None
+    ) -> tuple[npt.NDArray[np.float64], Names]:
+        """Return `once`, and the cluster of each of these units as `clusters` names it."""
+        chosen = range(len(self.conditions)) if conditions is None else conditions
+        row, empty = self.entries.index(entry), np.zeros(0, object)
+        found = np.concatenate([np.zeros(0), *(self.values[measure][c][row].astype(np.float64) for c in chosen)])
+        names = np.concatenate([empty, *(self.units[c] for c in chosen)])
+        groups = np.concatenate([empty, *(self.clusters(cluster, c) for c in chosen)])
+        kept = np.isfinite(found)
+        _, first, place = np.unique(names[kept].astype(str), return_index=True, return_inverse=True)
+        return np.asarray(np.bincount(place, found[kept]) / np.bincount(place)), groups[kept][first]
+
+    def clusters(self, fact: str, condition: int) -> Names:
+        """Return the cluster of each unit of a condition: what a fact says, or the unit's name where it says nothing.
+
+        Without a fact (""), every unit is a cluster of its own.
+        """
+        names = self.units[condition]
+        if not fact:
+            return names
+        own = self.about[fact][condition].astype(object)
+        blank = np.equal(own, None) | np.equal(own, "") | np.not_equal(own, own)  # NaN is not equal to itself
+        return np.where(blank, names, own.astype(str).astype(object))
+
+    def where(self, **facets: str) -> list[int]:
+        """Return the positions of the conditions with these facets."""
+        return [c for c, own in enumerate(self.conditions) if all(own[name] == value for name, value in facets.items())]
+
+    def part(self, conditions: Sequence[int]) -> Blocks:
+        """Return some of the conditions, with the entries that have a number there."""
+        some = np.zeros(len(self.entries), dtype=bool)
+        for c, blocks in itertools.product(conditions, self.values.values()):
+            some |= ~np.isnan(blocks[c]).all(axis=1)
+        kept = np.flatnonzero(some)
+        return Blocks(
+            tuple(self.entries[i] for i in kept),
+            tuple(self.conditions[c] for c in conditions),
+            tuple(self.units[c] for c in conditions),
+            {
+                name: Lazy(len(conditions), lambda i, blocks=blocks: blocks[conditions[i]][kept])
+                for name, blocks in self.values.items()
+            },
+            {name: tuple(facts[c] for c in conditions) for name, facts in self.about.items()},
+        )
+
+    def split(self, fact: str, facet: str) -> Blocks:
+        """Return blocks in which a fact of the units tells conditions apart, as one more facet."""
+        found = [
+            (c, value, np.flatnonzero(self.about[fact][c] == value))
+            for c in range(len(self.conditions))
+            for value in np.unique(self.about[fact][c].astype(str))
+        ]
+        return Blocks(
+            self.entries,
+            tuple({**self.conditions[c], facet: str(value)} for c, value, _ in found),
+            tuple(self.units[c][places] for c, _, places in found),
+            {name: tuple(blocks[c][:, places] for c, _, places in found) for name, blocks in self.values.items()},
+            {name: tuple(facts[c][places] for c, _, places in found) for name, facts in self.about.items()},
+        )

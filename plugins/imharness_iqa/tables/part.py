@@ -1,0 +1,225 @@
+"""Some defenses under some conditions: what a cell of a table is made of."""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from imharness.stats import mean_spearman
+from imharness.tracks import Blocks, Lazy, Value, mean_value, missing, value_of
+from imharness_iqa.tables.correlation import FEWEST, correlations, joined
+
+Sources = Mapping[str, tuple[str, str]]
+"""Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
+SUMS = 64
+"""Sums over conditions that are kept, of all defenses and images."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some defenses under some conditions: what a cell is made of.
+
+    `rows`, `conditions`: positions in the blocks, which have the measure ``score`` and the facts ``mos`` and ``sign``,
+    +1 where a higher score is better and -1 where a lower one is. ``places[c]``: the position of each unit of a
+    condition among all units, sorted by name. `photographs`, `sets`: what each of all units is made of, and the data
+    set it comes from, whichever subset of it.
+    """
+
+    blocks: Blocks
+    rows: Sequence[int]
+    conditions: Sequence[int]
+    places: Sequence[np.ndarray]
+    photographs: np.ndarray
+    sets: np.ndarray
+    known: dict[Any, Any] = field(default_factory=dict, compare=False)
+    """What was made of these blocks before, shared by all parts of them."""
+
+    @classmethod
+    def whole(cls, blocks: Blocks, sources: Sources) -> "Part":
+        """Return all there is."""
+        names = sorted({name for units in blocks.units for name in units})
+        place = {name: i for i, name in enumerate(names)}
+        places = [np.array([place[name] for name in units], dtype=int) for units in blocks.units]
+        photographs, sets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
+        return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, sets)
+
+    def of(self, *defenses: str) -> "Part":
+        """Return the part of some defenses; those that have no results are left out."""
+        return replace(self, rows=[row for row in self.rows if self.blocks.entries[row] in defenses])
+
+    def where(self, **facets: str | Collection[str]) -> "Part":
+        """Return the part under the conditions with these facets, or with one of several values."""
+        wanted = {name: {value} if isinstance(value, str) else set(value) for name, value in facets.items()}
+        own = self.blocks.conditions
+        kept = [c for c in self.conditions if all(own[c][name] in values for name, values in wanted.items())]
+        return replace(self, conditions=kept)
+
+    def of_blocks(self, blocks: Blocks) -> "Part":
+        """Return the same part of other blocks, which have the same entries, conditions and units."""
+        return replace(self, blocks=blocks, known={})
+
+    def on(self, photographs: Collection[str]) -> "Part":
+        """Return the part of the images that were made of some photographs."""
+        wanted = np.isin(self.photographs.astype(str), list(photographs))
+        kept = [wanted[places] for places in self.places]
+        own = self.blocks
+        blocks = Blocks(
+            own.entries,
+            own.conditions,
+            tuple(units[mask] for units, mask in zip(own.units, kept, strict=True)),
+            {name: _columns(found, kept) for name, found in own.values.items()},
+            {name: _columns(found, kept) for name, found in own.about.items()},
+        )
+        places = [p[mask] for p, mask in zip(self.places, kept, strict=True)]
+        return replace(self, blocks=blocks, places=places, known={})
+
+    def values(self, facet: str) -> list[str]:
+        """Return the values of a facet under which there are results, sorted."""
+        return sorted({self.blocks.conditions[c][facet] for c, _ in self.lines()})
+
+    def lines(self, measure: str = "score") -> list[tuple[int, int]]:
+        """Return (condition, row) of every defense under every condition that has a number."""
+        had = self._had(measure)
+        return [(self.conditions[i], self.rows[j]) for i, j in np.argwhere(had).tolist()]
+
+    def _had(self, measure: str) -> np.ndarray:
+        """Return where a defense has a number under a condition ``(conditions, rows)``."""
+        if ("had", measure) not in self.known:
+            blocks = self.blocks.values[measure]
+            had = np.array([~np.isnan(own).all(axis=1) for own in blocks], dtype=bool)
+            self.known["had", measure] = had.reshape(len(blocks), len(self.blocks.entries))
+        return np.asarray(self.known["had", measure][np.ix_(list(self.conditions), list(self.rows))])
+
+    def blocks_of(self, *measures: str) -> Blocks:
+        """Return this part of some measures as blocks, without the entries and conditions that have no result."""
+        had = self._had("score")
+        rows = [row for row, some in zip(self.rows, had.any(axis=0), strict=True) if some]
+        conditions = [c for c, some in zip(self.conditions, had.any(axis=1), strict=True) if some]
+        score = self.blocks.values["score"]
+        seen = [~np.isnan(score[c][rows]).all(axis=0) for c in conditions]
+        chosen = list(zip(conditions, seen, strict=True))
+
+        def some(name: str) -> Lazy:
+            found = self.blocks.values[name]
+            return Lazy(len(chosen), lambda i: found[chosen[i][0]][rows][:, chosen[i][1]])
+
+        return Blocks(
+            tuple(self.blocks.entries[row] for row in rows),
+            tuple(self.blocks.conditions[c] for c in conditions),
+            tuple(self.blocks.units[c][mask] for c, mask in chosen),
+            {name: some(name) for name in measures},
+            {"photograph": tuple(self.photographs[self.places[c][mask]] for c, mask in chosen)},
+        )
+
+    def by_image(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean of each image over conditions and defenses, where it is finite, and its photograph."""
+        total, count = (own[list(self.rows)].sum(axis=0) for own in self._sums(measure))
+        return total[count > 0] / count[count > 0], self.photographs[count > 0]
+
+    def _sums(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sum of each image over the conditions, and how many are finite ``(entries, images)``."""
+        key = ("sums", measure, tuple(self.conditions))
+        if key not in self.known:
+            shape = (len(self.blocks.entries), len(self.photographs))
+            total, count = np.zeros(shape), np.zeros(shape, dtype=np.int32)
+            for c in self.conditions:
+                numbers = self.blocks.values[measure][c]
+                kept = np.isfinite(numbers)
+                total[:, self.places[c]] += np.where(kept, numbers, 0)
+                count[:, self.places[c]] += kept
+            older = [other for other in self.known if other[0] == "sums"]
+            for other in older[: len(older) + 1 - SUMS]:
+                del self.known[other]
+            self.known[key] = total, count
+        found: tuple[np.ndarray, np.ndarray] = self.known[key]
+        return found
+
+    def mean(self, measure: str) -> Value:
+        """Return the mean of a measure: each image counts once, with its mean over conditions and defenses."""
+        found = self._had("score").any() or self._had(measure).any()
+        return mean_value(*self.by_image(measure)) if found else missing("no result")
+
+    def correlation(self, method: str = "spearman", *, measure: str = "score", resampled: bool = False) -> Value:
+        """Return the correlation of scores with opinion scores, mean over conditions; each defense is one of its own.
+
+        A score of which less is better enters with the other sign. In each condition the images that have a score
+        count; conditions with fewer than three of them, or with one score for all, are left out. Data sets are
+        resampled by themselves, by photograph; their intervals are joined as those of independent numbers.
+        `resampled`: with an interval, of rank correlation alone.
+        """
+        parts = self._resampled(measure) if resampled else self._correlated(method, measure)
+        if parts:
+            return joined(parts)
+        if not self.lines(measure):
+            return missing("no result")
+        judged = any(np.isfinite(self.blocks.about["mos"][c]).any() for c, _ in self.lines(measure))
+        return missing(
+            f"one score for all images, or fewer than {FEWEST} of them, in every condition"
+            if judged
+            else "nobody judged these images"
+        )
+
+    def left(self, measure: str = "score") -> tuple[Value, Value]:
+        """Return the number of conditions that `correlation` is made of, and the mean number of their images."""
+        counts = [np.isfinite(own).sum(axis=1) for _, _, own in self._defined("spearman", measure)]
+        if not counts:
+            return missing("no result"), missing("no result")
+        each = np.concatenate(counts)
+        return Value(value=float(len(each))), Value(value=float(each.mean()))
+
+    def _defined(self, method: str, measure: str) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield conditions with a correlation: position, correlations, and the scores of judged images they are of."""
+        mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
+        for c in self.conditions:
+            if (method, measure, c) not in self.known:
+                found = correlations(self._scores(measure, c), mos[c].astype(float), method)
+                self.known[method, measure, c] = found
+            each = self.known[method, measure, c][list(self.rows)]
+            defined = ~np.isnan(each)
+            if defined.any():
+                rows = [row for row, kept in zip(self.rows, defined, strict=True) if kept]
+                own = sign[c] * self.blocks.values[measure][c][rows]
+                yield c, each[defined], np.where(np.isfinite(mos[c]), own, np.nan)
+
+    def _scores(self, measure: str, c: int) -> np.ndarray:
+        """Return scores of all defenses, higher is better ``(entries, units)``; NaN where nobody judged the image."""
+        mos, sign = self.blocks.about["mos"][c], self.blocks.about["sign"][c]
+        return np.asarray(np.where(np.isfinite(mos), sign * self.blocks.values[measure][c].astype(float), np.nan))
+
+    def _correlated(self, method: str, measure: str) -> list[tuple[int, Value]]:
+        """Return for each data set how many correlations there are, and their mean."""
+        each, seen = dict[str, list[np.ndarray]](), dict[str, np.ndarray]()
+        for c, found, scores in self._defined(method, measure):
+            name = self.sets[self.places[c][0]]
+            each.setdefault(name, []).append(found)
+            mask = seen.setdefault(name, np.zeros(len(self.photographs), dtype=bool))
+            mask[self.places[c][np.isfinite(scores).any(axis=0)]] = True
+        means = {name: np.concatenate(own) for name, own in each.items()}
+        return [(len(own), Value(value=float(own.mean()), n=int(seen[name].sum()))) for name, own in means.items()]
+
+    def _resampled(self, measure: str) -> list[tuple[int, Value]]:
+        """Return the same of rank correlations with their intervals; equal scores are resampled once."""
+        datasets: dict[str, list[tuple[int, np.ndarray]]] = {}
+        for c, _, scores in self._defined("spearman", measure):
+            datasets.setdefault(self.sets[self.places[c][0]], []).append((c, scores))
+        found = []
+        for lines in datasets.values():
+            places = [self.places[c][np.isfinite(own).any(axis=0)] for c, own in lines]
+            units = np.unique(np.concatenate(places))
+            scores, labels = [np.full((len(own), len(units)), np.nan) for _, own in lines], np.zeros(len(units))
+            for block, (c, own), mine in zip(scores, lines, places, strict=True):
+                kept, at = np.isin(self.places[c], mine), np.searchsorted(units, mine)
+                block[:, at], labels[at] = own[:, kept], self.blocks.about["mos"][c][kept]
+            judged = np.concatenate(scores), labels, self.photographs[units]
+            key = "resampled", hashlib.sha256(judged[0].tobytes() + units.tobytes()).digest()
+            if key not in self.known:
+                self.known[key] = len(judged[0]), value_of(mean_spearman(*judged))
+            found.append(self.known[key])
+        return found
+
+
+def _columns(blocks: Sequence[np.ndarray], kept: Sequence[np.ndarray]) -> Lazy:
+    """Return some of the columns of each block."""
+    return Lazy(len(kept), lambda c: blocks[c][..., kept[c]])

@@ -1,0 +1,52 @@
+"""The mean of rank correlations by counts equals the one that ranks every resample anew, whatever ties and gaps."""
+
+import numpy as np
+import pytest
+import scipy
+
+from imharness.stats import NotTestable, interval, mean_spearman
+
+
+def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Rank each line in each resample by itself, and take the mean of the correlations that are defined."""
+    found = []
+    for drawn in positions:
+        each = []
+        for line in scores[:, drawn]:
+            kept = np.isfinite(line)
+            if kept.sum() >= 3 and np.ptp(line[kept]) > 0 and np.ptp(labels[drawn][kept]) > 0:
+                ranks = [scipy.stats.rankdata(own[kept]) for own in (line, labels[drawn])]
+                each.append(np.corrcoef(*ranks)[0, 1])
+        found.append(np.mean(each) if each else np.nan)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
+@pytest.mark.parametrize("gaps", [False, True], ids=["whole", "gaps"])
+@pytest.mark.parametrize("clustered", [False, True], ids=["single", "clusters"])
+def test_counts_give_what_ranking_every_resample_anew_gives(ties: bool, gaps: bool, clustered: bool) -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = rng.normal(size=(4, 24)), rng.normal(size=24)
+    if ties:
+        scores, labels = np.round(scores, 0), np.round(labels, 0)
+    if gaps:
+        scores[1, :12] = scores[2, ::2] = scores[3, 1:] = np.nan
+    clusters = np.repeat([f"p{i}" for i in range(8)], [1, 2, 3, 4, 5, 6, 2, 1]) if clustered else None
+    own = mean_spearman(scores, labels, clusters, resamples=200)
+    plain = interval(lambda p: plainly(scores, labels, p), 24, clusters, resamples=200)
+    assert (own.n, own.clusters) == (plain.n, plain.clusters)
+    assert [own.value, own.low, own.high] == pytest.approx([plain.value, plain.low, plain.high], abs=1e-12)
+
+
+def test_more_units_than_are_looked_at_together_change_nothing() -> None:
+    rng = np.random.default_rng(1)
+    scores, labels = rng.normal(size=(1, 9000)), rng.normal(size=9000)
+    own = mean_spearman(scores + labels, labels, resamples=1000)
+    plain = interval(lambda p: plainly(scores + labels, labels, p[:5]), 9000, resamples=1000)
+    assert own.value == pytest.approx(plain.value, abs=1e-12)
+    assert own.low < own.value < own.high < own.low + 0.05
+
+
+def test_numbers_that_are_all_the_same_have_no_correlation() -> None:
+    with pytest.raises(NotTestable, match="no line"):
+        mean_spearman([[1.0, 1.0, 1.0, 1.0]], [1.0, 2.0, 3.0, 4.0])
