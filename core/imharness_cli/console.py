@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -27,6 +29,10 @@ from imharness_files.text import stripped
 
 PIPED_WIDTH = 200
 """Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
+
+PROGRESS = ("auto", "bar", "plain", "json", "none")
+LINE_EVERY_S = 30.0
+"""How often a log gets a line of progress, s."""
 
 _piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
 out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
@@ -62,17 +68,48 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     out.print(grid)
 
 
+def note(text: str) -> None:
+    """Print one plain line to the error stream."""
+    err.print(_shown(text), soft_wrap=True)
+
+
+def progress_form(wanted: str, *, quiet: bool = False) -> str:
+    """Return how progress is shown, one of `PROGRESS`: "auto" is a bar on a terminal, and lines in a log.
+
+    `quiet`: nothing unless something else than "auto" is wanted.
+    """
+    if wanted != "auto":
+        return wanted
+    return "none" if quiet else "bar" if err.is_terminal else "plain"
+
+
+def bars(*columns: ProgressColumn) -> Progress:
+    """Return rows of progress on the error stream: a description, a bar, done and total, then these columns."""
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *columns, console=err)
+
+
 @contextmanager
 def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with an estimate on the error stream while the block runs; call the value with (done, total)."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, disable=not (shown and err.is_terminal)) as bar:
-        task = bar.add_task(escape(title), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    """Show progress on the error stream while the block runs; call the value with (done, total).
+
+    A terminal shows a bar with an estimate; a log gets a line every `LINE_EVERY_S` seconds.
+    """
+    form = progress_form("auto", quiet=not shown)
+    if form != "bar":
+        yield _lines(title) if form == "plain" else lambda done, total: None
+        return
+    with bars(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as rows:
+        task = rows.add_task(escape(title), total=None)
+        yield lambda done, total: rows.update(task, completed=done, total=total)
+
+
+def _lines(title: str) -> Callable[[int, int], None]:
+    last = time.monotonic()
+
+    def advance(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= LINE_EVERY_S:
+            last = time.monotonic()
+            note(f"{title}: {done:,} of {total:,}")
+
+    return advance

@@ -12,9 +12,11 @@ from typing import Any
 from imharness.components.component import Component, Info
 from imharness.components.papers import paper_of
 from imharness.components.registry import Registry, installed
-from imharness.errors import HarnessError
+from imharness.contracts.track import Track
+from imharness.errors import HarnessError, StoreError
+from imharness.ranking.board import make_board
 from imharness.results.identity import ComponentRef
-from imharness.results.records import Entry, Parameter, Standing, TaskRecord
+from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
 
 GROUP = "imharness.standings"
@@ -84,6 +86,14 @@ def known_entries(store: Store) -> StoreEntries:
     for point in importlib.metadata.entry_points(group=GROUP):
         known = point.load()(store, known)
     return known
+
+
+def rescore(store: Store, track: Track, known: StoreEntries) -> Board:
+    """Make the tables of a track's latest run again; raises `StoreError` without one."""
+    sweep = store.latest(track.info.id)
+    if sweep is None:
+        raise StoreError(f"store {store.root} has no run of {track.info.id}")
+    return make_board(store, track, sweep, known)
 
 
 def _named(ref: ComponentRef) -> dict[str, Any]:

@@ -103,9 +103,8 @@ def export(store_dir: Path, form: str, out: Path) -> None:
 def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
     """Make the tables again from the raw rows; computes no cell."""
     from imharness.components.registry import installed
-    from imharness.ranking.board import rescore
     from imharness.results.store import Store
-    from imharness_cli.entries import known_entries
+    from imharness_cli.entries import known_entries, rescore
 
     store, registry = Store(store_dir), installed()
     chosen = [registry.track(name) for name in tracks or store.tracks()]

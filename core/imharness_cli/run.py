@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,24 +53,37 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @secret_option
 @click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
-@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run, and how long it would take.")
+@click.option(
+    "--progress",
+    "form",
+    type=click.Choice(console.PROGRESS),
+    default="auto",
+    show_default=True,
+    help="A bar, a line every 30 s, the same as JSON, or nothing. auto: a bar on a terminal, lines in a log.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, store_dir: Path, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    secret: Path | None, fresh: bool, dry_run: bool, as_json: bool, **only: Sequence[str],
+    secret: Path | None, fresh: bool, dry_run: bool, form: str, as_json: bool, **only: Sequence[str],
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
+    import torch
+
     from imharness.components.assets import add_folder
     from imharness.components.registry import installed
     from imharness.planning.plan import plan_track
     from imharness.results.store import Store
-    from imharness.running.device import resolve_devices
+    from imharness.running.device import device_name, resolve_devices
     from imharness.running.executor import find_executor, open_executor
     from imharness.running.sweep import execute
     from imharness_cli.commands import build_site
+    from imharness_cli.progress import view_of
+    from imharness_cli.publishing import TablesMeanwhile
+    from imharness_cli.watching import RunWatch, first_sets
 
     if assets:
         add_folder(assets.resolve())
@@ -90,6 +103,7 @@ def run(
         for name in wanted:
             registry.find(kind, name)
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
+    device = device_name(torch.device(places[0]))
     if dry_run:
         _dry_run(graphs, store, as_json)
         return
@@ -101,11 +115,23 @@ def run(
             time_limit_s=setup.time_limit_s, secret=setup.secret,
         )  # fmt: skip
 
-    with console.progress("running", shown=not as_json) as advance:
-        result = execute(graphs, store, start, fresh=fresh, advance=advance)
+    facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
+    first = first_sets(graphs, setup)
+    meanwhile = TablesMeanwhile(
+        graphs, store, site_dir, first=first, board_of=lambda graph, so_far: _board(graph, store, so_far, facts),
+        build=build_site,
+    )  # fmt: skip
+    view = view_of(console.progress_form(form, quiet=as_json))
+    with RunWatch(graphs, store, view, device=device, first=list(first.values()), publisher=meanwhile) as watch:
+        result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
+        meanwhile.finish()
     for line in result.warnings:
         console.warn(line)
-    boards = _publish(graphs, store, result, profile=setup.name, seed=seed, limit=limit)
+    boards = []
+    with console.progress("tables", shown=not as_json) as advance:
+        for position, graph in enumerate(graphs):
+            boards.append(_board(graph, store, result, facts))
+            advance(position + 1, len(graphs))
     build_site(store.root, site_dir)
     _report(graphs, boards, result, site_dir, as_json)
     if result.failed:
@@ -129,18 +155,15 @@ def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[
     return ids
 
 
-def _publish(graphs: Sequence[Graph], store: Store, result: RunResult, **facts: Any) -> list[Board]:
-    """Merge the run into what was there, and make the tables."""
-    from imharness.ranking.board import make_board, save_sweep
+def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, Any]) -> Board:
+    """Make the tables of a track, and keep what they are of: the run, merged into what was there."""
+    from imharness.ranking.board import make_board, merged_sweep
     from imharness_cli.entries import known_entries
 
-    command, known, boards = shlex.join(["harness", *sys.argv[1:]]), known_entries(store), []
-    with console.progress("tables") as advance:
-        for position, graph in enumerate(graphs):
-            sweep = save_sweep(store, graph, done=result.done, failed=result.failed, command=command, **facts)
-            boards.append(make_board(store, graph.track, sweep, known))
-            advance(position + 1, len(graphs))
-    return boards
+    sweep = merged_sweep(store, graph, done=result.done, failed=result.failed, **facts)
+    board = make_board(store, graph.track, sweep, known_entries(store))
+    store.save_sweep(sweep)
+    return board
 
 
 def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:
