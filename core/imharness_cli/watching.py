@@ -74,6 +74,7 @@ class RunWatch:
                 self._done[self._tasks[key].spec.track] += 1
             command = shlex.join(["harness", *sys.argv[1:]])
             self._state = new_state(command, self._parts(), outcome.reused)
+            return  # what comes first, and how long it takes, is asked for next
         for key in self._running.keys() - running.keys():
             if key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1

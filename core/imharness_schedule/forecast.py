@@ -56,11 +56,11 @@ class Forecast:
                 total, known = total + count * usual, known + count
             else:
                 unknown += max(count, 0)
-        if known < unknown:
+        if not known or known < unknown:
             return None
         for key, gone in running.items():
             total -= min(gone, self._times.seconds(self._places[key]) or gone)
-        whole = max(total, 0.0) * (1 + unknown / known if known else 1.0)
+        whole = max(total, 0.0) * (1 + unknown / known)
         speed = self._took / self._expected if self._ended >= FEWEST and self._expected > 0 else 1.0
         return whole * speed / self._widest
 
