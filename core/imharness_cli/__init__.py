@@ -16,6 +16,7 @@ from imharness_files.text import stripped
 
 COMMANDS = {
     "run": "imharness_cli.run:run",
+    "status": "imharness_cli.status:status",
     "plugins": "imharness_cli.plugins:plugins",
     "results": "imharness_cli.results:results",
     "assets": "imharness_cli.assets:assets",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from imharness.errors import StoreError, UsageError
 from imharness_cli import console
+
+if TYPE_CHECKING:
+    from imharness.results.records import TaskRecord
 
 _store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
 
@@ -46,8 +51,9 @@ def list_results(store_dir: Path, failed: bool, as_json: bool) -> None:
 @results.command()
 @click.argument("key")
 @_store
-def show(key: str, store_dir: Path) -> None:
-    """Show the record of one task; the first digits of its key are enough."""
+@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
+def show(key: str, store_dir: Path, as_json: bool) -> None:
+    """Show what became of one task, with its failure and notes; the first digits of its key are enough."""
     from imharness.results.store import Store
 
     store = Store(store_dir)
@@ -55,8 +61,29 @@ def show(key: str, store_dir: Path) -> None:
     if len(matches) != 1:
         raise UsageError(f"{len(matches)} tasks start with {key!r}; see `harness results list`.")
     record = store.record(matches[0])
-    if record is not None:
+    if record is None:
+        return
+    if as_json:
         console.emit(record.model_dump(mode="json"))
+        return
+    for line in _told(record):
+        console.say(line)
+
+
+def _told(record: TaskRecord) -> Iterator[str]:
+    """Yield a record in lines: what it is of, when and where it was computed, what came out or why nothing did."""
+    yield f"{record.key}: {record.status}"
+    yield f"{record.spec.track}, version {record.spec.version}, seed {record.spec.seed}, limit {record.spec.limit}"
+    yield record.spec.describe()
+    yield f"{record.started}, {record.seconds:.2f} s on {record.device}, isolation: {record.isolation}"
+    yield from (f"needs {name}: {need}" for name, need in record.spec.needs.items())
+    yield from (f"{file.file}: {file.size:,} bytes" for file in (record.rows, record.arrays) if file is not None)
+    yield from (f"{name} = {value:g}" for name, value in record.facts.items())
+    yield ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    yield from (f"note: {note}" for note in record.notes)
+    if record.failure is not None:
+        yield f"failed by {record.failure.who}: {record.failure.error}: {record.failure.message}"
+        yield from record.failure.traceback.splitlines()
 
 
 @results.command()
@@ -79,7 +106,6 @@ def verify(store_dir: Path) -> None:
 def export(store_dir: Path, form: str, out: Path) -> None:
     """Write all rows, one file per track and step, with the task's components and options beside each row."""
     from imharness.results.query import ResultQuery
-    from imharness.results.records import TaskRecord
     from imharness.results.store import Store
 
     store = Store(store_dir)

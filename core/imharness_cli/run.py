@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @secret_option
 @click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
+@click.option("--budget", metavar="40h", help="Run what fits into so much time of one worker: every entry a bit first.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run, and how long it would take.")
 @click.option(
     "--progress",
@@ -66,7 +67,8 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, store_dir: Path, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    secret: Path | None, fresh: bool, dry_run: bool, form: str, as_json: bool, **only: Sequence[str],
+    secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, as_json: bool,
+    **only: Sequence[str],
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
@@ -78,12 +80,14 @@ def run(
     from imharness.planning.plan import plan_track
     from imharness.results.store import Store
     from imharness.running.device import device_name, resolve_devices
-    from imharness.running.executor import find_executor, open_executor
+    from imharness.running.executor import MAX_CPU_WORKERS, find_executor, open_executor
     from imharness.running.sweep import execute
     from imharness_cli.commands import build_site
+    from imharness_cli.planning import dry_run_report, keep_to_budget
     from imharness_cli.progress import view_of
     from imharness_cli.publishing import TablesMeanwhile
     from imharness_cli.watching import RunWatch, first_sets
+    from imharness_schedule.times import learnt_times
 
     if assets:
         add_folder(assets.resolve())
@@ -103,9 +107,12 @@ def run(
         for name in wanted:
             registry.find(kind, name)
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
-    device = device_name(torch.device(places[0]))
+    times, first = learnt_times(store, device_name(torch.device(places[0]))), first_sets(graphs, setup)
+    if budget:
+        keep_to_budget(graphs, store, times, first, budget, fresh=fresh)
     if dry_run:
-        _dry_run(graphs, store, as_json)
+        count = workers or (len(places) if places != ["cpu"] else min(os.cpu_count() or 1, MAX_CPU_WORKERS))
+        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json)
         return
     store.prepare()
 
@@ -116,13 +123,12 @@ def run(
         )  # fmt: skip
 
     facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
-    first = first_sets(graphs, setup)
     meanwhile = TablesMeanwhile(
         graphs, store, site_dir, first=first, board_of=lambda graph, so_far: _board(graph, store, so_far, facts),
         build=build_site,
     )  # fmt: skip
     view = view_of(console.progress_form(form, quiet=as_json))
-    with RunWatch(graphs, store, view, device=device, first=list(first.values()), publisher=meanwhile) as watch:
+    with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile) as watch:
         result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
         meanwhile.finish()
     for line in result.warnings:
@@ -159,34 +165,12 @@ def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, An
     """Make the tables of a track, and keep what they are of: the run, merged into what was there."""
     from imharness.ranking.board import make_board, merged_sweep
     from imharness_cli.entries import known_entries
+    from imharness_cli.planning import without_old_budget
 
-    sweep = merged_sweep(store, graph, done=result.done, failed=result.failed, **facts)
+    sweep = without_old_budget(merged_sweep(store, graph, done=result.done, failed=result.failed, **facts), graph)
     board = make_board(store, graph.track, sweep, known_entries(store))
     store.save_sweep(sweep)
     return board
-
-
-def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:
-    from imharness.running.sweep import RunResult, finished_before
-
-    facts: list[dict[str, Any]] = []
-    for graph in graphs:
-        before = RunResult()
-        finished_before(store, graph.tasks, before)
-        for step, count in graph.by_step().items():
-            done = sum(key in before.done and task.spec.step == step for key, task in graph.tasks.items())
-            facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": done})
-    missing = [gap for graph in graphs for gap in graph.missing.values()]
-    counts = Counter(gap.what for gap in missing)
-    gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
-    if as_json:
-        console.emit({"cells": facts, "unavailable": gaps})
-        return
-    rows = [(f["track"], f["step"], f["cells"], f["done"], f["cells"] - f["done"]) for f in facts]
-    console.table("Cells", ["track", "step", "cells", "done", "to run"], rows)
-    if gaps:
-        shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
-        console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:

@@ -21,7 +21,7 @@ from imharness_cli.progress import View, short
 from imharness_schedule.forecast import Forecast
 from imharness_schedule.order import expected, first_tasks, priorities
 from imharness_schedule.state import Busy, Part, RunState, new_state
-from imharness_schedule.times import Times, learnt_times
+from imharness_schedule.times import Times
 
 STATE_S = 15.0
 """How often the store is told how far the run is, s."""
@@ -44,14 +44,14 @@ class RunWatch:
     """Gives a run its order, and is told what happens in it: `order` and `watch` of `execute`."""
 
     def __init__(
-        self, graphs: Sequence[Graph], store: Store, view: View, *, device: str, first: Sequence[Iterable[str]],
+        self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
         publisher: Publisher | None = None,
     ) -> None:  # fmt: skip
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
         self._store, self._view, self._publisher = store, view, publisher
         self._first = [set(keys) for keys in first]
-        self.times: Times = learnt_times(store, device)
-        self._forecast = Forecast(self.times, self._tasks)
+        self.times = times
+        self._forecast = Forecast(times, self._tasks)
         self._done = {graph.track.info.id: 0 for graph in graphs}
         self._totals = {graph.track.info.id: len(graph.tasks) for graph in graphs}
         self._running: dict[str, float] = {}
