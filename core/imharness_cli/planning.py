@@ -67,9 +67,11 @@ def dry_run_report(graphs: Sequence[Graph], store: Store, times: Times, workers:
     if as_json:
         console.emit({"cells": facts, "unavailable": gaps, "estimate": _estimate(cost, workers)})
         return
-    rows = [(f["track"], f["step"], f["cells"], f["done"], f["cells"] - f["done"], c)
-            for f, c in zip(facts, costs, strict=True)]  # fmt: skip
-    console.table("Cells", ["track", "step", "cells", "done", "to run", "takes"], rows)
+    columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
+    for fact, own in zip(facts, costs, strict=True):
+        row = (fact["track"], fact["step"], fact["cells"], fact["done"], fact["cells"] - fact["done"])
+        rows.append((*row, own) if cost else row)
+    console.table("Cells", [*columns, "takes"] if cost else columns, rows)
     if gaps:
         shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)

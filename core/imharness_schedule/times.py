@@ -157,5 +157,4 @@ def learnt_times(store: Store, device: str) -> Times:
             return times
     for key in islice(store.all_keys(), SAMPLE):  # sorted digests: the first are a random choice
         times.learn_from(store, key)
-    times.changed = False
     return times
