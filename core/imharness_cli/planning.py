@@ -68,9 +68,9 @@ def dry_run_report(graphs: Sequence[Graph], store: Store, times: Times, workers:
         console.emit({"cells": facts, "unavailable": gaps, "estimate": _estimate(cost, workers)})
         return
     columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
-    for fact, own in zip(facts, costs, strict=True):
+    for fact, takes in zip(facts, costs, strict=True):
         row = (fact["track"], fact["step"], fact["cells"], fact["done"], fact["cells"] - fact["done"])
-        rows.append((*row, own) if cost else row)
+        rows.append((*row, takes) if cost else row)
     console.table("Cells", [*columns, "takes"] if cost else columns, rows)
     if gaps:
         shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
