@@ -30,7 +30,8 @@ class TablesMeanwhile:
         first: track -> keys of the cells of its first table.
         board_of: makes the tables of a graph from the tasks that are done and failed so far.
         build: writes the site.
-        left_s: how long the run is expected to go on, None while that is not known.
+
+    `page` is the page that shows the tables, empty before the first; `whole` holds the tables of tracks that are done.
     """
 
     def __init__(
@@ -39,13 +40,17 @@ class TablesMeanwhile:
     ) -> None:  # fmt: skip
         self.page = ""
         self.spent_s = 0.0
+        self.whole = dict[str, Board]()
         self._store, self._site, self._board_of, self._build = store, site, board_of, build
         self._tracks = [_Track(graph, first.get(graph.track.info.id, frozenset())) for graph in graphs]
         self._begun, self._last, self._looked = time.monotonic(), 0.0, float("-inf")
         self._thread: threading.Thread | None = None
 
     def offer(self, outcome: RunResult, left_s: float | None) -> None:
-        """Make tables of what is done, where it is time for that and no others are being made."""
+        """Make tables of what is done, where it is time for that and no others are being made.
+
+        `left_s`: how long the run is expected to go on, None while that is not known.
+        """
         if self._thread is not None and self._thread.is_alive():
             return
         now = time.monotonic()
@@ -75,6 +80,8 @@ class TablesMeanwhile:
                 board = self._board_of(track.graph, outcome)
             except HarnessError:  # too little is there yet; what is wrong is said at the end
                 board = None
+            if board is not None and not board.waiting:
+                self.whole[board.track] = board
             if track.made(outcome, board):
                 new.append(short(track.graph.track.info.id))
         if any(track.published for track in tracks):

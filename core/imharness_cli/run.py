@@ -136,7 +136,7 @@ def run(
     boards = []
     with console.progress("tables", shown=not as_json) as advance:
         for position, graph in enumerate(graphs):
-            boards.append(_board(graph, store, result, facts))
+            boards.append(meanwhile.whole.get(graph.track.info.id) or _board(graph, store, result, facts))
             advance(position + 1, len(graphs))
     build_site(store.root, site_dir)
     _report(graphs, boards, result, site_dir, as_json)

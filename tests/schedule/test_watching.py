@@ -181,11 +181,11 @@ def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path:
     assert "1,204" in status(store)
 
 
-def board(rows: int = 1) -> SimpleNamespace:
+def board(waiting: int, rows: int = 1) -> SimpleNamespace:
     column = ColumnSpec(key="v", label="v", description="v")
     some = tuple(Row(label=str(i), values={}) for i in range(rows))
     table = Table(id="t", title="t", caption="t", entry="e", columns=(column,), rows=some)
-    return SimpleNamespace(tables=(table,))
+    return SimpleNamespace(tables=(table,), track="a/t", waiting=waiting)
 
 
 class Publishing:
@@ -206,7 +206,7 @@ class Publishing:
         if self.fails is not None:
             raise self.fails
         self.boards.append(len(outcome.done))
-        return board()
+        return board(len(self.keys) - len(outcome.done))
 
     def offer(self, done: int, left_s: float | None = None) -> None:
         self.tables.offer(RunResult(set(self.keys[:done])), left_s)
@@ -258,6 +258,9 @@ def test_a_track_that_names_no_first_cells_is_published_after_a_tenth(
     asked.offer(9, left_s=1e6)
     asked.offer(10, left_s=1e6)
     assert asked.boards == [10]
+    assert asked.tables.whole == {}
+    asked.offer(100, left_s=1e6)
+    assert asked.tables.whole.keys() == {"a/t"}
 
 
 def test_a_broken_store_hides_no_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
