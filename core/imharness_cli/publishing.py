@@ -19,6 +19,7 @@ STEP = 0.1
 """Tables are made again after so much more of a track is done, or a minute later."""
 EVERY_S = 60.0
 LOOK_S = 1.0
+THREAD = "tables meanwhile"
 SHARE = 0.05
 """Of the time of a run, what making tables and pages may take."""
 
@@ -65,7 +66,7 @@ class TablesMeanwhile:
         due = [track for track in self._tracks if track.is_due(outcome, now, affordable=affordable)]
         if due:
             so_far = RunResult(set(outcome.done), outcome.reused, dict(outcome.failed))
-            self._thread = threading.Thread(target=self._publish, args=(due, so_far), daemon=True)
+            self._thread = threading.Thread(target=self._publish, args=(due, so_far), name=THREAD, daemon=True)
             self._thread.start()
 
     def finish(self) -> None:
@@ -85,9 +86,12 @@ class TablesMeanwhile:
             if track.made(outcome, board):
                 new.append(short(track.graph.track.info.id))
         if any(track.published for track in tracks):
-            self._build(self._store.root, self._site)
-            if new:
+            try:
+                self._build(self._store.root, self._site)
                 self.page = str(self._site / "index.html")
+            except HarnessError as error:
+                console.warn(f"the pages could not be renewed: {error}")
+            if new and self.page:
                 console.note(f"first tables of {', '.join(new)}: {self.page}")
         self._last = time.monotonic() - start
         self.spent_s += self._last

@@ -251,6 +251,22 @@ def test_tables_that_are_not_possible_yet_are_tried_again_later(
     assert asked.tables.page
 
 
+def test_pages_that_cannot_be_written_end_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+
+    def full(store: Path, site: Path) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(asked.tables, "_build", full)
+    told: list[str] = []
+    monkeypatch.setattr(console, "warn", told.append)
+    asked.offer(3)
+    assert told == ["the pages could not be renewed: the disk is full"]
+    assert asked.tables.page == ""
+
+
 def test_a_track_that_names_no_first_cells_is_published_after_a_tenth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
