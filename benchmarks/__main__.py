@@ -14,7 +14,7 @@ from imharness_cli import console
 
 PARTS = (
     "wilcoxon", "full_reference", "jpeg", "attacks", "smoothing", "membership", "frechet", "perceptual",
-    "reconstruction", "runner", "sandbox", "site", "tables", "entries", "annotation",
+    "reconstruction", "runner", "balance", "sandbox", "site", "tables", "entries", "annotation",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -17,6 +18,7 @@ from imharness_files.text import stripped
 
 COMMANDS = {
     "run": "imharness_cli.run:run",
+    "status": "imharness_cli.status:status",
     "plugins": "imharness_cli.plugins:plugins",
     "results": "imharness_cli.results:results",
     "assets": "imharness_cli.assets:assets",
@@ -73,6 +75,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted; everything finished is kept", err=True)
         code = 130
+        _leave_at_once()
     except UsageError as error:
         click.echo(f"usage: {stripped(str(error))}", err=True)
         code = 2
@@ -90,3 +93,13 @@ def main() -> None:
         click.echo("error: memory is used up; use --limit, or fewer --workers, or a machine with more", err=True)
         code = 1
     sys.exit(code or 0)
+
+
+def _leave_at_once() -> None:
+    """End the process where a thread still makes tables: that of an interrupted run is not waited for."""
+    from imharness_cli.publishing import THREAD
+
+    if any(thread.name == THREAD for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)

@@ -19,6 +19,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -27,10 +28,12 @@ from rich.table import Table
 
 from imharness_files.text import stripped
 
-EVERY_S = 20.0
-"""Time between two lines of progress in a log."""
 PIPED_WIDTH = 200
 """Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
+
+PROGRESS = ("auto", "bar", "plain", "json", "none")
+LINE_EVERY_S = 30.0
+"""How often a log gets a line of progress, s."""
 
 _piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
 out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
@@ -75,27 +78,42 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     out.print(grid)
 
 
-@contextmanager
-def progress(title: str, *, shown: bool = True, logged: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with an estimate on the error stream while the block runs; call the value with (done, total).
+def note(text: str) -> None:
+    """Print one plain line to the error stream."""
+    err.print(_shown(text), soft_wrap=True)
 
-    `logged`: where the error stream is no terminal, print a line every `EVERY_S` seconds.
+
+def progress_form(wanted: str, *, quiet: bool = False) -> str:
+    """Return how progress is shown, one of `PROGRESS`: "auto" is a bar on a terminal, and lines in a log.
+
+    `quiet`: nothing unless something else than "auto" is wanted.
     """
-    if logged and shown and not err.is_terminal:
+    if wanted != "auto":
+        return wanted
+    return "none" if quiet else "bar" if err.is_terminal else "plain"
+
+
+def bars(*columns: ProgressColumn) -> Progress:
+    """Return rows of progress on the error stream: a description, a bar, done and total, then these columns."""
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *columns, console=err)
+
+
+@contextmanager
+def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show progress on the error stream while the block runs; call the value with (done, total).
+
+    A terminal shows a bar with an estimate; a log gets a line every `LINE_EVERY_S` seconds.
+    """
+    form = progress_form("auto", quiet=not shown)
+    if form == "plain":
         with _lines(title) as advance:
             yield advance
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, disable=not (shown and err.is_terminal)) as bar:
-        task = bar.add_task(escape(title), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    elif form == "bar":
+        with bars(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as rows:
+            task = rows.add_task(escape(title), total=None)
+            yield lambda done, total: rows.update(task, completed=done, total=total)
+    else:
+        yield lambda done, total: None
 
 
 @contextmanager
@@ -104,11 +122,11 @@ def _lines(title: str) -> Iterator[Callable[[int, int], None]]:
     start, over, state = time.monotonic(), threading.Event(), [""]
 
     def say_so() -> None:
-        while not over.wait(EVERY_S):
-            err.print(_shown(f"{title}{state[0]}, {time.monotonic() - start:.0f} s"), soft_wrap=True)
+        while not over.wait(LINE_EVERY_S):
+            note(f"{title}{state[0]}, {time.monotonic() - start:.0f} s")
 
     def advance(done: int, total: int) -> None:
-        state[0] = f", {done:,} of {total:,}"
+        state[0] = f": {done:,} of {total:,}"
 
     speaker = threading.Thread(target=say_so, daemon=True)
     speaker.start()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from imharness.components.component import Component, Info
 from imharness.components.papers import paper_of
 from imharness.components.registry import Registry, installed
-from imharness.errors import HarnessError
+from imharness.contracts.track import Track
+from imharness.errors import HarnessError, StoreError
+from imharness.ranking.board import Progress, make_board, quiet
 from imharness.results.identity import ComponentRef
-from imharness.results.records import Entry, Parameter, Standing, TaskRecord
+from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
+from imharness_disk import alone
 
 GROUP = "imharness.standings"
 _BOUNDS = {
@@ -84,6 +87,15 @@ def known_entries(store: Store) -> StoreEntries:
     for point in importlib.metadata.entry_points(group=GROUP):
         known = point.load()(store, known)
     return known
+
+
+def rescore(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress] = quiet) -> Board:
+    """Make the tables of a track's latest run again; raises `StoreError` without one."""
+    with alone(store.root):
+        sweep = store.latest(track.info.id)
+        if sweep is None:
+            raise StoreError(f"store {store.root} has no run of {track.info.id}")
+        return make_board(store, track, sweep, known, progress)
 
 
 def _named(ref: ComponentRef) -> dict[str, Any]:

@@ -64,8 +64,9 @@ def _records(store: Store, *, failed: bool) -> Iterator[TaskRecord]:
 @results.command()
 @click.argument("key")
 @_store
-def show(key: str, store_dir: Path) -> None:
-    """Show the record of one task; the first digits of its key are enough."""
+@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
+def show(key: str, store_dir: Path, as_json: bool) -> None:
+    """Show what became of one task, with its failure and notes; the first digits of its key are enough."""
     from imharness.results.store import Store
 
     store = Store(store_dir)
@@ -73,8 +74,29 @@ def show(key: str, store_dir: Path) -> None:
     if len(matches) != 1:
         raise UsageError(f"{len(matches)} tasks start with {key!r}; see `harness results list`.")
     record = store.record(matches[0])
-    if record is not None:
+    if record is None:
+        return
+    if as_json:
         console.emit(record.model_dump(mode="json"))
+        return
+    for line in _told(record):
+        console.say(line)
+
+
+def _told(record: TaskRecord) -> Iterator[str]:
+    """Yield a record in lines: what it is of, when and where it was computed, what came out or why nothing did."""
+    yield f"{record.key}: {record.status}"
+    yield f"{record.spec.track}, version {record.spec.version}, seed {record.spec.seed}, limit {record.spec.limit}"
+    yield record.spec.describe()
+    yield f"{record.started}, {record.seconds:.2f} s on {record.device}, isolation: {record.isolation}"
+    yield from (f"needs {name}: {need}" for name, need in record.spec.needs.items())
+    yield from (f"{file.file}: {file.size:,} bytes" for file in (record.rows, record.arrays) if file is not None)
+    yield from (f"{name} = {value:g}" for name, value in record.facts.items())
+    yield ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    yield from (f"note: {note}" for note in record.notes)
+    if record.failure is not None:
+        yield f"failed by {record.failure.who}: {record.failure.error}: {record.failure.message}"
+        yield from record.failure.traceback.splitlines()
 
 
 @results.command()
@@ -120,9 +142,8 @@ def export(store_dir: Path, form: str, out: Path) -> None:
 def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
     """Make the tables again from the raw rows; computes no cell."""
     from imharness.components.registry import installed
-    from imharness.ranking.board import rescore
     from imharness.results.store import Store
-    from imharness_cli.entries import known_entries
+    from imharness_cli.entries import known_entries, rescore
 
     store, registry = Store(store_dir), installed()
     chosen = [registry.track(name) for name in tracks or store.tracks()]
@@ -130,5 +151,5 @@ def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
         raise UsageError(f"store {store_dir} has no run; `harness run --all` makes one.")
     known = known_entries(store)
     for track in chosen:
-        board = rescore(store, track, known, lambda title: console.progress(title, logged=True))
+        board = rescore(store, track, known, lambda title: console.progress(title))
         console.say(f"{track.info.id}: {len(board.tables)} tables of {board.cells_done} cells")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,25 +53,41 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @secret_option
 @click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
-@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--budget", metavar="40h", help="Run what fits into so much time of one worker: every entry a bit first.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run, and how long it would take.")
+@click.option(
+    "--progress",
+    "form",
+    type=click.Choice(console.PROGRESS),
+    default="auto",
+    show_default=True,
+    help="A bar, a line every 30 s, the same as JSON, or nothing. auto: a bar on a terminal, lines in a log.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, store_dir: Path, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    secret: Path | None, fresh: bool, dry_run: bool, as_json: bool, **only: Sequence[str],
+    secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, as_json: bool,
+    **only: Sequence[str],
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
+    import torch
+
     from imharness.components.assets import add_folder
     from imharness.components.registry import installed
     from imharness.planning.plan import plan_track
     from imharness.results.store import Store
-    from imharness.running.device import resolve_devices
-    from imharness.running.executor import find_executor, open_executor
+    from imharness.running.device import device_name, resolve_devices
+    from imharness.running.executor import MAX_CPU_WORKERS, find_executor, open_executor
     from imharness.running.sweep import execute
     from imharness_cli.commands import build_site
-    from imharness_disk import alone
+    from imharness_cli.planning import dry_run_report, keep_to_budget
+    from imharness_cli.progress import view_of
+    from imharness_cli.publishing import TablesMeanwhile
+    from imharness_cli.watching import RunWatch, first_sets
+    from imharness_schedule.times import learnt_times
 
     if assets:
         add_folder(assets.resolve())
@@ -91,8 +107,12 @@ def run(
         for name in wanted:
             registry.find(kind, name)
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
+    times, first = learnt_times(store, device_name(torch.device(places[0]))), first_sets(graphs, setup)
+    if budget:
+        keep_to_budget(graphs, store, times, first, budget, fresh=fresh)
     if dry_run:
-        _dry_run(graphs, store, as_json)
+        count = workers or (len(places) if places != ["cpu"] else min(os.cpu_count() or 1, MAX_CPU_WORKERS))
+        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json)
         return
     store.prepare()
 
@@ -102,12 +122,22 @@ def run(
             time_limit_s=setup.time_limit_s, secret=setup.secret,
         )  # fmt: skip
 
-    with console.progress("running", shown=not as_json) as advance:
-        result = execute(graphs, store, start, fresh=fresh, advance=advance)
+    facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
+    meanwhile = TablesMeanwhile(
+        graphs, store, site_dir, first=first, board_of=lambda graph, so_far: _board(graph, store, so_far, facts),
+        build=build_site,
+    )  # fmt: skip
+    view = view_of(console.progress_form(form, quiet=as_json))
+    with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile) as watch:
+        result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
+        meanwhile.finish()
     for line in result.warnings:
         console.warn(line)
-    with alone(store.root):
-        boards = _publish(graphs, store, result, profile=setup.name, seed=seed, limit=limit)
+    boards = []
+    with console.progress("tables", shown=not as_json) as advance:
+        for position, graph in enumerate(graphs):
+            boards.append(meanwhile.whole.get(graph.track.info.id) or _board(graph, store, result, facts))
+            advance(position + 1, len(graphs))
     build_site(store.root, site_dir)
     _report(graphs, boards, result, site_dir, as_json)
     if result.failed:
@@ -131,41 +161,18 @@ def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[
     return ids
 
 
-def _publish(graphs: Sequence[Graph], store: Store, result: RunResult, **facts: Any) -> list[Board]:
-    """Merge the run into what was there, and make the tables."""
-    from imharness.ranking.board import make_board, save_sweep
+def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, Any]) -> Board:
+    """Make the tables of a track, and keep what they are of: the run, merged into what was there."""
+    from imharness.ranking.board import make_board, merged_sweep
     from imharness_cli.entries import known_entries
+    from imharness_cli.planning import without_old_budget
+    from imharness_disk import alone
 
-    command, known, boards = shlex.join(["harness", *sys.argv[1:]]), known_entries(store), []
-    with console.progress("tables") as advance:
-        for position, graph in enumerate(graphs):
-            sweep = save_sweep(store, graph, done=result.done, failed=result.failed, command=command, **facts)
-            boards.append(make_board(store, graph.track, sweep, known))
-            advance(position + 1, len(graphs))
-    return boards
-
-
-def _dry_run(graphs: Sequence[Graph], store: Store, as_json: bool) -> None:
-    from imharness.running.sweep import RunResult, finished_before
-
-    facts: list[dict[str, Any]] = []
-    for graph in graphs:
-        before = RunResult()
-        finished_before(store, graph.tasks, before)
-        for step, count in graph.by_step().items():
-            done = sum(key in before.done and task.spec.step == step for key, task in graph.tasks.items())
-            facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": done})
-    missing = [gap for graph in graphs for gap in graph.missing.values()]
-    counts = Counter(gap.what for gap in missing)
-    gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
-    if as_json:
-        console.emit({"cells": facts, "unavailable": gaps})
-        return
-    rows = [(f["track"], f["step"], f["cells"], f["done"], f["cells"] - f["done"]) for f in facts]
-    console.table("Cells", ["track", "step", "cells", "done", "to run"], rows)
-    if gaps:
-        shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
-        console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
+    with alone(store.root):
+        sweep = without_old_budget(merged_sweep(store, graph, done=result.done, failed=result.failed, **facts), graph)
+        board = make_board(store, graph.track, sweep, known_entries(store))
+        store.save_sweep(sweep)
+    return board
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from imharness_leaderboard.addresses import table_page, track_page
 from imharness_leaderboard.entries import EntryView
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.rankings import RankingView
-from imharness_leaderboard.wording import brief, joined
+from imharness_leaderboard.wording import brief, joined, partial
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,13 @@ class Card:
 
 
 def data_line(boards: Sequence[Board]) -> tuple[bool, str]:
-    """Return whether the site shows demo data, and a line that says what the data are."""
+    """Return whether the site shows demo data, and a line that says what the data are.
+
+    Tables of a run that is not finished are no better than demo data.
+    """
+    unfinished = [f"{board.title} {partial(board)}" for board in boards if board.waiting]
+    if unfinished:
+        return True, f"Unfinished run: {joined(unfinished)}; do not cite"
     proxies = list(dict.fromkeys(proxy for b in boards for own in b.rankings for proxy in own.proxies))
     limits = sorted({board.limit for board in boards if board.limit})
     split = "secret split, " if any(board.secret for board in boards) else ""

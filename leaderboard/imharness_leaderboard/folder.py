@@ -1,16 +1,20 @@
 """The folder of a site: each file is written whole, and only when its content changed.
 
-Files that an earlier build wrote and this one does not are removed; files of others stay.
+The files of a build wait in a folder of their own and take their places together at its end, so that whoever reads the
+site meanwhile sees the build before. Files that an earlier build wrote and this one does not are removed; files of
+others stay.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from imharness.errors import StoreError
-from imharness_disk import remove_remains, write_whole
+from imharness_disk import UNFINISHED, remove_remains
 
 MANIFEST = ".made.json"
 """Lists the files of the last build, each with the digest of its source where it is slow to make."""
@@ -28,18 +32,25 @@ class SiteFolder:
         self.root = root
         self.files: dict[str, str] = {}
         self._before = _read(root / MANIFEST)
+        self._waiting: Path | None = None
 
     def write(self, name: str, content: str | bytes) -> None:
-        """Write a file; raises `StoreError` when that fails. A file with the same content keeps its time."""
+        """Write a file, which `finish` puts in its place; raises `StoreError` when that fails.
+
+        A file with the same content keeps its time.
+        """
         self.files[name] = ""
         data = content.encode() if isinstance(content, str) else content
         path = self.root / name
         try:
             if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
                 return
+            self._waiting = self._waiting or _waiting_folder(self.root)
+            new = self._waiting / name
+            new.parent.mkdir(parents=True, exist_ok=True)
+            new.write_bytes(data)
         except OSError as error:
-            raise StoreError(f"site {path} cannot be read: {error.strerror}") from None
-        write_whole(self.root, name, data, flushed=False)
+            raise StoreError(f"site {path} cannot be written: {error.strerror}") from None
 
     def make(self, name: str, source: str, content: Callable[[], bytes]) -> None:
         """Write a file that is slow to make, unless an earlier build made it from the same `source`."""
@@ -49,18 +60,40 @@ class SiteFolder:
 
     def size(self, name: str) -> int:
         """Return the size of a file in bytes."""
-        return (self.root / name).stat().st_size
+        new = self._waiting / name if self._waiting else self.root / name
+        return (new if new.is_file() else self.root / name).stat().st_size
 
     def finish(self) -> None:
-        """Remove the files that only earlier builds wrote, and list those of this build for the next one."""
+        """Put every file in its place, remove those that only earlier builds wrote, and list those of this build."""
+        listed = dict(sorted(self.files.items()))
+        self.write(MANIFEST, json.dumps(listed, indent=0))
+        self._put_in_place()
         for name in self._before.keys() - self.files.keys():
             path = self.root / name
             if path.resolve().is_relative_to(self.root.resolve()):
                 path.unlink(missing_ok=True)
                 _remove_if_empty(path.parent, self.root)
-        listed = dict(sorted(self.files.items()))
-        self.write(MANIFEST, json.dumps(listed, indent=0))
+
+    def _put_in_place(self) -> None:
+        if self._waiting is None:
+            return
+        try:
+            for new in sorted(path for path in self._waiting.rglob("*") if path.is_file()):
+                place = self.root / new.relative_to(self._waiting)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                new.replace(place)
+        except OSError as error:
+            raise StoreError(f"site {self.root} cannot be written: {error.strerror}") from None
+        shutil.rmtree(self._waiting, ignore_errors=True)
+        self._waiting = None
         remove_remains(self.root)
+
+
+def _waiting_folder(root: Path) -> Path:
+    """Return a new folder for files that wait; what a build leaves that was broken off is removed by later ones."""
+    place = root / UNFINISHED
+    place.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(dir=place))
 
 
 def _remove_if_empty(folder: Path, root: Path) -> None:

@@ -130,7 +130,7 @@ class _Build:
             (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (recipes, ("compute_again",)),
-            (wording, ("brief", "breaking")),
+            (wording, ("brief", "breaking", "partial")),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
         found.globals.update(

@@ -110,9 +110,10 @@ def why(value: Value | None) -> str:
 def headline(board: Board) -> dict[str, str] | None:
     """Return the first row of a track's main table with a sentence about its score, or None where it has no score.
 
-    Keys: ``label`` of the row, ``entry`` (the kind of thing that is ranked) and ``text``.
+    Keys: ``label`` of the row, ``entry`` (the kind of thing that is ranked) and ``text``. While cells are waiting,
+    nothing is called the first.
     """
-    main = board.tables[0] if board.tables else None
+    main = board.tables[0] if board.tables and not board.waiting else None
     if main is None or not main.rows:
         return None
     column, row = column_named(main, main.ranked_by), main.rows[0]

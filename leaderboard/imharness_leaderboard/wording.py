@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from imharness.results.records import Board
+
 
 def brief(label: str) -> str:
     """Return a label as pages show it: without ``harness/``, the owner of the first-party components."""
@@ -37,6 +39,11 @@ def joined(words: Iterable[str]) -> str:
     """Return words as a list within a sentence: ``a, b and c``."""
     *first, last = list(words) or [""]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def partial(board: Board) -> str:
+    """Return how much of a run its tables show, as in "312 of 1,877 cells"; empty where nothing is waiting."""
+    return f"{board.cells_done:,} of {board.cells_done + board.waiting:,} cells" if board.waiting else ""
 
 
 def with_code(text: str) -> Markup:

@@ -21,7 +21,6 @@ from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import load_profile
-from imharness.ranking.board import refresh_standing
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name
@@ -34,6 +33,7 @@ from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.sandbox.stored import StoredSubmission, read_submission
 from imharness_submissions.sandbox.worker import guest_beside
+from imharness_submissions.standings import refresh_standing
 
 
 class _Frozen(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, Unavailable
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
-from imharness.ranking.board import make_board, refresh_standing, save_sweep
+from imharness.ranking.board import make_board, merged_sweep
 from imharness.results.identity import digest
 from imharness.results.records import Board
 from imharness.results.store import Store
@@ -37,6 +37,7 @@ from imharness_submissions.owners import look_alikes
 from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport
 from imharness_submissions.sandbox.stored import StoredSubmission
 from imharness_submissions.sandbox.worker import guest_beside
+from imharness_submissions.standings import refresh_standing
 
 SLOW_IMPORT_S = 10.0
 """A package that takes longer to import is flagged, s."""
@@ -141,7 +142,12 @@ class Run:
                 secret=self.profile.secret,
             )  # fmt: skip
 
-        return execute(graphs, self.store, start, advance=advance)
+        total = sum(len(graph.tasks) for graph in graphs)
+
+        def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
+            advance(len(outcome.done) + len(outcome.failed), total)
+
+        return execute(graphs, self.store, start, watch=watch)
 
     def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
         """Compare the gradient of every purification with attacks that do without it."""
@@ -217,10 +223,11 @@ class Run:
         """Add the cells to the runs of the same configuration, make the tables again, and return them."""
         found, known = [], known_entries(self.store)
         for graph in graphs:
-            sweep = save_sweep(
+            sweep = merged_sweep(
                 self.store, graph, done=outcome.done, failed=outcome.failed, profile=self.profile.name, seed=self.seed,
                 limit=self.limit, command=self.command,
             )  # fmt: skip
+            self.store.save_sweep(sweep)
             found.append(make_board(self.store, graph.track, sweep, known))
         return found
 

@@ -9,6 +9,7 @@ from imharness_submissions.ledger import Ledger, submission_files
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
+    from imharness.results.records import Board
     from imharness.results.store import Store
     from imharness_cli.entries import StoreEntries
 
@@ -27,6 +28,12 @@ def judged(store: Store, known: StoreEntries) -> StoreEntries:
         standing={**known.standing, **ledger.standings()},
         withdrawn={**known.withdrawn, **ledger.withdrawn()},
     )
+
+
+def refresh_standing(store: Store, board: Board, known: StoreEntries) -> Board:
+    """Write what was decided about entries into tables that need no other change."""
+    entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
+    return store.save_board(board.model_copy(update={"entries": entries}))
 
 
 def _ids(registry: Registry) -> set[str]:

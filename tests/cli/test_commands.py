@@ -42,8 +42,11 @@ def test_results_list_show_verify(folder: Path) -> None:
     (record,) = json.loads(call(folder, "results", "list", "--json").output)
     assert record["status"] == "done"
     assert record["key"][:12] in call(folder, "results", "list").output
-    shown = json.loads(call(folder, "results", "show", record["key"][:8]).output)
+    shown = json.loads(call(folder, "results", "show", record["key"][:8], "--json").output)
     assert shown["spec"]["components"]["metric"]["id"] == "harness/mse"
+    told = call(folder, "results", "show", record["key"][:8]).output
+    assert f"{record['key']}: done\n" in told
+    assert "metric=harness/mse" in told
     assert "1 records, 0 damaged" in call(folder, "results", "verify").output
     call(folder, "results", "show", "zzz", raises=UsageError)
 

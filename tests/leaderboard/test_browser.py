@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
+from tests.comparing import compare
 
-from imharness.ranking.comparisons import compare, pairwise
+from imharness.ranking.comparisons import pairwise
 from imharness_statistics.bootstrap import tail
 from imharness_statistics.clusters import FEWEST
 from imharness_statistics.head_to_head import head_to_head

@@ -15,7 +15,7 @@ from imharness.components.registry import Registry, build_registry
 from imharness.errors import UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.ranking.board import make_board, save_sweep
+from imharness.ranking.board import make_board, merged_sweep
 from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
@@ -62,9 +62,10 @@ def ran(folder: Path, registry: Registry, secret: str) -> Ran:
     cache = BuildCache(registry, store, torch.device("cpu"), 16, secret=secret)
     records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
     assert [record.failure for record in records if record.failure] == []
-    sweep = save_sweep(
+    sweep = merged_sweep(
         store, graph, done=set(graph.tasks), failed={}, profile="truth", seed=0, limit=None, command="harness run"
     )
+    store.save_sweep(sweep)
     return Ran(folder, graph, make_board(store, graph.track, sweep, StoreEntries(registry)))
 
 

@@ -29,7 +29,8 @@ class TrackProfile(BaseModel):
     """One track of a profile.
 
     `select`: component kind -> names, ``"*"`` for every installed one, ``"!name"`` to leave one out. `options`: fields
-    of the track. `parameters`: component id -> fields that differ from the component's own.
+    of the track. `parameters`: component id -> fields that differ from the component's own. `first`: component kind, or
+    "step" -> ids, labels or steps of the cells that are computed before the others, for a first table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +38,7 @@ class TrackProfile(BaseModel):
     select: Mapping[str, Sequence[str]]
     options: Mapping[str, Any] = Field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    first: Mapping[str, Sequence[str]] = Field(default_factory=dict)
 
 
 class Profile(BaseModel):
@@ -58,7 +60,7 @@ class Profile(BaseModel):
         Tracks that one distribution brings are one set-up; those of others do not matter, so that installing a package
         with a track leaves the leaderboards of the others as they are.
         """
-        facts = self.model_dump(mode="json", include={"name", "tracks"})
+        facts = self.model_dump(mode="json", include={"name", "tracks"}, exclude={"tracks": {"__all__": {"first"}}})
         own = self.origins.get(track, "")
         return digest(facts | {"tracks": {k: v for k, v in facts["tracks"].items() if self.origins.get(k, "") == own}})
 

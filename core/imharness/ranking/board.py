@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import HarnessError, StoreError
+from imharness.errors import HarnessError
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
 from imharness.results.records import Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.store import Store
-from imharness_disk import alone
 from imharness_statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -31,11 +30,14 @@ if TYPE_CHECKING:
 Progress = AbstractContextManager[Callable[[int, int], None]]
 
 
-def save_sweep(
+def merged_sweep(
     store: Store, graph: Graph, *, done: set[str], failed: dict[str, str], profile: str, seed: int, limit: int | None,
     command: str,
 ) -> Sweep:  # fmt: skip
-    """Merge a run into its configuration: cells of this run replace those of an earlier one at the same address."""
+    """Merge a run into its configuration: cells of this run replace those of an earlier one at the same address.
+
+    The run may still go on; tasks that are neither done nor failed are waiting.
+    """
     track = graph.track
     old = store.sweep(track.info.id, graph.run_configuration)
     planned = {task.address: key for key, task in graph.tasks.items()}
@@ -44,29 +46,30 @@ def save_sweep(
     old_lines = old.failed if old else {}
     here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
     gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
-    sweep = Sweep(
-        track=track.info.id, title=track.title, measures=track.measures, profile=profile,
-        run_configuration=graph.run_configuration, seed=seed, secret=graph.secret, limit=limit, command=command,
+    return Sweep(
+        track=track.info.id, title=track.title, measures=track.measures, profile=profile, secret=graph.secret,
+        run_configuration=graph.run_configuration, seed=seed, limit=limit, command=command,
+        waiting=len(graph.tasks.keys() - done - failed.keys()),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         number=1 + max((sweep.number for sweep in store.sweeps(track.info.id)), default=0),
         cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
         missing=tuple(gaps.values()),
         failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
     )  # fmt: skip
-    store.save_sweep(sweep)
-    return sweep
 
 
-def _quiet(_: str) -> Progress:
+def quiet(_: str) -> Progress:
+    """Show nothing."""
     return nullcontext(lambda done, total: None)
 
 
 def make_board(
-    store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = _quiet
+    store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = quiet
 ) -> Board:
     """Compute the tables of a configuration and keep them, with the scores behind them.
 
-    `progress`: opens what shows how far a part of the work is.
+    While cells are waiting, nothing is marked, and no ranking says who wins. `progress`: opens what shows how far a
+    part of the work is.
     """
     with progress(f"{track.info.id}: reading results") as advance:
         found = records_of(store, sweep, advance)
@@ -86,18 +89,12 @@ def make_board(
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}
     board = Board(
         **facts, missing=gaps, cells_done=len(records), cells_failed=len(sweep.failed), cells_missing=len(gaps),
-        tables=tuple(_marked(table, stored) for table in tables), versions=_versions(records),
-        entries=known.of(records), comparisons=tuple(comparison for comparison, _ in stored),
-        rankings=tuple(report.rankings), charts=tuple(report.charts), examples=tuple(report.examples),
-        sources=store.sources(sweep), scored_by=_scorers(track, known),
+        tables=tuple(table if sweep.waiting else _marked(table, stored) for table in tables),
+        versions=_versions(records), entries=known.of(records), comparisons=tuple(own for own, _ in stored),
+        rankings=() if sweep.waiting else tuple(report.rankings), charts=tuple(report.charts),
+        examples=tuple(report.examples), sources=store.sources(sweep), scored_by=_scorers(track, known),
     )  # fmt: skip
     return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
-
-
-def refresh_standing(store: Store, board: Board, known: KnownEntries) -> Board:
-    """Write what was decided about entries into tables that need no other change."""
-    entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
-    return store.save_board(board.model_copy(update={"entries": entries}))
 
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
@@ -106,15 +103,6 @@ def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[
     used = {ref.id for r in records for ref in r.spec.components.values()}
     gaps = [Missing(what=id, reason=f"withdrawn: {why}", remedy="") for id, why in sorted(gone.items()) if id in used]
     return kept, gaps
-
-
-def rescore(store: Store, track: Track, known: KnownEntries, progress: Callable[[str], Progress] = _quiet) -> Board:
-    """Make the tables of a track's latest run again; raises `StoreError` without one."""
-    with alone(store.root):
-        sweep = store.latest(track.info.id)
-        if sweep is None:
-            raise StoreError(f"store {store.root} has no run of {track.info.id}")
-        return make_board(store, track, sweep, known, progress)
 
 
 def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:

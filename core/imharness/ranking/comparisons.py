@@ -13,7 +13,6 @@ import numpy.typing as npt
 from imharness.ranking.tables import win_table
 from imharness.results.records import Comparison, Condition, Table
 from imharness_statistics.clusters import gaps_greater
-from imharness_statistics.head_to_head import HeadToHead, head_to_head
 from imharness_statistics.wilcoxon import adjust
 from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
 
@@ -84,23 +83,6 @@ class PairedScores:
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
         )  # fmt: skip
         return comparison, self.numbers
-
-
-def compare(
-    comparison: Comparison,
-    numbers: Floats,
-    first: str,
-    second: str,
-    conditions: Sequence[int] | None = None,
-) -> HeadToHead:
-    """Return two entries of a stored comparison head to head, over all conditions or those at some positions."""
-    starts, sign = comparison.starts(), 1 if comparison.better == "higher" else -1
-    sets, _, clusters = places(comparison)
-    a, b = (numbers[comparison.entries.index(label)].astype(np.float64) for label in (first, second))
-    chosen = range(len(comparison.conditions)) if conditions is None else conditions
-    advantages = [sign * (a[starts[i] : starts[i + 1]] - b[starts[i] : starts[i + 1]]) for i in chosen]
-    units = [sets[comparison.conditions[i].units] for i in chosen]
-    return head_to_head(advantages, units, tests=comparison.tests, alpha=comparison.alpha, clusters=clusters)
 
 
 def places(comparison: Comparison) -> Places:

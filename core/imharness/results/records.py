@@ -110,7 +110,8 @@ class RunFacts(_Frozen):
     """One track of a run, under which settings, and what has no result.
 
     `run_configuration` is the digest of profile, seed and limit (stores of before 1.0 call it edition), `failed` has a
-    line for each address. `secret`: digest of the seed of the secret split that the images are of, or "".
+    line for each address. `secret`: digest of the seed of the secret split that the images are of, or "". `waiting`:
+    how many cells the run had still to compute.
     """
 
     schema_version: int = SCHEMA
@@ -126,6 +127,7 @@ class RunFacts(_Frozen):
     finished: str
     missing: tuple[Missing, ...]
     failed: Mapping[str, str] = Field(default_factory=dict)
+    waiting: int = 0
 
 
 class Sweep(RunFacts):

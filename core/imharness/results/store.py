@@ -9,6 +9,7 @@
     store/boards/<track>.json              the tables
     store/boards/<track>.safetensors       the scores that are compared pairwise
     store/submissions/<name>.json          manifest, offer and report of a submission
+    store/runs/<run>.json, store/times/<device>.json    what runs say of themselves, how long tasks took
     store/ledger.jsonl                     what was decided about entries
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -180,6 +182,14 @@ class Store:
         """Return the tracks that were run here."""
         folders = {path.parent.name for path in (self.root / "sweeps").glob("*/*.json") if path.stem != EXTERNAL}
         return sorted(name.replace("--", "/", 1) for name in folders)
+
+    def documents(self, folder: str, model: type[M]) -> list[M]:
+        """Return the JSON documents of a folder, by name; damaged ones are left out."""
+        found = []
+        for path in sorted((self.root / folder).glob("*.json")):
+            with suppress(StoreError):
+                found.append(self._model(path, model))
+        return [document for document in found if document is not None]
 
     def path_of(self, file: StoredFile) -> Path:
         """Return where a stored file lies."""

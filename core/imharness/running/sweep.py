@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
@@ -25,6 +26,12 @@ class RunResult:
     warnings: list[str] = field(default_factory=list)
 
 
+Order = Callable[[Mapping[str, Task]], Mapping[str, float]]
+"""Tasks that are to run -> numbers; those with a small one start first, of equals the one that was planned first."""
+Watch = Callable[[RunResult, Mapping[str, float]], None]
+"""Is called after each change and several times a second. Gets when those that run were started (monotonic, s), too."""
+
+
 def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult) -> None:
     """Note which tasks already have a result; a damaged one is named and will be computed again."""
     for key in tasks:
@@ -43,7 +50,7 @@ def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult)
 
 def execute(
     graphs: Sequence[Graph], store: Store, start: Callable[[], Executor], *, fresh: bool = False,
-    advance: Callable[[int, int], None] = lambda finished, total: None,
+    order: Order = lambda tasks: {}, watch: Watch = lambda outcome, running: None,
 ) -> RunResult:  # fmt: skip
     """Compute every task of the graphs that has no result yet. What is finished stays, whatever happens after it."""
     tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
@@ -51,42 +58,46 @@ def execute(
     if not fresh:
         finished_before(store, tasks, outcome)
     waiting = {key: task for key, task in tasks.items() if key not in outcome.done}
-    advance(len(outcome.done), len(tasks))
+    watch(outcome, {})
     if not waiting:
         return outcome
     executor = start()
     try:
-        _drain(waiting, outcome, executor, lambda: advance(len(outcome.done) + len(outcome.failed), len(tasks)))
+        _drain(waiting, order(waiting), outcome, executor, watch)
     finally:
         executor.close()
     return outcome
 
 
-def _drain(tasks: Mapping[str, Task], outcome: RunResult, executor: Executor, advance: Callable[[], None]) -> None:
-    order = TopologicalSorter({key: tasks.keys() & task.spec.needs.values() for key, task in tasks.items()})
-    order.prepare()
-    ready, running, retried = deque(order.get_ready()), set[str](), set[str]()
+def _drain(
+    tasks: Mapping[str, Task], numbers: Mapping[str, float], outcome: RunResult, executor: Executor, watch: Watch
+) -> None:
+    places = {key: (numbers.get(key, 0.0), position, key) for position, key in enumerate(tasks)}
+    needs = TopologicalSorter({key: tasks.keys() & task.spec.needs.values() for key, task in tasks.items()})
+    needs.prepare()
+    ready, running, retried = sorted(places[key] for key in needs.get_ready()), dict[str, float](), set[str]()
     while ready or running:
         while ready and executor.idle:
-            key = ready.popleft()
+            _, _, key = heapq.heappop(ready)
+            running[key] = time.monotonic()
             executor.submit(key, tasks[key].spec)
-            running.add(key)
+        watch(outcome, running)
         for result in executor.reports(POLL_S):
-            running.discard(result.key)
+            running.pop(result.key, None)
             if result.status == "store":
                 raise StoreError(result.line)
             if result.status == "done":
                 outcome.done.add(result.key)
-                order.done(result.key)
-                ready.extend(order.get_ready())
+                needs.done(result.key)
+                for key in needs.get_ready():
+                    heapq.heappush(ready, places[key])
             elif result.status == "died" and result.key not in retried:
                 retried.add(result.key)
-                ready.appendleft(result.key)
+                heapq.heappush(ready, places[result.key])
             else:
                 outcome.failed[result.key] = result.line
-            advance()
     for key, task in tasks.items():  # every task stands behind those it needs
         broken = next((need for need in task.spec.needs.values() if need in outcome.failed), None)
         if broken is not None:
             outcome.failed[key] = f"needs a task that failed ({outcome.failed[broken]})"
-    advance()
+    watch(outcome, running)

@@ -205,10 +205,9 @@ def _lines(store_dir: Path) -> list[Line]:
 def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
     """Write a maintainer's decision into the ledger, and make the tables and the site again."""
     from imharness.components.registry import installed
-    from imharness.ranking.board import rescore
     from imharness.results.store import Store
     from imharness_cli.commands import build_site
-    from imharness_cli.entries import known_entries
+    from imharness_cli.entries import known_entries, rescore
     from imharness_submissions.ledger import Ledger
 
     ledger, store = Ledger(store_dir), Store(store_dir)

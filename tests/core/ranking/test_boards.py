@@ -1,10 +1,16 @@
-"""Numbers of two versions never share a table."""
+"""Numbers of two versions never share a table, and a run that goes on names no winner."""
+
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from imharness.ranking.board import newest_only
+from imharness.ranking.board import make_board, newest_only
+from imharness.ranking.ranking import TrackReport
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.rankings import Ranking
+from imharness.results.records import ColumnSpec, Row, Sweep, Table, TaskRecord, TaskSpec, Value
+from imharness.results.store import Store
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:
@@ -39,3 +45,36 @@ def test_cells_of_an_older_version_are_left_out_and_named(old: TaskRecord, new: 
     assert gap.what == what
     assert "older version" in gap.reason
     assert gap.remedy == "harness run --all"
+
+
+class Reporting:
+    """A track with one ranked table."""
+
+    info = SimpleNamespace(id="t/t")
+
+    def report(self, query: object) -> TrackReport:
+        columns = (ColumnSpec(key="v", label="v", description="v", better="higher"),)
+        rows = (Row(label="acme/defense", values={"v": Value(value=1.0)}),)
+        table = Table(id="main", title="t", caption="c", entry="defense", columns=columns, rows=rows, ranked_by="v")
+        ranking = Ranking(
+            table="main", comparison="", over=(), attack="attack", attacker="attacker", unaware="no", undefended="",
+            gate=None, share=0.05, places={}, winner="acme/defense", claim="acme/defense wins",
+        )  # fmt: skip
+        return TrackReport(tables=[table], rankings=[ranking])
+
+
+def test_while_cells_wait_nobody_wins(tmp_path: Path) -> None:
+    store, done = Store(tmp_path), record("1", "1")
+    store.commit(done, {"x": [1.0]}, {})
+    registry = SimpleNamespace(provenance={}.__getitem__)
+    known = SimpleNamespace(withdrawn={}, facts=lambda records: [], of=lambda records: (), registry=registry)
+    sweep = Sweep(
+        track="t/t", title="t", measures="m", profile="p", run_configuration="r", seed=0, limit=None, command="",
+        finished="2026-01-01", missing=(), cells={"cell": done.key}, waiting=41,
+    )  # fmt: skip
+    partial = make_board(store, Reporting(), sweep, known)
+    assert (partial.cells_done, partial.waiting) == (1, 41)
+    assert partial.rankings == ()
+    assert partial.tables[0].rows
+    whole = make_board(store, Reporting(), sweep.model_copy(update={"waiting": 0}), known)
+    assert whole.rankings[0].winner == "acme/defense"

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy
+from tests.comparing import compare
 from tests.long_rows import paired_scores
 
 from imharness.ranking.comparisons import (
     PairedScores,
-    compare,
     not_worse,
     pairwise,
     unit_means,

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import scipy
+from tests.comparing import compare
 from tests.core.ranking.test_pairing import made
 
-from imharness.ranking.comparisons import PairedScores, compare, not_worse, pairwise
+from imharness.ranking.comparisons import PairedScores, not_worse, pairwise
 from imharness.stats import NotTestable, chosen_half, interval, mean_interval, spearman_rows, t_interval
 from imharness.tracks import Blocks, Column, Value, Wins, mean_value, ranking, value_of
 from imharness_statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail

@@ -1,0 +1,147 @@
+"""How evenly a run spreads over workers, simulated with the times that the tasks of a finished store took.
+
+The store is that of ``HARNESS_STORE``, or ``store`` in this folder; without one nothing is measured. Tasks start in the
+order of `imharness_schedule.order`, once with learnt times (medians of like tasks) and once with none. An ideal run
+takes the sum of all times divided by the number of workers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.timing import Line
+from imharness.planning.plan import Task
+from imharness.results.store import Store
+from imharness_cli.progress import duration
+from imharness_cli.watching import task_name
+from imharness_schedule.order import chains, expected, priorities
+from imharness_schedule.times import Times
+
+WORKERS = (2, 4, 8, 16)
+ABOVE = 1.15
+"""How much longer than an ideal run a real one may be."""
+STUDY, MANY = 1_000_000, 1000
+"""Tasks and workers of the large study."""
+MTBF_S, RESTART_S = 12 * 3600.0, 120.0
+"""How long a worker of it lasts in the mean, and how long it is away then."""
+
+
+@dataclass
+class Simulated:
+    """How long a run took, and how much of the workers' time was lost to workers that died, s."""
+
+    wall_s: float
+    lost_s: float
+    deaths: int
+
+
+def simulate(
+    needs: Sequence[Sequence[int]], seconds: Sequence[float], numbers: Sequence[float], workers: int, *,
+    mtbf_s: float = float("inf"), seed: int = 0,
+) -> Simulated:  # fmt: skip
+    """Run tasks, named by their positions, on workers that die at random; what such a one computed is done again."""
+    rng = np.random.default_rng(seed)
+    after, missing = [list[int]() for _ in needs], [len(own) for own in needs]
+    for task, own in enumerate(needs):
+        for need in own:
+            after[need].append(task)
+    ready = [(numbers[task], task) for task, count in enumerate(missing) if not count]
+    heapq.heapify(ready)
+    events, idle, now, found = list[tuple[float, int, bool]](), workers, 0.0, Simulated(0.0, 0.0, 0)
+    while ready or events:
+        while ready and idle:
+            _, task = heapq.heappop(ready)
+            idle -= 1
+            lives = float(rng.exponential(mtbf_s)) if np.isfinite(mtbf_s) else float("inf")
+            heapq.heappush(events, (now + min(lives, seconds[task]), task, lives >= seconds[task]))
+            found.lost_s += lives if lives < seconds[task] else 0.0
+        if not events:
+            break
+        now, task, done = heapq.heappop(events)
+        if task < 0:
+            idle += 1
+        elif done:
+            idle += 1
+            found.wall_s = now
+            for other in after[task]:
+                missing[other] -= 1
+                if not missing[other]:
+                    heapq.heappush(ready, (numbers[other], other))
+        else:
+            found.deaths += 1
+            heapq.heappush(ready, (numbers[task], task))
+            heapq.heappush(events, (now + RESTART_S, -1, False))
+    return found
+
+
+def recorded(store: Store) -> tuple[dict[str, Task], dict[str, float], Times]:
+    """Return the tasks that the configurations of a store hold, what each took, and what is learnt of that."""
+    keys = dict.fromkeys(key for track in store.tracks() for key in store.keys_of(store.sweeps(track)[-1]))
+    records = [record for key in keys if (record := store.record(key)) is not None and record.status == "done"]
+    times = Times(records[0].device if records else "")
+    for record in records:
+        times.learn(record)
+    waiting = {record.key: Task(record.key, record.key, record.spec) for record in records}
+    tasks: dict[str, Task] = {}
+    while waiting:  # every task behind those it needs
+        free = [key for key, own in waiting.items() if not waiting.keys() & set(own.spec.needs.values())]
+        tasks |= {key: waiting.pop(key) for key in free}
+    return tasks, {record.key: record.seconds for record in records}, times
+
+
+def lines() -> list[Line]:
+    """Return the makespans of the recorded run on several numbers of workers, and what a large study would lose."""
+    store = Store(Path(os.environ.get("HARNESS_STORE", "store")))
+    tasks, took, times = recorded(store)
+    return [*_spread(tasks, took, times), *_study(tasks, took)] if tasks else []
+
+
+def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) -> Iterator[Line]:
+    places = {key: place for place, key in enumerate(tasks)}
+    needs = [[places[need] for need in own.spec.needs.values() if need in places] for own in tasks.values()]
+    seconds, work = [took[key] for key in tasks], sum(took[key] for key in tasks)
+    for name, known in (("learnt times", times), ("no times", Times(times.device))):
+        numbers = priorities(tasks, expected(tasks, known), [])
+        for workers in WORKERS:
+            found = simulate(needs, seconds, [numbers[key] for key in tasks], workers)
+            ratio = found.wall_s * workers / work
+            text = f"{ratio:.3f} of ideal: {duration(found.wall_s)} instead of {duration(work / workers)}"
+            what = f"{len(tasks):,} cells, {workers} workers, {name}"
+            long = _too_long(tasks, took, work / workers)
+            yield Line(what, text + long, f"at most {ABOVE:g}", ratio <= ABOVE)
+
+
+def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float) -> str:
+    """Return which chains of tasks alone take longer than the run may, to be split; empty where none does."""
+    longest = chains(tasks, took)
+    starts = [
+        key for key, own in tasks.items()
+        if longest[key] > ideal * ABOVE and not tasks.keys() & set(own.spec.needs.values())
+    ]  # fmt: skip
+    if not starts:
+        return ""
+    names = Counter(task_name(tasks[key]) for key in starts)
+    return "; too long: " + ", ".join(f"{count} x {name}" for name, count in names.most_common(5))
+
+
+def _study(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
+    copies = -(-STUDY // len(tasks))
+    places = {key: place for place, key in enumerate(tasks)}
+    own = [[places[need] for need in task.spec.needs.values() if need in places] for task in tasks.values()]
+    needs = [[need + copy * len(own) for need in part] for copy in range(copies) for part in own]
+    longest = chains(tasks, took)
+    numbers = [-longest[key] for key in tasks] * copies
+    seconds = [took[key] for key in tasks] * copies
+    found = simulate(needs, seconds, numbers, MANY, mtbf_s=MTBF_S)
+    used, work = sum(seconds) / (found.wall_s * MANY), sum(seconds)
+    lost = f"{100 * found.lost_s / work:.2f}% computed twice after {found.deaths:,} deaths"
+    what = f"{len(seconds):,} cells, {MANY:,} workers that last {MTBF_S / 3600:g} h"
+    text = f"{100 * used:.1f}% of the workers' time used, {lost}, {duration(found.wall_s)}"
+    yield Line(what, text, "at least 85%", used >= 0.85)

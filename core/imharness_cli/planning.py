@@ -1,0 +1,104 @@
+"""What `harness run` says and leaves out before it computes anything: what there is to do, and what it will cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from imharness.planning.plan import Graph, Task
+from imharness.results.records import Missing, Sweep
+from imharness.results.store import Store
+from imharness.running.sweep import RunResult, finished_before
+from imharness_cli import console
+from imharness_cli.progress import duration
+from imharness_schedule.cost import Cost, cost_of, read_budget, within_budget
+from imharness_schedule.order import expected
+from imharness_schedule.times import Times
+
+LEFT_OUT = "did not fit into the budget of"
+
+
+def keep_to_budget(
+    graphs: Sequence[Graph], store: Store, times: Times, first: Mapping[str, Collection[str]], budget: str, *,
+    fresh: bool,
+) -> None:  # fmt: skip
+    """Take tasks that do not fit into a budget out of graphs; the tables then say that they were left out.
+
+    Tasks that have a result cost nothing. Without times of like tasks every task counts as one second.
+    """
+    seconds_left, tasks = read_budget(budget), {key: task for graph in graphs for key, task in graph.tasks.items()}
+    done = set[str]() if fresh else _finished(store, tasks)
+    waiting = {key: task for key, task in tasks.items() if key not in done}
+    wanted = set[str]().union(*first.values())
+    kept = done | within_budget(waiting, expected(waiting, times), seconds_left, wanted)
+    for graph in graphs:
+        out = [task for key, task in graph.tasks.items() if key not in kept]
+        counts = Counter(task.spec.step for task in out)
+        for task in out:
+            what = f"{counts[task.spec.step]:,} of {graph.by_step()[task.spec.step]:,} cells of {task.spec.step}"
+            graph.missing[task.address] = Missing(what=what, reason=f"{LEFT_OUT} {budget}", remedy="a larger --budget")
+        graph.tasks = {key: task for key, task in graph.tasks.items() if key in kept}
+
+
+def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:
+    """Return what was planned without what only the budget of an earlier run left out."""
+    now = {gap.what for gap in graph.missing.values()}
+    gaps = tuple(gap for gap in sweep.missing if gap.what in now or not gap.reason.startswith(LEFT_OUT))
+    return sweep.model_copy(update={"missing": gaps})
+
+
+def dry_run_report(graphs: Sequence[Graph], store: Store, times: Times, workers: int, as_json: bool) -> None:
+    """Say what would run, what it would cost, and what cannot run."""
+    facts, waiting = list[dict[str, Any]](), dict[str, Task]()
+    costs = list[str]()
+    for graph in graphs:
+        done = _finished(store, graph.tasks)
+        waiting |= {key: task for key, task in graph.tasks.items() if key not in done}
+        for step, count in graph.by_step().items():
+            own = {key: task for key, task in graph.tasks.items() if task.spec.step == step}
+            left = {key: task for key, task in own.items() if key not in done}
+            facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": len(own) - len(left)})
+            cost = cost_of(left, times)
+            costs.append(duration(cost.seconds) if cost else "unknown" if left else "-")
+    missing = [gap for graph in graphs for gap in graph.missing.values()]
+    counts, cost = Counter(gap.what for gap in missing), cost_of(waiting, times)
+    gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
+    if as_json:
+        console.emit({"cells": facts, "unavailable": gaps, "estimate": _estimate(cost, workers)})
+        return
+    columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
+    for fact, takes in zip(facts, costs, strict=True):
+        row = (fact["track"], fact["step"], fact["cells"], fact["done"], fact["cells"] - fact["done"])
+        rows.append((*row, takes) if cost else row)
+    console.table("Cells", [*columns, "takes"] if cost else columns, rows)
+    if gaps:
+        shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
+        console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
+    console.say(_told(cost, workers) if waiting else "nothing is left to compute")
+
+
+def _finished(store: Store, tasks: Mapping[str, Task]) -> set[str]:
+    before = RunResult()
+    finished_before(store, tasks, before)
+    return before.done
+
+
+def _estimate(cost: Cost | None, workers: int) -> dict[str, Any] | None:
+    if cost is None:
+        return None
+    return {
+        "device": cost.device, "cells": cost.cells, "cells_like_finished_ones": cost.known,
+        "device_hours": cost.seconds / 3600, "workers": workers, "hours": cost.wall_s(workers) / 3600,
+        "bytes": round(cost.bytes),
+    }  # fmt: skip
+
+
+def _told(cost: Cost | None, workers: int) -> str:
+    if cost is None:
+        return "no estimate: the store has no finished cells like these"
+    some = "" if cost.known == cost.cells else f", {cost.cells - cost.known:,} of {cost.cells:,} cells by guess"
+    return (
+        f"about {duration(cost.seconds)} of {cost.device}, {duration(cost.wall_s(workers))} with {workers} "
+        f"worker{'' if workers == 1 else 's'}; {cost.bytes / 1e6:,.0f} MB in the store{some}"
+    )

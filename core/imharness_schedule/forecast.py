@@ -1,0 +1,74 @@
+"""How long a run has still to go, from the times of tasks that are like those which wait."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+
+from imharness.planning.plan import Task
+from imharness_schedule.times import Place, Times, place_of
+
+RATE_S = 120.0
+"""The rate of a run is that of its last seconds."""
+FEWEST = 10
+"""From so many finished tasks on, the run's own speed corrects the estimate."""
+
+
+class Forecast:
+    """Estimates what is left of a run while its tasks end."""
+
+    def __init__(self, times: Times, tasks: Mapping[str, Task]) -> None:
+        self._times = times
+        self._places = {key: place_of(task.spec) for key, task in tasks.items()}
+        self._waiting: Counter[Place] = Counter()
+        self._expected, self._took, self._ended, self._widest = 0.0, 0.0, 0, 1
+        self._recent = deque[float]()
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """Take in the tasks that are to run."""
+        self._waiting.update(self._places[key] for key in keys)
+
+    def busy(self, workers: int) -> None:
+        """Take in how many tasks run at once."""
+        self._widest = max(self._widest, workers)
+
+    def ended(self, key: str, took: float) -> None:
+        """Take in that a task ended after so many seconds."""
+        place = self._places[key]
+        self._waiting[place] -= 1
+        self._ended += 1
+        self._recent.append(time.monotonic())
+        usual = self._times.seconds(place)
+        if usual is not None:
+            self._expected, self._took = self._expected + usual, self._took + took
+
+    def left_s(self, running: Mapping[str, float]) -> float | None:
+        """Return the seconds that are left, or None while too little is known.
+
+        Tasks that nothing is like count as the mean of the others; there is no estimate while they are the majority.
+        `running`: key -> seconds that it has been running for.
+        """
+        total, known, unknown = 0.0, 0, 0
+        for place, count in self._waiting.items():
+            usual = self._times.seconds(place) if count > 0 else None
+            if usual is not None:
+                total, known = total + count * usual, known + count
+            else:
+                unknown += max(count, 0)
+        if not known or known < unknown:
+            return None
+        for key, gone in running.items():
+            total -= min(gone, self._times.seconds(self._places[key]) or gone)
+        whole = max(total, 0.0) * (1 + unknown / known)
+        speed = self._took / self._expected if self._ended >= FEWEST and self._expected > 0 else 1.0
+        return whole * speed / self._widest
+
+    def rate(self) -> float | None:
+        """Return how many tasks ended per minute lately, or None before the second one."""
+        now = time.monotonic()
+        while self._recent and now - self._recent[0] > RATE_S:
+            self._recent.popleft()
+        if len(self._recent) < 2:
+            return None
+        return 60 * len(self._recent) / max(now - self._recent[0], 1e-3)

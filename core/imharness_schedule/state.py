@@ -1,0 +1,92 @@
+"""What a run says of itself in its store, for whoever looks from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from imharness.results.store import Store
+
+FOLDER = "runs"
+SILENT_S = 120.0
+"""A run that has said nothing for so long is taken to be gone."""
+
+
+class Part(BaseModel, frozen=True, extra="forbid"):
+    """The tasks of one track: how many there are, and how many of them are done."""
+
+    done: int
+    total: int
+
+
+class Busy(BaseModel, frozen=True, extra="forbid"):
+    """A task that is being computed, and for how many seconds."""
+
+    track: str
+    task: str
+    seconds: float
+
+
+class RunState(BaseModel):
+    """One run: where it is, how far it is, and how fast.
+
+    `rate`: tasks finished per minute, lately. `left_s`: seconds that are expected to be left, None while nothing is
+    known. `failing`: address -> why, of the first failures; `failed` counts all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    host: str
+    pid: int
+    command: str
+    state: Literal["running", "finished", "interrupted"]
+    started: str
+    updated: str
+    tracks: Mapping[str, Part]
+    reused: int
+    failed: int
+    failing: Mapping[str, str] = Field(default_factory=dict)
+    running: tuple[Busy, ...] = ()
+    rate: float | None = None
+    left_s: float | None = None
+    page: str = ""
+
+    @property
+    def done(self) -> int:
+        """Tasks that are done."""
+        return sum(part.done for part in self.tracks.values())
+
+    @property
+    def total(self) -> int:
+        """Tasks of the run."""
+        return sum(part.total for part in self.tracks.values())
+
+    def silent_s(self, now: datetime) -> float:
+        """Return for how many seconds it has said nothing."""
+        return (now - datetime.fromisoformat(self.updated)).total_seconds()
+
+    def save(self, store: Store) -> None:
+        """Write it into the store."""
+        store.put(f"{FOLDER}/{self.id}.json", self.model_dump_json(indent=1).encode())
+
+
+def new_state(command: str, tracks: Mapping[str, Part], reused: int) -> RunState:
+    """Return the state of a run of this process that starts now."""
+    now = datetime.now(UTC)
+    stamp = now.isoformat(timespec="seconds")
+    return RunState(
+        id=f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}", host=platform.node(), pid=os.getpid(), command=command,
+        state="running", started=stamp, updated=stamp, tracks=tracks, reused=reused, failed=0,
+    )  # fmt: skip
+
+
+def run_states(store: Store) -> list[RunState]:
+    """Return what runs said of themselves last, the newest run first; damaged files are left out."""
+    return sorted(store.documents(FOLDER, RunState), key=lambda state: state.started, reverse=True)
