@@ -50,11 +50,11 @@ def win_rates(
     for c, block in enumerate(scores):
         values = np.asarray(block, dtype=np.float64)
         for mask, group in _by_mask(~np.isnan(values), pairs):
-            difference = np.stack([values[i, mask] - values[j, mask] for i, j in group])
+            first, second = np.array(group).T
+            difference = values[first][:, mask] - values[second][:, mask]
             own = np.asarray(clusters[c])[mask] if len(clusters) else None
             tested = clusters_greater(difference if higher_wins else -difference, own)
-            for (i, j), value in zip(group, tested, strict=True):
-                p[i, j, c] = value
+            p[first, second, c] = tested
     corrected = adjust(p, correction)
     tested_count = np.sum(~np.isnan(p), axis=2)
     with np.errstate(invalid="ignore"):
@@ -66,6 +66,8 @@ def _by_mask(
     shared: npt.NDArray[np.bool_], pairs: list[tuple[int, int]]
 ) -> list[tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]]:
     """Group pairs of entries by the images they share; pairs that share none are left out."""
+    if shared.all():
+        return [(shared[0], pairs)] if shared.size and pairs else []
     groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]] = {}
     for i, j in pairs:
         mask = shared[i] & shared[j]
