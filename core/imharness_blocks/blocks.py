@@ -83,7 +83,9 @@ class Blocks:
         if not fact:
             return names
         own = self.about[fact][condition].astype(object)
-        blank = np.equal(own, None) | np.equal(own, "") | np.not_equal(own, own)  # NaN is not equal to itself
+        blank = (
+            np.equal(own, np.array(None, dtype=object)) | np.equal(own, "") | np.not_equal(own, own)
+        )  # NaN is not equal to itself
         return np.where(blank, names, own.astype(str).astype(object))
 
     def where(self, **facets: str) -> list[int]:
@@ -100,10 +102,7 @@ class Blocks:
             tuple(self.entries[i] for i in kept),
             tuple(self.conditions[c] for c in conditions),
             tuple(self.units[c] for c in conditions),
-            {
-                name: Lazy(len(conditions), lambda i, blocks=blocks: blocks[conditions[i]][kept])
-                for name, blocks in self.values.items()
-            },
+            {name: _rows(blocks, conditions, kept) for name, blocks in self.values.items()},
             {name: tuple(facts[c] for c in conditions) for name, facts in self.about.items()},
         )
 
@@ -121,3 +120,8 @@ class Blocks:
             {name: tuple(blocks[c][:, places] for c, _, places in found) for name, blocks in self.values.items()},
             {name: tuple(facts[c][places] for c, _, places in found) for name, facts in self.about.items()},
         )
+
+
+def _rows(blocks: Sequence[Array], conditions: Sequence[int], rows: npt.NDArray[np.int64]) -> Lazy:
+    """Return some rows of some of the blocks."""
+    return Lazy(len(conditions), lambda i: blocks[conditions[i]][rows])

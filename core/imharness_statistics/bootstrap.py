@@ -99,13 +99,12 @@ def mean_interval(
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or len(x) == 0 or not np.isfinite(x).all():
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
-    k, sums, sizes = None, x, np.ones(len(x))
-    if clusters is not None:
-        codes, k = coded(clusters)
-        sums, sizes = np.bincount(codes, x), np.bincount(codes).astype(np.float64)
+    codes, k = coded(np.arange(len(x)) if clusters is None else clusters)
+    sums, sizes = np.bincount(codes, x), np.bincount(codes).astype(np.float64)
     estimates = np.concatenate([(own @ sums) / (own @ sizes) for own in drawn(len(sums), resamples, seed)])
-    low, high = percentiles(estimates, k, level)
-    return Interval(float(x.mean()), float(low), float(high), len(x), k)
+    size = None if clusters is None else k
+    low, high = percentiles(estimates, size, level)
+    return Interval(float(x.mean()), float(low), float(high), len(x), size)
 
 
 def mean_intervals(

@@ -71,6 +71,8 @@ def _by_mask(
     shared: npt.NDArray[np.bool_], pairs: list[tuple[int, int]]
 ) -> list[tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]]:
     """Group pairs of entries by the images they share; pairs that share none are left out."""
+    if shared.all():
+        return [(shared[0], pairs)] if shared.size and pairs else []
     groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]] = {}
     for i, j in pairs:
         mask = shared[i] & shared[j]

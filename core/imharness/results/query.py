@@ -37,8 +37,7 @@ class ResultQuery:
     ) -> None:
         folder = tempfile.mkdtemp(prefix="imharness-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        settings = {"threads": 2, "memory_limit": MEMORY, "temp_directory": folder}
-        self._db = duckdb.connect(":memory:", config=settings)
+        self._db = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": MEMORY, "temp_directory": folder})
         steps: dict[str, list[TaskRecord]] = {}
         for record in records:
             steps.setdefault(record.spec.step, []).append(record)
