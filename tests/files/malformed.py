@@ -193,6 +193,6 @@ def ledger_lines(good: str) -> Iterator[tuple[str, bytes]]:
     yield "not UTF-8", b"\xff\n"
     yield "not JSON", b"{\n"
     yield "nested 100,000 levels", b"[" * 100_000 + b"\n"
-    yield "half a line", good.encode()[:-20]
+    yield "half a line, and its end", good.encode()[:-20] + b"\n"
     yield "an integer of 5,000 digits", json.dumps({"number": 1}).replace("1", "9" * 5000).encode() + b"\n"
     yield "half a character", good.replace("for a test", "\\ud800").encode()
