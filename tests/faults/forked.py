@@ -141,7 +141,7 @@ def _tell(moment: Moment) -> None:
     for executor in (imharness.running.local.LocalWorkers, imharness.running.local.InProcess):
         before = executor.submit
         executor.submit = lambda own, key, spec, before=before: submit(own, key, spec, before)
-    board.save_sweep = told("ranking", board.save_sweep)
+    board.merged_sweep = told("ranking", board.merged_sweep)
     board.make_board = told("ranking", board.make_board)
     commands.build_site = told("publishing", commands.build_site)
 

@@ -114,8 +114,10 @@ class Kills:
     def runs(self, wanted: Counter[str]) -> None:
         """Kill runs; one store takes kills of every phase, is finished and compared, and is then begun anew."""
         self.finish([*RUN, "--workers", "0", "--store", "whole", "--site", "site-whole"])
-        whole, number = digests(self.folder / "whole"), 0
+        whole, number, most = digests(self.folder / "whole"), 0, 3 * wanted.total()
         while wanted.total():
+            if number == most:
+                raise RuntimeError(f"after {number} stores these kills are still missing: {wanted}; {self.tally.wrong}")
             store, number = f"store{number}", number + 1
             words = [*RUN, "--store", store, "--site", f"site{number}", "--workers", "02"[number % 2]]
             for phase in (p for p in PHASES if wanted[p]):
