@@ -71,6 +71,7 @@ class Command:
                 opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(opened, 1)
                 os.dup2(opened, 2)
+                sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))  # not those of tests
                 self.moment.enter(phase or "planning")
                 if phase is None:
                     _tell(self.moment)

@@ -27,8 +27,9 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
 from imharness_conformance.contracts import contracts
-from imharness_submissions.sandbox.calls import KeptCall, Recipe, Remote, able
+from imharness_submissions.sandbox.calls import KeptCall, Recipe, Remote
 from imharness_submissions.sandbox.host import Guest
+from imharness_submissions.sandbox.questions import able
 
 Described = Mapping[str, Any]
 

@@ -21,9 +21,9 @@ from imharness_conformance import check_component
 from imharness_conformance.contracts import contract_of, contracts
 from imharness_conformance.crossing import all_restored, all_tensors
 from imharness_conformance.probes import probe_of
-from imharness_submissions.sandbox.calls import able
 from imharness_submissions.sandbox.describing import described
 from imharness_submissions.sandbox.proxies import proxy
+from imharness_submissions.sandbox.questions import able
 
 CPU = torch.device("cpu")
 EVERY = sorted(contracts())
