@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from imharness.ranking import board
-from imharness.ranking.board import newest_only, save_sweep
+from imharness.ranking.board import merged_sweep, newest_only
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
@@ -25,7 +25,7 @@ def test_the_latest_run_is_the_one_that_came_last(tmp_path: Path, monkeypatch: p
     for days, configuration in ((0, "first"), (-40, "second"), (-20, "third"), (-60, "first")):
         clock = SimpleNamespace(now=lambda zone, days=days: now + timedelta(days=days))
         monkeypatch.setattr(board, "datetime", clock)
-        save_sweep(store, planned(configuration), done=set(), failed={}, **facts)
+        store.save_sweep(merged_sweep(store, planned(configuration), done=set(), failed={}, **facts))
         latest = store.latest("t/t")
         assert latest is not None
         assert latest.run_configuration == configuration

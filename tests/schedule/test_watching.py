@@ -146,16 +146,6 @@ def test_what_a_log_gets(wanted: str, quiet: bool, form: str) -> None:
     assert console.progress_form(wanted, quiet=quiet) == form
 
 
-def test_other_commands_write_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(console, "note", told.append)
-    with console.progress("tables") as advance:
-        advance(1, 1000)
-        monkeypatch.setattr(console, "LINE_EVERY_S", 0.0)
-        advance(999, 1000)
-    assert told == ["tables: 999 of 1,000"]
-
-
 def status(store: Store, *words: str) -> str:
     result = CliRunner().invoke(cli, ["status", "--store", str(store.root), *words])
     assert result.exit_code == 0, result.output
