@@ -25,3 +25,8 @@ demo:
 # Speed against peers and budgets.
 bench:
     python -m benchmarks
+
+# Build the pages of the documentation and open them.
+docs:
+    sphinx-build -q -W -b html docs docs/_build/html
+    harness docs

@@ -1,12 +1,11 @@
 """Audits three published CIFAR-10 networks: one half of the rows is the shadow, the other half is attacked.
 
-Usage: ``python -m benchmarks.cifar10_audit ASSETS OUT``. ASSETS is a folder with cifar10/cifar10_jpeg_subset.zip and
-the weights. For each network an npz file, a report and its facts as JSON are written to OUT, and the findings printed.
+Usage: ``python -m benchmarks.cifar10_audit ASSETS OUT``. ASSETS is the folder of the study `cifar10`, with
+cifar10/train/CLASS/*.jpg, cifar10/test/CLASS/*.jpg and the weights. For each network an npz file, a report and its
+facts as JSON are written to OUT, and the findings printed.
 """
 
-import io
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +21,11 @@ from imharness_vision.cifar_resnet import DEPTHS, published
 SIDES = {"train": "member", "test": "nonmember"}
 
 
-def images_of(archive: Path, part: str) -> tuple[torch.Tensor, np.ndarray]:
-    """Return images ``(n, 3, 32, 32)`` in [0, 1] and classes ``(n,)`` of a part of the archive."""
-    with zipfile.ZipFile(archive) as file:
-        names = sorted(name for name in file.namelist() if name.startswith(f"{part}/") and name.endswith(".jpg"))
-        stack = np.stack([np.asarray(Image.open(io.BytesIO(file.read(name))).convert("RGB")) for name in names])
-    classes, labels = np.unique([name.split("/")[1] for name in names], return_inverse=True)
+def images_of(folder: Path) -> tuple[torch.Tensor, np.ndarray]:
+    """Return images ``(n, 3, 32, 32)`` in [0, 1] and classes ``(n,)`` of a folder with a folder for each class."""
+    files = sorted(folder.glob("*/*.jpg"), key=lambda file: file.relative_to(folder).as_posix())
+    stack = np.stack([np.asarray(Image.open(file).convert("RGB")) for file in files])
+    classes, labels = np.unique([file.parent.name for file in files], return_inverse=True)
     assert len(classes) == 10
     return torch.from_numpy(stack).permute(0, 3, 1, 2).float() / 255, labels
 
@@ -35,7 +33,7 @@ def images_of(archive: Path, part: str) -> tuple[torch.Tensor, np.ndarray]:
 def main(assets: Path, out: Path) -> None:
     add_folder(assets)
     out.mkdir(parents=True, exist_ok=True)
-    data = {part: images_of(assets / "cifar10" / "cifar10_jpeg_subset.zip", part) for part in SIDES}
+    data = {part: images_of(assets / "cifar10" / part) for part in SIDES}
     for name in DEPTHS:
         network, arrays = published(name, torch.device("cpu")), {}
         for part, side in SIDES.items():

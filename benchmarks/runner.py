@@ -94,7 +94,7 @@ def _cells() -> tuple[float, float]:
     warm, graph = (plan_track("benchmark/empty", profile, registry, seed=seed) for seed in (1, 0))
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder))
-        executor = open_executor(store.root, devices=["cpu"], workers=0, prepare=[(f"{__name__}:prepare", {})])
+        executor = open_executor(store.address, devices=["cpu"], workers=0, prepare=[(f"{__name__}:prepare", {})])
         times = []
         for graphs in ([warm], [graph], [graph]):
             start = time.perf_counter()

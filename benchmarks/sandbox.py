@@ -17,8 +17,8 @@ from imharness.components.registry import installed
 from imharness.contracts.call import checked
 from imharness.contracts.purification import Purification
 from imharness.errors import Unavailable
-from imharness.planning.profile import load_profile
 from imharness.randomness import ImageRng, generator
+from imharness_profiles import load_profile
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, require_sandbox
 from imharness_submissions.sandbox.proxies import offer_of

@@ -1,9 +1,9 @@
 """The tables of large stores: seconds and peak memory of `harness results rank`, and how both grow with the rows.
 
-A store has the layout of a run, and its numbers are drawn by chance. Images grow with the rows, cells do not. Each
-ranking is a process of its own, so memory is that of all plugins, too. ``IMHARNESS_ROWS=1e8`` adds a store of that size
-of the image-quality track, which needs some 8 GB of disk; ``IMHARNESS_STORES`` is the folder that stores are made in
-and kept.
+A store has the layout of a run whose cells were packed, as `harness results compact` does it, and its numbers are drawn
+by chance. Images grow with the rows, cells do not. Each ranking is a process of its own, so memory is that of all
+plugins, too. ``IMHARNESS_ROWS=1e8`` adds a store of that size of the image-quality track, which needs some 8 GB of
+disk; ``IMHARNESS_STORES`` is the folder that stores are made in and kept.
 """
 
 import itertools
@@ -20,6 +20,8 @@ from pathlib import Path
 from benchmarks.large import iqa, membership, perceptual
 from benchmarks.large.writing import Finished
 from benchmarks.timing import Line
+from imharness.results.store import Store
+from imharness_cli.stores import compact
 
 BUDGETS = {10**7: (180.0, 2.0), 10**8: (1800.0, 6.0)}
 """Rows -> seconds and GiB that ranking may take."""
@@ -74,6 +76,7 @@ def _store(track: str, size: int) -> Iterator[tuple[Path, int, int]]:
         said = root / "size.json"
         if not said.exists():
             made = STUDIES[track](root, size)
+            compact(Store(root))
             said.write_text(json.dumps([max(made.rows.values()), made.cells]))
         rows, cells = json.loads(said.read_text())
         yield root, rows, cells

@@ -1,9 +1,13 @@
 """Write the generated parts of the pages; with --check, say which are out of date.
 
 A generated part stands between ``<!-- generated: KIND ARGUMENT -->`` and ``<!-- end -->``. Kinds: ``file`` (the text of
-a file of this repository) and ``output`` (what a command prints, run in an empty folder).
+a file of this repository), ``output`` (what a command prints, run in an empty folder), ``orders`` (how a track of a
+run compares with its paper; ``docs/compared.py`` made the file), ``study`` (what ran in a study), ``table`` (one of its
+tables) and ``numbers`` (published numbers beside ours, where the setting is the paper's); ``docs/studies.py`` made the
+file of the last three.
 """
 
+import json
 import os
 import re
 import shlex
@@ -13,8 +17,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("CONTRIBUTING.md", "docs/using.md")
-PART = re.compile(r"(<!-- generated: (file|output) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+STUDIES = tuple(sorted(f"docs/studies/{path.stem}.md" for path in (ROOT / "docs" / "studies").glob("*.json")))
+PAGES = ("CONTRIBUTING.md", "docs/papers.md", "docs/using.md", *STUDIES)
+PART = re.compile(r"(<!-- generated: (file|output|orders|study|table|numbers) (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml"}
 
 
@@ -36,7 +41,61 @@ def output_block(argument: str) -> str:
     return f"```text\n$ {argument}\n{lines}\n```\n"
 
 
-BLOCKS = {"file": file_block, "output": output_block}
+def orders_block(argument: str) -> str:
+    """Return the headline quantities of a track as a table; the argument is ``FILE TRACK``."""
+    file, track = argument.split()
+    facts = json.loads((ROOT / file).read_text())[track]
+    lines = [
+        f"Profile {facts['profile']}, seed {facts['seed']}, {facts['finished'][:10]}, digest of the results "
+        f"{facts['sources'][:12]}. {facts['answer']}",
+        "",
+        "| table | quantity | says | tau-b | 95 % | p | entries |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for own in facts["headlines"]:
+        between = "" if own["low"] is None else f"{own['low']:.2f} to {own['high']:.2f}"
+        tau, p = ("" if own[name] is None else f"{own[name]:.2g}" for name in ("tau", "p"))
+        quantity = own["quantity"].replace("|", "\\|")
+        lines.append(f"| `{own['table']}` | {quantity} | {own['says']} | {tau} | {between} | {p} | {own['n']} |")
+    return "\n".join(lines) + "\n"
+
+
+def study_block(argument: str) -> str:
+    """Return what ran in a study, in one paragraph; the argument is ``FILE TRACK``."""
+    file, track = argument.split()
+    own = json.loads((ROOT / file).read_text())[track]
+    failed = f"{own['cells_failed']} failed" if own["cells_failed"] else "none failed"
+    missing = f", {own['cells_missing']} could not be planned for want of a file" if own["cells_missing"] else ""
+    waiting = f", {own['waiting']} were not computed" if own["waiting"] else ""
+    return (
+        f"Profile `{own['profile']}`, seed {own['seed']}, {own['finished'][:10]}: {own['cells_done']:,} cells, {failed}"
+        f"{missing}{waiting}; {own['minutes']:.0f} minutes of work. Digest of the results: {own['sources'][:12]}.\n"
+    )
+
+
+def table_block(argument: str) -> str:
+    """Return a table of a study; the argument is ``FILE TRACK TABLE``."""
+    file, track, id = argument.split()
+    return "\n".join(json.loads((ROOT / file).read_text())[track]["tables"][id]) + "\n"
+
+
+def numbers_block(argument: str) -> str:
+    """Return published numbers beside ours, where the setting is the paper's; the argument is ``FILE TRACK``."""
+    file, track = argument.split()
+    lines = ["| table | quantity | of | published | ours | 95 % | n | says |", "|---|---|---|---|---|---|---|---|"]
+    for own in json.loads((ROOT / file).read_text())[track]["numbers"]:
+        between = "" if own["low"] is None else f"{own['low']:.3f} to {own['high']:.3f}"
+        lines.append(
+            f"| `{own['table']}` | {own['quantity']} | {own['entry']} | {own['published']:.3f} | {own['value']:.3f} | "
+            f"{between} | {own['n']} | {own['verdict']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+BLOCKS = {
+    "file": file_block, "output": output_block, "orders": orders_block, "study": study_block, "table": table_block,
+    "numbers": numbers_block,
+}  # fmt: skip
 
 
 def generated(text: str) -> str:

@@ -105,6 +105,15 @@ def install_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install
     return entry_points
 
 
+def with_packages(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
+    """Install packages of tests/packages below a folder, and return the setting that lets a process find them."""
+    place = folder / "site-packages"
+    if names and not place.exists():
+        place.mkdir()
+        install(place, *names)
+    return {"PYTHONPATH": str(place)} if names else {}
+
+
 Harness = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -113,13 +122,7 @@ def harness() -> Harness:
     """Return a function that runs the command line in a process of its own, with further packages if wanted."""
 
     def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        environment = dict(os.environ)
-        if packages:
-            folder = cwd / "site-packages"
-            if not folder.exists():
-                folder.mkdir()
-                install(folder, *packages)
-            environment["PYTHONPATH"] = str(folder)
+        environment = dict(os.environ) | with_packages(cwd, packages)
         command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
@@ -129,9 +132,36 @@ def harness() -> Harness:
 
 
 @pytest.fixture(scope="session")
+def harness_forked() -> Iterator[Harness]:
+    """Return the function `harness`, without the start: its processes are forked from one that has imported it."""
+    from tests.forking import Server
+
+    server = Server()
+
+    def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        found = with_packages(cwd, packages)
+        return server.run(words, cwd, dict(os.environ) | found, list(found.values()), 400)
+
+    yield run
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def harness_here() -> Harness:
-    """Return a function that runs the command line in this process, for tests where its own is not the point."""
+    """Return a function that runs the command line in this process, for tests where its own is not the point.
+
+    A picture that was drawn before is not drawn again, which takes a third of a small run.
+    """
     from imharness_cli import main
+    from imharness_leaderboard.picture import Picture
+
+    drawn, draw = dict[tuple[str, ...], bytes](), Picture.svg
+
+    def svg(picture: Picture, theme: str) -> bytes:
+        key = (picture.name, picture.title, picture.source, theme)
+        if key not in drawn:
+            drawn[key] = draw(picture, theme)
+        return drawn[key]
 
     def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         out, errors = io.StringIO(), io.StringIO()
@@ -143,6 +173,7 @@ def harness_here() -> Harness:
         ):
             patch.chdir(cwd)
             patch.setattr(sys, "argv", ["harness", *words])
+            patch.setattr(Picture, "svg", svg)
             with pytest.raises(SystemExit) as ended:
                 main()
         return subprocess.CompletedProcess(words, int(ended.value.code or 0), out.getvalue(), errors.getvalue())

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 from torch import nn
+from torchvision.models import get_model
 
 from imharness.components.assets import Asset
 from imharness.components.component import Component
@@ -39,6 +42,11 @@ SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, a
 COLORIZER_WIDTH = 8
 """The published colourisation network has 64 channels at the size of the image."""
 
+SMALL = "shufflenet_v2_x0_5"
+"""The network that stands for the backbones of torchvision and timm."""
+BACKBONES = {"backbone-quality": 1, "deep-features": 1000}
+"""Metrics that take a backbone -> the outputs of its network."""
+
 
 class StandIns:
     """A folder of stand-ins, each written when a component first asks for it."""
@@ -60,13 +68,26 @@ class StandIns:
         name = component.info.id.partition("/")[2]
         if name == "saved-classifier":
             return component.with_parameters(weights=str(self._classifier(component)))
-        if component.kind != "dataset" or name not in DATA:
+        if name in BACKBONES:
+            return component.with_parameters(backbone=f"torchvision/{SMALL}", weights=str(self._backbone(name)))
+        for source in component.data_sources():
+            if not (self.folder / source.name).exists():
+                (self.folder / source.name).mkdir()
+                DATA[source.name](self.folder / source.name)
+        if component.kind != "dataset" or name not in DATA or component.data_sources():
             return component
         place = self.folder / name
         if not place.exists():
             place.mkdir()
             DATA[name](place)
         return component.with_parameters(**{component.address: str(place)}) if component.address else component
+
+    def _backbone(self, name: str) -> Path:
+        path = self.folder / f"{name}.safetensors"
+        if not path.exists():
+            with seeded_init(generator(0)):
+                save_file(get_model(SMALL, weights=None, num_classes=BACKBONES[name]).state_dict(), path)
+        return path
 
     def _write(self, asset: Asset) -> None:
         path = self.folder / asset.file
@@ -79,8 +100,6 @@ class StandIns:
             self._digests.add(hashlib.file_digest(file, "sha256").hexdigest())
 
     def _classifier(self, component: Component) -> Path:
-        from safetensors.torch import save_file
-
         from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 
         path = self.folder / "classifier.safetensors"
@@ -225,7 +244,9 @@ FILES: Mapping[str, Callable[[Path], None]] = {
 } | {
     f"cifar10-{name}": saved(
         partial(CifarResNet, blocks),
-        lambda tensors: {"state_dict": {f"module.{k}": v for k, v in tensors.items()}},
+        lambda tensors: {
+            "state_dict": {f"module.{k}": v for k, v in tensors.items() if not k.endswith("num_batches_tracked")}
+        },
         (8, 3, 32, 32),
     )
     for name, (blocks, _, _) in DEPTHS.items()
@@ -274,6 +295,18 @@ def nips2017(folder: Path) -> None:
     table(folder / "images.csv", "ImageId,URL,TrueLabel,TargetClass", [f"{name},https://a.example,1,2" for name in ids])
 
 
+def huggingface(folder: Path) -> None:
+    """Write what `Dataset.save_to_disk` of the library datasets does."""
+    pictures(folder / "drawn", [f"{number}.png" for number in range(6)])
+    images = [{"bytes": file.read_bytes(), "path": None} for file in sorted((folder / "drawn").iterdir())]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    held = pa.table({"image": pa.array(images, kind), "mos": pa.array(range(6), pa.float32())})
+    with pa.OSFile(str(folder / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, held.schema) as stream:
+        stream.write_table(held)
+    (folder / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
+    (folder / "dataset_info.json").write_text('{"features": {"image": {"_type": "Image"}}}')
+
+
 def agiqa3k(folder: Path) -> None:
     names = [f"AttnGAN_normal_{number:03}.jpg" for number in range(12)]
     pictures(folder / "images", names)
@@ -293,6 +326,24 @@ def ladder(folder: Path) -> None:
 
 def classes(folder: Path) -> None:
     pictures(folder, [f"s{label}/{number}.png" for label in range(1, 4) for number in range(1, 6)], (32, 32))
+
+
+def imagenette(folder: Path) -> None:
+    pictures(folder, [f"{p}/n{label:08}/{n}.JPEG" for p in ("train", "val") for label in (1, 2, 3) for n in range(4)])
+
+
+def caltech101(folder: Path) -> None:
+    classes(folder / "101_ObjectCategories")
+
+
+def stanford_dogs(folder: Path) -> None:
+    pictures(folder, [f"Images/n0208{n}-breed/n0208{n}_{i}.jpg" for n in range(3) for i in range(4)])
+
+
+def celeba(folder: Path) -> None:
+    names = [f"{number:06}.jpg" for number in range(1, 13)]
+    pictures(folder / "img_align_celeba", names, (40, 48))
+    (folder / "identity_CelebA.txt").write_text("".join(f"{n} {i % 3 + 1}\n" for i, n in enumerate(names)))
 
 
 def annotated(folder: Path) -> None:
@@ -352,9 +403,11 @@ def mnist(folder: Path) -> None:
 
 DATA: Mapping[str, Callable[[Path], None]] = {
     "koniq10k": koniq10k, "kadid10k": kadid10k, "nips2017": nips2017, "agiqa-3k": agiqa3k, "folder": scored_folder,
+    "huggingface": huggingface,
     "folder-ladder": ladder, "class-folder": classes, "annotated": annotated, "bapps": bapps, "tid2013": tid2013,
     "location30": lambda folder: class_first(folder / "bangkok", 446, 30),
     "purchase100": lambda folder: class_first(folder / "dataset_purchase", 600, 100),
-    "texas100": texas100, "cifar100": cifar100, "mnist": mnist,
+    "texas100": texas100, "cifar100": cifar100, "mnist": mnist, "imagenette": imagenette, "caltech101": caltech101,
+    "stanford-dogs": stanford_dogs, "celeba": celeba,
 }  # fmt: skip
 """Name of a data set -> what writes its stand-in into a folder of that name."""

@@ -1,11 +1,18 @@
 """What the pages show is what the code does; every file they name exists."""
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from tests.recipes import blocks, commands, read
+
+from imharness.errors import UsageError
+from imharness_cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -21,8 +28,11 @@ PAGES = [
     "CONTRIBUTING.md",
     "SECURITY.md",
     "submissions/README.md",
-    *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md")),
+    "CODE_OF_CONDUCT.md",
+    *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if not {"_build", "generated"} & set(p.parts)),
 ]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("[!i]*.md"))
+TREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.M | re.S)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -78,5 +88,55 @@ def test_every_hook_is_documented_and_named_in_contributing() -> None:
     from imharness.components import hookspecs
 
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    assert hookspecs.components.__doc__
-    assert "`components()`" in text
+    for hook in (hookspecs.components, hookspecs.board_finished):
+        assert hook.__doc__
+        assert f"`{hook.__name__}()`" in text
+
+
+def listed() -> set[str]:
+    """Every page that a table of contents names, by its path below docs/, without the ending."""
+    found = set()
+    for page in PAGES:
+        for tree in TREE.findall((ROOT / page).read_text()):
+            names = (line for line in tree.splitlines() if line and not line.startswith(":"))
+            found |= {os.path.normpath(Path(page).parent / name).removeprefix("docs/") for name in names}
+    return found
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    pages = {page.removeprefix("docs/").removesuffix(".md") for page in PAGES if page.startswith("docs/")}
+    assert pages - {"index"} <= listed()
+
+
+def test_every_group_of_entry_points_is_told() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    told = (ROOT / "docs" / "reference" / "hooks.md").read_text()
+    assert [group for group in groups if f"| `{group}` |" not in told] == []
+
+
+def test_there_are_five_tutorials_whose_commands_are_right() -> None:
+    assert len(TUTORIALS) == 5
+    for page in TUTORIALS:
+        text = page.read_text()
+        cells = re.findall(r"^```\{code-cell\}\n(.*?)^```", text, re.M | re.S)
+        assert len(cells) >= 2, page.name
+        for words in (found for cell in cells if cell.startswith("%%bash") for found in commands(cell)):
+            read(words)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith(("docs/howto", "docs/tutorials", "docs/concepts"))])
+def test_every_command_of_a_page_is_one_the_command_line_takes(page: str) -> None:
+    for block in blocks(page):
+        for words in commands(block):
+            read(words)
+
+
+def test_docs_names_the_built_page_or_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imharness_cli.docs._checkout", list)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"sphinx-build -b html docs docs/_build/html"):
+        CliRunner().invoke(cli, ["docs", "--no-browser"], catch_exceptions=False, standalone_mode=False)
+    page = tmp_path / "docs" / "_build" / "html" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    assert CliRunner().invoke(cli, ["docs", "--no-browser"]).output.strip() == page.as_uri()

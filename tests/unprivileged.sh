@@ -8,16 +8,18 @@ python=$(command -v python)
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 chown 65534:65534 "$home"
+closed=$(getent passwd 0 | cut -d: -f6)
 unshare --mount sh -eu -c '
-    python=$1 root=$2 home=$3
-    shift 3
+    python=$1 root=$2 home=$3 closed=$4
+    shift 4
     place=$(readlink -f "$python")
     case $place in
-        /root/*)
-            kept=/root/$(echo "$place" | cut -d/ -f3)
+        "$closed"/*)
+            below=${place#"$closed"/}
+            kept=$closed/${below%%/*}
             held=$(mktemp -d)
             mount --bind "$kept" "$held"
-            mount -t tmpfs -o mode=755 tmpfs /root
+            mount -t tmpfs -o mode=755 tmpfs "$closed"
             mkdir "$kept"
             mount --bind "$held" "$kept"
             umount "$held"
@@ -27,5 +29,6 @@ unshare --mount sh -eu -c '
     cd "$root"
     exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all \
         env HOME="$home" TMPDIR="$home" XDG_CACHE_HOME="$home/cache" \
+        HYPOTHESIS_STORAGE_DIRECTORY="$home/hypothesis" \
         "$python" -m pytest -q -p no:cacheprovider --basetemp="$home/pytest" "$@"
-' sh "$python" "$root" "$home" "${@:-tests/sandbox}"
+' sh "$python" "$root" "$home" "$closed" "${@:-tests/sandbox}"

@@ -1,6 +1,6 @@
 """For people who write data sets."""
 
-from imharness.components.assets import Asset, cache_folder, data_folder
+from imharness.components.assets import Asset, cache_folder, data_folder, place
 from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
@@ -12,5 +12,5 @@ from imharness.randomness import ImageRng, derive_seed, generator, seeded_init
 __all__ = [
     "Asset", "Component", "ContractError", "HarnessError", "ImageDataset", "ImageRng", "ImageSet", "Images", "Info",
     "Paper", "TableDataset", "TableSet", "Unavailable", "UsageError", "cache_folder", "data_folder", "derive_seed",
-    "generator", "hookimpl", "seeded_init",
+    "generator", "hookimpl", "place", "seeded_init",
 ]  # fmt: skip

@@ -2,18 +2,18 @@
 
 from imharness_errors import (
     ContractError,
+    DamagedError,
     HarnessError,
     PluginError,
     QueryBudgetExceeded,
     SandboxViolation,
     StoreError,
-    StoreUnreachable,
     Unavailable,
     UsageError,
     did_you_mean,
 )
 
 __all__ = [
-    "ContractError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation", "StoreError",
-    "StoreUnreachable", "Unavailable", "UsageError", "did_you_mean",
+    "ContractError", "DamagedError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation",
+    "StoreError", "Unavailable", "UsageError", "did_you_mean",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from imharness.contracts.track import (
     StepContext,
     StepResult,
     Track,
+    Work,
     step,
 )
 from imharness.contracts.values import (
@@ -37,14 +38,14 @@ from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
 from imharness.ranking.tables import mean_value, missing, value_of
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
+from imharness.results.records import Board, Chart, ColumnSpec, Example, Panel, Row, Series, Table, TaskSpec, Value
 from imharness_blocks.blocks import Blocks, Lazy
 
 __all__ = [
     "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",
-    "Asset", "Blocks", "Call", "Chart", "Column", "ColumnSpec", "Component", "ContractError", "Example", "HarnessError",
-    "Info", "Lazy", "Output", "PairedScores", "Panel", "Paper", "Place", "Planned", "Planner", "Progress", "Query",
-    "Ranking", "Record", "Row", "Rows", "Selection", "Series", "Several", "Step", "StepContext", "StepResult", "Table",
-    "Track", "TrackReport", "Unavailable", "UsageError", "Value", "ValueKind", "Wins", "compared", "hookimpl",
-    "mean_value", "missing", "ranked", "ranking", "step", "value_of",
+    "Asset", "Blocks", "Board", "Call", "Chart", "Column", "ColumnSpec", "Component", "ContractError", "Example",
+    "HarnessError", "Info", "Lazy", "Output", "PairedScores", "Panel", "Paper", "Place", "Planned", "Planner",
+    "Progress", "Query", "Ranking", "Record", "Row", "Rows", "Selection", "Series", "Several", "Step", "StepContext",
+    "StepResult", "Table", "TaskSpec", "Track", "TrackReport", "Unavailable", "UsageError", "Value", "ValueKind",
+    "Wins", "Work", "compared", "hookimpl", "mean_value", "missing", "ranked", "ranking", "step", "value_of",
 ]  # fmt: skip

@@ -29,15 +29,18 @@ def made_of(
     named = dict.fromkeys([entry, *by, unit])
     text = [f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in named]
     kept = [f'"{name}"' for name in dict.fromkeys([*measures, *about]) if name not in named]
-    settings, names = dict[tuple[str, ...], _Setting](), dict[str, int]()
+    settings, names, texts = dict[tuple[str, ...], _Setting](), dict[str, int](), dict[str, str]()
     for batch in read(f'SELECT {", ".join([*text, *kept])} FROM ({sql}) WHERE "{unit}" IS NOT NULL'):
         said = batch[unit].dictionary_encode()
-        codes = np.array([names.setdefault(name, len(names)) for name in said.dictionary.to_pylist()], np.int64)
+        codes = np.array(
+            [names.setdefault(texts.setdefault(name, name), len(names)) for name in said.dictionary.to_pylist()],
+            np.int64,
+        )
         codes = codes[said.indices.to_numpy()]
         numbers = {name: _array(batch[name]) for name in measures}
         facts = batch.select(list(about))
         for (label, *facets), rows in _grouped(batch, [entry, *by]):
-            setting = settings.setdefault(tuple(facets), _Setting())
+            setting = settings.setdefault(tuple(facets), _Setting(texts))
             own = {name: column[rows] for name, column in numbers.items()}
             again = setting.add(label, codes[rows], own, facts, rows)
             if again is not None:
@@ -61,12 +64,17 @@ def made_of(
 
 
 class _Setting:
-    """The numbers of one condition: a row for each entry, units in the order in which they came."""
+    """The numbers of one condition: a row for each entry, units in the order in which they came.
 
-    def __init__(self) -> None:
+    `texts`: every text that is kept, by itself, so that equal ones are one object.
+    """
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
         self.units = np.zeros(0, dtype=np.int64)
         self.rows: dict[str, tuple[npt.NDArray[np.bool_], dict[str, Array]]] = {}
         self._facts: list[Mapping[str, Array]] = []
+        self._order = self._sorted = np.zeros(0, dtype=np.int64)
 
     def add(
         self,
@@ -100,13 +108,25 @@ class _Setting:
         """Return the places of units among all of the condition; new ones are added with their facts."""
         if len(units) == len(self.units) and (units == self.units).all():
             return np.arange(len(units))
+        if len(self._sorted) != len(self.units):
+            self._order = np.argsort(self.units)
+            self._sorted = self.units[self._order]
+        near = np.minimum(np.searchsorted(self._sorted, units), len(self._sorted) - 1)
+        if len(self._sorted) and (self._sorted[near] == units).all():
+            return np.asarray(self._order[near])
         new, first = np.unique(units, return_index=True)
         first = np.sort(first[~np.isin(new, self.units)])
         self.units = np.concatenate([self.units, units[first]])
         new_facts = facts.take(pa.array(rows[first]))
-        self._facts.append({name: _array(new_facts[name]) for name in facts.column_names})
-        order = np.argsort(self.units)
-        return np.asarray(order[np.searchsorted(self.units, units, sorter=order)])
+        self._facts.append({name: self._known(new_facts[name]) for name in facts.column_names})
+        return self._places(units, facts, rows)
+
+    def _known(self, column: pa.Array) -> Array:
+        if not pa.types.is_string(column.type):
+            return _array(column)
+        own = column.dictionary_encode("encode")
+        different = np.array([self._texts.setdefault(text, text) for text in own.dictionary.to_pylist()], dtype=object)
+        return np.asarray(different[own.indices.to_numpy()])
 
     def finished(
         self, entries: Sequence[str], names: Names, rank: npt.NDArray[np.int64], measures: Sequence[str],

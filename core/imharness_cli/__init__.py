@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import imharness
-from imharness.errors import HarnessError, UsageError
+from imharness.errors import HarnessError, UsageError, did_you_mean
 from imharness_files.text import stripped
 
 COMMANDS = {
@@ -21,8 +21,12 @@ COMMANDS = {
     "status": "imharness_cli.status:status",
     "plugins": "imharness_cli.plugins:plugins",
     "results": "imharness_cli.results:results",
+    "papers": "imharness_cli.papers:papers",
     "assets": "imharness_cli.assets:assets",
     "doctor": "imharness_cli.doctor:doctor",
+    "completion": "imharness_cli.completion:completion",
+    "man": "imharness_cli.man:man",
+    "docs": "imharness_cli.docs:docs",
 }
 GROUP = "imharness.commands"
 
@@ -54,7 +58,19 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         point = self._points().get(cmd_name)
         command: click.Command | None = super().get_command(ctx, cmd_name) or (point.load() if point else None)
+        if command is not None and ctx.resilient_parsing:  # a shell asks what could stand here
+            from imharness_cli.completion import with_names
+
+            return with_names(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 @click.group(

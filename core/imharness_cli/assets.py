@@ -3,73 +3,187 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from imharness.errors import Unavailable, UsageError, did_you_mean
+from imharness.errors import HarnessError, Unavailable, UsageError, did_you_mean
 from imharness_cli import console
 
 if TYPE_CHECKING:
-    from imharness.components.assets import Asset
+    from imharness.components.component import Component
+    from imharness_inputs.needs import Input
 
 _folder = click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look in this folder first.")
 
 
-def _known(folder: Path | None) -> dict[str, Asset]:
+def _known(folder: Path | None) -> dict[str, Input]:
     from imharness.components.assets import add_folder
     from imharness.components.registry import installed
+    from imharness_inputs.needs import inputs_of
 
     if folder:
         add_folder(folder.resolve())
-    found = (asset for entry in installed().entries.values() for asset in entry.component.assets())
-    return {asset.name: asset for asset in sorted(found, key=lambda a: a.name)}
+    return inputs_of(entry.component for entry in installed().entries.values())
+
+
+def _of_profile(name: str) -> list[Component]:
+    """Return every component that a profile plans with, whatever this machine lacks."""
+    from imharness.components.registry import installed
+    from imharness.planning.plan import plan_track
+    from imharness_profiles import load_profile
+
+    profile = load_profile(name)
+    graphs = [plan_track(track, profile, installed(), limit=1, whole=True) for track in profile.tracks]
+    return [component for graph in graphs for component in graph.components.values()]
+
+
+def _named(known: Mapping[str, Input], name: str) -> Input:
+    if name not in known:
+        raise UsageError(f"no asset is called {name!r}.{did_you_mean(name, known)}")
+    return known[name]
 
 
 @click.group()
 def assets() -> None:
-    """List, get and verify weights and data files."""
+    """List, get, import and verify weights and data that do not ship with the code."""
 
 
 @assets.command("list")
 @_folder
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def list_assets(assets: Path | None, as_json: bool) -> None:
-    """List every asset and where it is."""
+    """List every asset and data set, and where it is or how it is got."""
     facts = []
-    for asset in _known(assets).values():
-        try:
-            place = str(asset.path())
-        except Unavailable as error:
-            place = str(error)
-        facts.append((asset.name, f"{asset.size / 1e6:.1f} MB", asset.licence, place))
+    for found in _known(assets).values():
+        gap = found.gap
+        size = f"{found.size / 1e6:.1f} MB" if found.size else "not published"
+        place = f"{gap.reason}; get it with: {found.steps}" if gap else _place(found)
+        facts.append((found.name, size, found.what.licence, place))
     if as_json:
         console.emit([dict(zip(("name", "size", "licence", "place"), fact, strict=True)) for fact in facts])
         return
     console.table("Assets", ["name", "size", "licence", "where"], facts)
 
 
+def _place(found: Input) -> str:
+    from imharness.components.assets import Asset, data_folder
+
+    what = found.what
+    return str(what.path() if isinstance(what, Asset) else data_folder(what.name, what.page))
+
+
 @assets.command()
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option("--profile", metavar="NAME|FILE.toml", help="Everything that a profile needs and that has an address.")
 @_folder
 @click.option("--offline", is_flag=True, help="Do not download.")
-def get(name: str, assets: Path | None, offline: bool) -> None:
-    """Make sure an asset is on this machine; download and verify it if it is not."""
-    from imharness_cli.download import download
+def get(name: str | None, profile: str | None, assets: Path | None, offline: bool) -> None:
+    """Make sure that an asset or a data set is on this machine; download, check and unpack it if it is not.
+
+    A download that broke off goes on where it stopped. With --profile, what has no address is listed at the end, with
+    what to do.
+    """
+    if bool(name) == bool(profile):
+        raise UsageError("say what to get: a NAME, or --profile NAME.")
+    from imharness_inputs.needs import inputs_of
 
     known = _known(assets)
-    if name not in known:
-        raise UsageError(f"no asset is called {name!r}.{did_you_mean(name, known)}")
-    try:
-        console.say(str(known[name].path()))
+    if name:
+        _get(_named(known, name), offline)
         return
-    except Unavailable:
-        if offline:
-            raise
-    with console.progress(name) as advance:
-        path = download(known[name], advance)
-    console.say(str(path))
+    by_hand, failed = [], []
+    for found in inputs_of(_of_profile(str(profile))).values():
+        own = known.get(found.name, found)
+        if not own.downloads and own.gap:
+            by_hand.append((own.name, own.steps))
+            continue
+        try:
+            _get(own, offline)
+        except HarnessError as error:
+            failed.append((own.name, str(error)))
+    if by_hand:
+        console.table("To be fetched by hand", ["what", "how"], by_hand)
+    if failed:
+        console.table("Not fetched", ["what", "why"], failed)
+        sys.exit(1)
+
+
+def _get(found: Input, offline: bool) -> None:
+    from imharness.components.assets import Asset, cache_folder
+    from imharness_cli.download import download
+    from imharness_inputs.importing import digest_of, import_asset, import_data
+
+    gap = found.gap
+    if gap is None:
+        console.say(_place(found))
+        return
+    if offline:
+        raise gap
+    if not found.downloads:
+        raise HarnessError(f"{found.name} has no address. To get it, {found.steps}")
+    what = found.what
+    if isinstance(what, Asset):
+        part = what if what.sha256 else what.model_copy(update={"file": f"downloads/{Path(what.file).name}"})
+        with console.progress(found.name) as advance:
+            path = download(part, advance)
+        if not what.sha256:
+            final, _ = import_asset(what, path, lambda: _check(found))
+            path.unlink()
+            path = final
+        console.say(str(path))
+        return
+    files = []
+    for part in what.downloads():
+        here = cache_folder() / part.file  # it came whole before, and another one of the data set did not
+        if not here.is_file() or not part.fits(digest_of(here)):
+            with console.progress(here.name) as advance:
+                download(part, advance)
+        files.append(here)
+    try:
+        folder, _ = import_data(what, files, lambda: _check(found))
+    except UsageError:  # what no published digest vouches for may be the wrong file, and is fetched anew
+        for file in (own for part, own in zip(what.downloads(), files, strict=True) if not part.sha256):
+            file.unlink(missing_ok=True)
+        raise
+    for file in files:
+        file.unlink(missing_ok=True)  # another process may have got the same
+    console.say(str(folder))
+
+
+def _check(found: Input) -> None:
+    from imharness.components.assets import Asset
+    from imharness_inputs.checking import check_asset, check_data
+
+    if isinstance(found.what, Asset):
+        check_asset(found.users, found.name)
+    else:
+        check_data(found.users, found.what)
+
+
+@assets.command("import")
+@click.argument("name")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def import_files(name: str, files: Sequence[Path]) -> None:
+    """Take FILES that you downloaded: check that they are NAME, hash them, and put them where loaders look.
+
+    FILES are the published archives, their unpacked files, or a folder. A wrong file is refused in one line, and
+    leaves what was there as it is.
+    """
+    from imharness.components.assets import Asset
+    from imharness_inputs.importing import import_asset, import_data
+
+    found = _named(_known(None), name)
+    if isinstance(found.what, Asset):
+        if len(files) != 1:
+            raise UsageError(f"{name} is one file; {len(files)} were given.")
+        place, digest = import_asset(found.what, files[0], lambda: _check(found))
+        console.say(f"{place}\nsha256 {digest}")
+        return
+    place, digests = import_data(found.what, files, lambda: _check(found))
+    console.say("\n".join([str(place), *(f"sha256 {digest}  {file}" for file, digest in digests.items())]))
 
 
 @assets.command()
@@ -77,10 +191,11 @@ def get(name: str, assets: Path | None, offline: bool) -> None:
 def verify(assets: Path | None) -> None:
     """Check the sha256 of every asset that is here; exit 1 when one is damaged."""
     damaged = 0
-    for asset in _known(assets).values():
-        try:
-            console.say(f"ok       {asset.path()}")
-        except Unavailable as error:
+    for found in _known(assets).values():
+        error = found.gap
+        if error is None:
+            console.say(f"ok       {_place(found)}")
+        elif isinstance(error, Unavailable):
             damaged += "damaged" in error.reason
             console.say(f"{'damaged' if 'damaged' in error.reason else 'absent '}  {error}")
     sys.exit(1 if damaged else 0)

@@ -30,7 +30,6 @@ from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness_cli import console
 from imharness_cli.entries import known_entries
-from imharness_disk import alone
 
 
 def component(kind: str, name: str) -> Component:
@@ -55,9 +54,9 @@ def every(kind: str) -> list[Component]:
     return [c for c in installed().of_kind(kind) if c.is_here()]
 
 
-def query(store_dir: Path, track: str) -> Query:
+def query(address: str | Path, track: str) -> Query:
     """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
-    store = Store(store_dir)
+    store = Store(address)
     records = records_of(store, _latest(store, track))
     return ResultQuery(store, records, known_entries(store).facts(records))
 
@@ -66,7 +65,7 @@ def _latest(store: Store, track: str) -> Sweep:
     id = installed().track(track).info.id
     latest = store.latest(id)
     if latest is None:
-        raise StoreError(f"store {store.root} has no results of {id}; run `harness run --track {id}` first")
+        raise StoreError(f"store {store.address} has no results of {id}; run `harness run --track {id}` first")
     return latest
 
 
@@ -78,22 +77,22 @@ class Finished:
     output: Output
 
 
-def finished(store_dir: Path, track: str, step: str) -> Iterator[Finished]:
+def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
     """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` without a run."""
-    store = Store(store_dir)
+    store = Store(address)
     records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
     labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
     for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
         yield Finished(labels, Output(store.rows(record), store.arrays(record)))
 
 
-def build_site(store: Path, site: Path) -> None:
+def build_site(address: str | Path, site: Path) -> None:
     """Build the site with the installed renderer: the command `site build` of whoever provides it."""
     points = list(importlib.metadata.entry_points(group="imharness.commands", name="site"))
     if not points:
         raise HarnessError("no installed package provides `harness site`; the results are in the store")
     command: click.Command = points[0].load()
-    command.main(["build", "--store", str(store), "--site", str(site), "--quiet"], standalone_mode=False)
+    command.main(["build", "--store", str(address), "--site", str(site), "--quiet"], standalone_mode=False)
 
 
 class _ByHand(TaskContext):
@@ -123,10 +122,10 @@ def context(
 
 
 def add_external(
-    store_dir: Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
+    address: str | Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
 ) -> Board:
     """Add rows that someone else measured to a track, under a name that a later import replaces; return the tables."""
-    store, track = Store(store_dir), installed().track(track_name)
+    store, track = Store(address), installed().track(track_name)
     store.prepare()
     spec = TaskSpec(
         track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
@@ -140,7 +139,7 @@ def add_external(
         track=track.info.id, title=track.title, measures=track.measures, profile="none", run_configuration="none",
         seed=0, limit=None, command="", finished=now, cells={}, missing=(),
     )  # fmt: skip
-    with alone(store.root):
+    with store.alone():
         old = store.sweep(track.info.id, EXTERNAL)
         cells = {**(old.cells if old else {}), f"external file={name}": key}
         store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))

@@ -78,6 +78,17 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     out.print(grid)
 
 
+def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: drawn on a terminal, elsewhere plain lines in columns, for other programs."""
+    if out.is_terminal:
+        table(title, columns, rows)
+        return
+    say(title)
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
 def note(text: str) -> None:
     """Print one plain line to the error stream."""
     err.print(_shown(text), soft_wrap=True)
@@ -90,7 +101,7 @@ def progress_form(wanted: str, *, quiet: bool = False) -> str:
     """
     if wanted != "auto":
         return wanted
-    return "none" if quiet else "bar" if err.is_terminal else "plain"
+    return "none" if quiet else "bar" if err.file.isatty() else "plain"
 
 
 def bars(*columns: ProgressColumn) -> Progress:

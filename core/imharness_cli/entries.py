@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,9 @@ from imharness.components.registry import Registry, installed
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
-from imharness.results.identity import ComponentRef
+from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
 from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
-from imharness_disk import alone
 
 GROUP = "imharness.standings"
 _BOUNDS = {
@@ -71,7 +70,7 @@ class StoreEntries:
                 if ref.id in self.submitted:
                     levels.setdefault(place, set()).add(record.isolation)
         return tuple(
-            _entry(found[place], cells[place], self.registry).model_copy(
+            entry_of(found[place], cells[place], self.registry).model_copy(
                 update={
                     "isolation": ", ".join(sorted(levels.get(place, ()))),
                     "standing": self.standing.get(found[place].id, ()),
@@ -82,8 +81,11 @@ class StoreEntries:
 
 
 def known_entries(store: Store) -> StoreEntries:
-    """Return what is known of a store's entries: by the installed components, and by packages that judge entries."""
-    known = StoreEntries(installed())
+    """Return what is known of a store's entries: by the installed components, and by packages that judge entries.
+
+    Objects of notebooks count as withdrawn: tables for others leave them out.
+    """
+    known = StoreEntries(installed(), withdrawn={f"{LOCAL}/": LEFT_HERE})
     for point in importlib.metadata.entry_points(group=GROUP):
         known = point.load()(store, known)
     return known
@@ -91,10 +93,10 @@ def known_entries(store: Store) -> StoreEntries:
 
 def rescore(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress] = quiet) -> Board:
     """Make the tables of a track's latest run again; raises `StoreError` without one."""
-    with alone(store.root):
+    with store.alone():
         sweep = store.latest(track.info.id)
         if sweep is None:
-            raise StoreError(f"store {store.root} has no run of {track.info.id}")
+            raise StoreError(f"store {store.address} has no run of {track.info.id}")
         return make_board(store, track, sweep, known, progress)
 
 
@@ -129,7 +131,11 @@ def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
     return found
 
 
-def _entry(ref: ComponentRef, seconds: list[float], registry: Registry) -> Entry:
+def entry_of(ref: ComponentRef, seconds: Sequence[float], registry: Registry) -> Entry:
+    """Return what readers want to know of a component, of whose cells each took so many seconds.
+
+    Of a component that is no longer installed, only what the reference says is known.
+    """
     facts = {**_named(ref), "cells": len(seconds), "seconds": float(sum(seconds))}
     component = _revived(ref, registry)
     if component is None:

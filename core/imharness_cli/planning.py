@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Mapping, Sequence
 from typing import Any
 
+from imharness.components.component import Component
+from imharness.components.registry import Registry
+from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import Missing, Sweep
+from imharness.results.records import LEFT_OUT, Missing, Sweep
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult, finished_before
 from imharness_cli import console
+from imharness_cli.outlook import outlook_facts, say_outlook
 from imharness_cli.progress import duration
 from imharness_schedule.cost import Cost, cost_of, read_budget, within_budget
 from imharness_schedule.order import expected
+from imharness_schedule.outlook import tells_size
 from imharness_schedule.times import Times
 
-LEFT_OUT = "did not fit into the budget of"
+
+def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
+    """Raise `Unavailable` where nothing that a name means is on this machine, and where no cell can be computed.
+
+    `only`: the names that a person gave, by kind. A profile may adjust what a name means.
+    """
+    planned = [component for graph in graphs for component in graph.components.values()]
+    for kind, name in ((kind, name) for kind, names in only.items() for name in names):
+        meant = [(c.info.id, c.model_dump(exclude_defaults=True).items()) for c in registry.find(kind, name)]
+        own = [c for c in planned if c.kind == kind and any(_is(c, id, facts) for id, facts in meant)]
+        if own and not any(c.is_here() for c in own):
+            own[0].require()
+    if any(graph.tasks for graph in graphs):
+        return
+    tracks = ", ".join(graph.track.info.id for graph in graphs)
+    for gap in (gap for graph in graphs for gap in graph.missing.values()):
+        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is not here ({gap.reason})", gap.remedy)
+    raise UsageError(f"{tracks} has no cell with what was asked for; `harness run --dry-run` shows what there is.")
+
+
+def _is(component: Component, id: str, facts: ItemsView[str, Any]) -> bool:
+    return component.info.id == id and facts <= component.model_dump().items()
 
 
 def keep_to_budget(
@@ -44,12 +70,18 @@ def keep_to_budget(
 def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:
     """Return what was planned without what only the budget of an earlier run left out."""
     now = {gap.what for gap in graph.missing.values()}
-    gaps = tuple(gap for gap in sweep.missing if gap.what in now or not gap.reason.startswith(LEFT_OUT))
+    gaps = tuple(gap for gap in sweep.missing if gap.what in now or gap not in sweep.left_out)
     return sweep.model_copy(update={"missing": gaps})
 
 
-def dry_run_report(graphs: Sequence[Graph], store: Store, times: Times, workers: int, as_json: bool) -> None:
-    """Say what would run, what it would cost, and what cannot run."""
+def dry_run_report(
+    graphs: Sequence[Graph], store: Store, times: Times, workers: int, as_json: bool,
+    whole: Callable[[], Sequence[Graph]],
+) -> None:  # fmt: skip
+    """Say what would run, what it would cost, and what cannot run.
+
+    `whole` plans as if nothing were missing; it is called where something is missing and its size can be told.
+    """
     facts, waiting = list[dict[str, Any]](), dict[str, Task]()
     costs = list[str]()
     for graph in graphs:
@@ -64,8 +96,11 @@ def dry_run_report(graphs: Sequence[Graph], store: Store, times: Times, workers:
     missing = [gap for graph in graphs for gap in graph.missing.values()]
     counts, cost = Counter(gap.what for gap in missing), cost_of(waiting, times)
     gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
+    lacking = any(graph.missing for graph in graphs)
     if as_json:
-        console.emit({"cells": facts, "unavailable": gaps, "estimate": _estimate(cost, workers)})
+        outlook = outlook_facts(whole() if lacking else graphs)
+        estimate = {"estimate": _estimate(cost, workers), "outlook": outlook}
+        console.emit({"cells": facts, "unavailable": gaps, **estimate})
         return
     columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
     for fact, takes in zip(facts, costs, strict=True):
@@ -75,6 +110,8 @@ def dry_run_report(graphs: Sequence[Graph], store: Store, times: Times, workers:
     if gaps:
         shown = [(g["what"], g["cells"], g["reason"], g["remedy"]) for g in gaps]
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
+    if lacking and any(map(tells_size, graphs)):
+        say_outlook(outlook_facts(whole()))
     console.say(_told(cost, workers) if waiting else "nothing is left to compute")
 
 

@@ -10,6 +10,7 @@ import click
 from imharness.components.component import KINDS, Component
 from imharness.errors import UsageError, did_you_mean
 from imharness_cli import LazyGroup, console
+from imharness_cli.completion import ComponentName
 
 
 @click.group(cls=LazyGroup, prefix="plugins.")
@@ -25,7 +26,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
     from imharness_cli.index import index
 
     if kind is not None and kind not in KINDS:
-        raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.")
+        raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.{did_you_mean(kind, KINDS)}")
     found = index()
     listed = [component for component in found.components if kind in (None, component.kind)]
     if as_json:
@@ -39,7 +40,7 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 
 
 @plugins.command()
-@click.argument("name")
+@click.argument("name", type=ComponentName())
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def show(name: str, as_json: bool) -> None:
     """Show one component: what it is, its parameters with bounds and defaults, its package."""
@@ -52,7 +53,9 @@ def show(name: str, as_json: bool) -> None:
             found.append(registry.one(kind, name))
     if not found:
         known = [e.component.info.id for e in registry.entries.values()]
-        raise UsageError(f"no component is called {name!r}.{did_you_mean(name, known)}")
+        raise UsageError(
+            f"no component is called {name!r}.{did_you_mean(name, [*known, *(id.partition('/')[2] for id in known)])}"
+        )
     for component in found:
         origin = registry.provenance(component).provenance
         info = component.info.model_copy(update={"paper": paper_of(component)})

@@ -37,7 +37,7 @@ class TablesMeanwhile:
 
     def __init__(
         self, graphs: Sequence[Graph], store: Store, site: Path, *, first: Mapping[str, Set[str]],
-        board_of: Callable[[Graph, RunResult], Board], build: Callable[[Path, Path], None],
+        board_of: Callable[[Graph, RunResult], Board], build: Callable[[str, Path], None],
     ) -> None:  # fmt: skip
         self.page = ""
         self.spent_s = 0.0
@@ -50,6 +50,7 @@ class TablesMeanwhile:
     def offer(self, outcome: RunResult, left_s: float | None) -> None:
         """Make tables of what is done, where it is time for that and no others are being made.
 
+        Tables of a track that has ended are the last of it: they are made in any case, its pages when the time allows.
         `left_s`: how long the run is expected to go on, None while that is not known.
         """
         if self._thread is not None and self._thread.is_alive():
@@ -64,9 +65,11 @@ class TablesMeanwhile:
         whole = now - self._begun + (left_s or 0.0)
         affordable = self.spent_s + self._last <= SHARE * whole
         due = [track for track in self._tracks if track.is_due(outcome, now, affordable=affordable)]
-        if due:
+        ended = [track for track in self._tracks if track not in due and track.has_ended(outcome)]
+        if due or ended:
             so_far = RunResult(set(outcome.done), outcome.reused, dict(outcome.failed))
-            self._thread = threading.Thread(target=self._publish, args=(due, so_far), name=THREAD, daemon=True)
+            work = ([*due, *ended], so_far, bool(due))
+            self._thread = threading.Thread(target=self._publish, args=work, name=THREAD, daemon=True)
             self._thread.start()
 
     def finish(self) -> None:
@@ -74,7 +77,7 @@ class TablesMeanwhile:
         if self._thread is not None:
             self._thread.join()
 
-    def _publish(self, tracks: Sequence[_Track], outcome: RunResult) -> None:
+    def _publish(self, tracks: Sequence[_Track], outcome: RunResult, pages: bool) -> None:
         start, new = time.monotonic(), []
         for track in tracks:
             try:
@@ -85,9 +88,9 @@ class TablesMeanwhile:
                 self.whole[board.track] = board
             if track.made(outcome, board):
                 new.append(short(track.graph.track.info.id))
-        if any(track.published for track in tracks):
+        if pages and any(track.published for track in tracks):
             try:
-                self._build(self._store.root, self._site)
+                self._build(self._store.address, self._site)
                 self.page = str(self._site / "index.html")
             except HarnessError as error:
                 console.warn(f"the pages could not be renewed: {error}")
@@ -121,6 +124,10 @@ class _Track:
         if self._ended or not self._first:
             return affordable and more
         return self._first <= outcome.done | outcome.failed.keys()
+
+    def has_ended(self, outcome: RunResult) -> bool:
+        """Return whether nothing more of the track will come, and its tables do not show all of it."""
+        return self._ended < self._count(outcome) == len(self.graph.tasks)
 
     def made(self, outcome: RunResult, board: Board | None) -> bool:
         """Note that tables were made, or could not be; return whether these are its first."""

@@ -2,84 +2,107 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from imharness.errors import StoreError, StoreUnreachable, UsageError
-from imharness_cli import console
+from imharness.errors import DamagedError, UsageError
+from imharness_cli import LazyGroup, console
+from imharness_files.options import store_option
 
 if TYPE_CHECKING:
     from imharness.results.records import TaskRecord
     from imharness.results.store import Store
 
-LISTED = 1000
-"""Tasks that a table for people lists."""
-_store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+PAGE = 100
+"""Tasks on a page of the list."""
+_store = store_option("address")
+COMMANDS = {"export": "imharness_cli.exporting:export", "rank": "imharness_cli.ranking:rank"}
 
 
-@click.group()
+@click.group(cls=LazyGroup, lazy=COMMANDS)
 def results() -> None:
-    """List, show, verify and export stored results."""
+    """List, show, verify, export, rank, pack and copy stored results."""
 
 
 @results.command("list")
 @_store
-@click.option("--failed", is_flag=True, help="Only tasks that failed.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
-def list_results(store_dir: Path, failed: bool, as_json: bool) -> None:
-    """List the tasks of a store; a table has the first 1,000 at most, `--json` all."""
-    from imharness.results.store import Store
+@click.option("--track", metavar="NAME", help="Only tasks of this track.")
+@click.option("--step", metavar="NAME", help="Only tasks of this step.")
+@click.option("--component", "components", multiple=True, metavar="NAME", help="Only tasks with it; several: with all.")
+@click.option("--status", type=click.Choice(["done", "failed"]), help="Only tasks that ended like this.")
+@click.option("--failed", is_flag=True, help="The same as --status failed.")
+@click.option("--page", type=click.IntRange(1), default=1, show_default=True, help=f"Tasks are shown {PAGE} at a time.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole records, of all pages, as JSON.")
+def list_results(
+    address: str, track: str | None, step: str | None, components: Sequence[str], status: str | None, failed: bool,
+    page: int, as_json: bool,
+) -> None:  # fmt: skip
+    """List the tasks of a store, by track, step and the names of what took part.
 
-    found = _records(Store(store_dir), failed=failed)
+    A component is named by its label, its id, or its method, as in `jpeg[quality=30]`, `harness/jpeg` and `jpeg`.
+    """
+    from imharness_cli.listing import Filter, name_of
+    from imharness_cli.stores import existing
+
+    wanted = Filter(track, step, tuple(components), "failed" if failed else status)
+    found = (record for record in _records(existing(address)) if wanted.takes(record))
     if as_json:
         console.emit_each(record.model_dump(mode="json") for record in found)
+        wanted.check()
         return
-    rows = ((r.key[:12], r.status, r.spec.track, r.spec.describe(), r.n_rows, f"{r.seconds:.2f}") for r in found)
-    shown = list(itertools.islice(rows, LISTED))
-    more = sum(1 for _ in rows)
-    console.table(f"{len(shown) + more} tasks", ["key", "status", "track", "task", "rows", "s"], shown)
-    if more:
-        console.say(f"{more} more are not shown; `--json` prints all.")
+    rows = sorted(
+        (name_of(r.spec.track), r.spec.step, _task(r), r.status, f"{r.seconds:.2f}", r.key[:12]) for r in found
+    )
+    wanted.check()
+    pages = max(1, -(-len(rows) // PAGE))
+    if page > pages:
+        raise UsageError(f"there are {pages} pages, and no page {page}.")
+    title = f"{len(rows)} tasks" + (f", page {page} of {pages}" if pages > 1 else "")
+    shown = [(track, step, *rest, task) for track, step, task, *rest in rows[(page - 1) * PAGE : page * PAGE]]
+    console.listing(title, ["track", "step", "status", "s", "key", "task"], shown)
+    if page < pages:
+        console.note(f"more: --page {page + 1}")
 
 
-def _records(store: Store, *, failed: bool) -> Iterator[TaskRecord]:
+def _task(record: TaskRecord) -> str:
+    """Return what a task is, by the names of its components, without its step."""
+    from imharness_cli.listing import name_of
+
+    return ", ".join(map(name_of, record.spec.describe().partition(": ")[2].split(", ")))
+
+
+def _records(store: Store) -> Iterator[TaskRecord]:
     """Yield the records that can be read, one at a time; warn of the others."""
-    for key in store.all_keys():
-        try:
-            record = store.record(key)
-        except StoreUnreachable:
-            raise
-        except StoreError as error:
-            console.warn(str(error))
-            continue
-        if record is not None and (record.status == "failed" or not failed):
+    for _, record in store.records():
+        if isinstance(record, DamagedError):
+            console.warn(str(record))
+        else:
             yield record
 
 
 @results.command()
 @click.argument("key")
 @_store
-@click.option("--json", "as_json", is_flag=True, help="Print the whole record as JSON.")
-def show(key: str, store_dir: Path, as_json: bool) -> None:
-    """Show what became of one task, with its failure and notes; the first digits of its key are enough."""
-    from imharness.results.store import Store
+@click.option("--json", "as_json", is_flag=True, help="Print the whole record, and the log, as JSON.")
+def show(key: str, address: str, as_json: bool) -> None:
+    """Show what became of one task, with its failure, its notes and its log; the first digits of its key are enough.
 
-    store = Store(store_dir)
-    matches = [known for known in store.all_keys() if known.startswith(key)]
-    if len(matches) != 1:
-        raise UsageError(f"{len(matches)} tasks start with {key!r}; see `harness results list`.")
-    record = store.record(matches[0])
-    if record is None:
-        return
+    A task that runs, or ended without a result, has a log, too, once it has said something.
+    """
+    from imharness_cli.logs import found_task, log_lines
+    from imharness_cli.stores import existing
+
+    store = existing(address)
+    found = found_task(store, key)
     if as_json:
-        console.emit(record.model_dump(mode="json"))
+        log = found.log.model_dump(mode="json") if found.log else None
+        record = found.record.model_dump(mode="json") if found.record else {"key": found.key, "status": "no result"}
+        console.emit(record | {"log": log})
         return
-    for line in _told(record):
+    for line in (*(_told(found.record) if found.record else ()), *log_lines(found)):
         console.say(line)
 
 
@@ -101,55 +124,41 @@ def _told(record: TaskRecord) -> Iterator[str]:
 
 @results.command()
 @_store
-def verify(store_dir: Path) -> None:
+def verify(address: str) -> None:
     """Re-hash every file of a store; exit 1 when one is damaged."""
-    from imharness.results.store import Store
+    from imharness_cli.stores import existing
+    from imharness_cli.stores import verify as damaged_in
 
-    damaged = list(Store(store_dir).verify())
+    store = existing(address)
+    damaged = list(damaged_in(store))
     for line in damaged:
         console.say(line)
-    console.say(f"{len(list(Store(store_dir).all_keys()))} records, {len(damaged)} damaged")
+    console.say(f"{len(list(store.all_keys()))} records, {len(damaged)} damaged")
     sys.exit(1 if damaged else 0)
 
 
 @results.command()
 @_store
-@click.option("--format", "form", type=click.Choice(["csv", "json", "parquet"]), required=True)
-@click.option("--out", type=click.Path(path_type=Path), default="export", show_default=True, help="Folder to write.")
-def export(store_dir: Path, form: str, out: Path) -> None:
-    """Write all rows, one file per track and step, with the task's components and options beside each row."""
-    from imharness.results.query import ResultQuery
-    from imharness.results.store import Store
+def compact(address: str) -> None:
+    """Pack the small files of finished cells into segments of a few thousand; results stay the same."""
+    from imharness_cli.stores import compact as pack
+    from imharness_cli.stores import existing
 
-    store = Store(store_dir)
-    groups: dict[tuple[str, str], list[TaskRecord]] = {}
-    for key in store.all_keys():
-        record = store.record(key)
-        if record is not None and record.rows is not None:
-            groups.setdefault((record.spec.track, record.spec.step), []).append(record)
-    out.mkdir(parents=True, exist_ok=True)
-    options = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
-    for (track, step), records in sorted(groups.items()):
-        path = out / f"{track.partition('/')[2]}-{step}.{form}"
-        target, view = str(path).replace("'", "''"), step.replace("-", "_")
-        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE (filename) FROM \"{view}\") TO '{target}' {options[form]}")
-        console.say(f"{path}: {sum(record.n_rows for record in records)} rows")
+    store = existing(address)
+    with console.progress("packing") as advance:
+        packed = pack(store, advance)
+    console.say(f"{packed} cells packed; {len(store.segments.all)} segments")
 
 
 @results.command()
-@_store
-@click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
-def rank(store_dir: Path, tracks: tuple[str, ...]) -> None:
-    """Make the tables again from the raw rows; computes no cell."""
-    from imharness.components.registry import installed
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy(source: str, target: str) -> None:
+    """Copy a store to another address, verified; a copy that was stopped goes on when it is called again."""
     from imharness.results.store import Store
-    from imharness_cli.entries import known_entries, rescore
+    from imharness_cli.stores import copy as copy_store
+    from imharness_cli.stores import existing
 
-    store, registry = Store(store_dir), installed()
-    chosen = [registry.track(name) for name in tracks or store.tracks()]
-    if not chosen:
-        raise UsageError(f"store {store_dir} has no run; `harness run --all` makes one.")
-    known = known_entries(store)
-    for track in chosen:
-        board = rescore(store, track, known, lambda title: console.progress(title))
-        console.say(f"{track.info.id}: {len(board.tables)} tables of {board.cells_done} cells")
+    with console.progress("copying") as advance:
+        copied = copy_store(existing(source), Store(target), advance)
+    console.say(f"{copied} tasks copied to {target}")

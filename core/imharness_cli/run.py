@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from imharness.components.component import SELECTABLE
-from imharness.errors import UsageError
+from imharness.errors import UsageError, did_you_mean
 from imharness_cli import console
+from imharness_cli.executors import executor_options, executor_settings
 from imharness_cli.secret import profile_of, secret_option
+from imharness_files.options import log_option, store_option
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -33,6 +35,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+@executor_options
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Run every track of the profile.")
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Run this track; may be given several times.")
@@ -42,7 +45,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--workers", type=click.IntRange(0), help="Processes; 0 runs in this one. Default: one per GPU or core.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
-@click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option("address")
 @click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
 @click.option(
@@ -63,12 +66,19 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="A bar, a line every 30 s, the same as JSON, or nothing. auto: a bar on a terminal, lines in a log.",
 )
+@click.option(
+    "--metrics-port", "metrics", metavar="[HOST:]PORT", help="Serve how far it is to Prometheus. Default: no."
+)
+@log_option()
+@click.option(
+    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write what became of each cell for a CI."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
-    seed: int, store_dir: Path, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
-    secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, as_json: bool,
-    **only: Sequence[str],
+    seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
+    secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, metrics: str | None,
+    log_to: Sequence[str], junit: Path | None, as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
@@ -83,20 +93,25 @@ def run(
     from imharness.running.executor import MAX_CPU_WORKERS, find_executor, open_executor
     from imharness.running.sweep import execute
     from imharness_cli.commands import build_site
-    from imharness_cli.planning import dry_run_report, keep_to_budget
+    from imharness_cli.metrics import Metrics
+    from imharness_cli.planning import dry_run_report, keep_to_budget, refuse_missing
     from imharness_cli.progress import view_of
     from imharness_cli.publishing import TablesMeanwhile
+    from imharness_cli.reports import tell_ci
     from imharness_cli.watching import RunWatch, first_sets
+    from imharness_exports.listeners import announce, open_listeners
     from imharness_schedule.times import learnt_times
 
     if assets:
         add_folder(assets.resolve())
     find_executor(executor)
+    listeners = open_listeners(log_to)
+    settings, only = executor_settings(click.get_current_context()), {kind: others[kind] for kind in SELECTABLE}
     places, setup, registry, store = (
         resolve_devices(devices),
         profile_of(profile, secret),
         installed(),
-        Store(store_dir),
+        Store(address),
     )
     if precision:
         setup = _with_precision(setup, registry, precision)
@@ -107,19 +122,28 @@ def run(
         for name in wanted:
             registry.find(kind, name)
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
+    if not dry_run:
+        refuse_missing(graphs, registry, only)
     times, first = learnt_times(store, device_name(torch.device(places[0]))), first_sets(graphs, setup)
     if budget:
         keep_to_budget(graphs, store, times, first, budget, fresh=fresh)
     if dry_run:
-        count = workers or (len(places) if places != ["cpu"] else min(os.cpu_count() or 1, MAX_CPU_WORKERS))
-        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json)
+        per_place = (
+            min(os.cpu_count() or 1, MAX_CPU_WORKERS) if places == ["cpu"] else settings.get("workers_per_gpu", 1)
+        )
+        count = workers or len(places) * per_place
+
+        def whole() -> list[Graph]:
+            return [plan_track(n, setup, registry, only=only, seed=seed, limit=limit, whole=True) for n in names]
+
+        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json, whole)
         return
     store.prepare()
 
     def start() -> Executor:
         return open_executor(
-            store.root, name=executor, devices=places, workers=workers, batch_size=setup.batch_size,
-            time_limit_s=setup.time_limit_s, secret=setup.secret,
+            address, name=executor, devices=places, workers=workers, batch_size=setup.batch_size,
+            time_limit_s=setup.time_limit_s, secret=setup.secret, settings=settings,
         )  # fmt: skip
 
     facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
@@ -128,7 +152,8 @@ def run(
         build=build_site,
     )  # fmt: skip
     view = view_of(console.progress_form(form, quiet=as_json))
-    with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile) as watch:
+    served = [Metrics(metrics)] if metrics else []
+    with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile, others=served) as watch:
         result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
         meanwhile.finish()
     for line in result.warnings:
@@ -138,7 +163,10 @@ def run(
         for position, graph in enumerate(graphs):
             boards.append(meanwhile.whole.get(graph.track.info.id) or _board(graph, store, result, facts))
             advance(position + 1, len(graphs))
-    build_site(store.root, site_dir)
+    build_site(address, site_dir)
+    announce(address, boards, None, listeners, console.warn)
+    for line in tell_ci(junit, graphs, result, store, registry):
+        click.echo(line, err=True)
     _report(graphs, boards, result, site_dir, as_json)
     if result.failed:
         sys.exit(1)
@@ -157,7 +185,9 @@ def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[
     ids = [registry.track(name).info.id for name in names]
     for id in ids:
         if id not in profile.tracks:
-            raise UsageError(f"profile {profile.name} has no track {id}; it has: {', '.join(profile.tracks)}.")
+            known = ", ".join(profile.tracks)
+            hint = did_you_mean(id, profile.tracks)
+            raise UsageError(f"profile {profile.name} has no track {id}; it has: {known}.{hint}")
     return ids
 
 
@@ -166,9 +196,8 @@ def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, An
     from imharness.ranking.board import make_board, merged_sweep
     from imharness_cli.entries import known_entries
     from imharness_cli.planning import without_old_budget
-    from imharness_disk import alone
 
-    with alone(store.root):
+    with store.alone():
         sweep = without_old_budget(merged_sweep(store, graph, done=result.done, failed=result.failed, **facts), graph)
         board = make_board(store, graph.track, sweep, known_entries(store))
         store.save_sweep(sweep)
@@ -186,8 +215,8 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
         console.emit(facts | {"claims": {board.track: _claim(board) for board in boards}, "site": str(index)})
         return
     if result.failed:
-        rows = [(addresses[key], line) for key, line in result.failed.items()]
-        console.table(f"{len(rows)} cells failed", ["cell", "why"], rows[:30])
+        rows = [(key[:12], addresses[key], line) for key, line in result.failed.items()]
+        console.table(f"{len(rows)} cells failed", ["key", "cell", "why"], rows[:30])
         if len(rows) > 30:
             console.say(f"... and {len(rows) - 30} more: harness results list --failed")
     gaps = {m.what: m for board in boards for m in board.missing}

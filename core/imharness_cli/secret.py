@@ -18,7 +18,7 @@ secret_option = click.option(
 
 def profile_of(name: str, secret: Path | None) -> Profile:
     """Return a profile by name, with the seed in the file `secret` if one is given."""
-    from imharness.planning.profile import load_profile
+    from imharness_profiles import load_profile
     from imharness_secret import read_seed
 
     found = load_profile(name)

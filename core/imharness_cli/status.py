@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import click
 
 from imharness_cli import console
+from imharness_files.options import store_option
+
+SHOWN = 20
+"""Of the cells that run, those that have run longest are listed."""
 
 
 @click.command()
-@click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option("address")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
-def status(store_dir: Path, as_json: bool) -> None:
-    """Show the runs of a store that are going on, on whatever machine, and the last one that ended."""
+def status(address: str, as_json: bool) -> None:
+    """Show the runs of a store that are going on, on whatever machine, and the last one that ended.
+
+    `harness results show KEY` says more of one cell, and prints its log.
+    """
     from imharness.results.store import Store
-    from imharness_cli.progress import duration, line_of
+    from imharness_cli.progress import duration, line_of, short
     from imharness_schedule.state import SILENT_S, run_states
 
-    now, states = datetime.now(UTC), run_states(Store(store_dir))
+    now, states = datetime.now(UTC), run_states(Store(address))
     going = [state for state in states if state.state == "running" and state.silent_s(now) < SILENT_S]
     others = [state for state in states if state not in going]
     if as_json:
@@ -27,7 +33,7 @@ def status(store_dir: Path, as_json: bool) -> None:
         console.emit({"runs": facts})
         return
     if not states:
-        console.say(f"no run has written into {store_dir}")
+        console.say(f"no run has written into {address}")
     for state in going or others[:1]:
         silent = state.silent_s(now)
         lost = f", no word for {duration(silent)}" if state.state == "running" and state not in going else ""
@@ -37,5 +43,10 @@ def status(store_dir: Path, as_json: bool) -> None:
             console.say(f"  {state.rate:.0f} cells a minute, {state.reused:,} were there before")
         if state.page:
             console.say(f"  tables so far: {state.page}")
+        if state.running and state in going:
+            longest = sorted(state.running, key=lambda own: -own.seconds)[:SHOWN]
+            rows = [(own.key[:12], f"{short(own.track)} {own.task}", f"{own.seconds:.0f}") for own in longest]
+            console.table(f"{len(state.running)} cells running", ["key", "cell", "s"], rows)
         if state.failing:
-            console.table(f"{state.failed} cells failed", ["cell", "why"], list(state.failing.items()))
+            failed = [(state.failing_keys.get(cell, "")[:12], cell, why) for cell, why in state.failing.items()]
+            console.table(f"{state.failed} cells failed", ["key", "cell", "why"], failed)

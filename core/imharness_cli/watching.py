@@ -45,10 +45,11 @@ class RunWatch:
 
     def __init__(
         self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
-        publisher: Publisher | None = None,
+        publisher: Publisher | None = None, others: Sequence[View] = (),
     ) -> None:  # fmt: skip
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
-        self._store, self._view, self._publisher = store, view, publisher
+        self._store, self._publisher = store, publisher
+        self._views = dict.fromkeys([view, *others], float("-inf"))
         self._first = [set(keys) for keys in first]
         self.times = times
         self._forecast = Forecast(times, self._tasks)
@@ -58,7 +59,7 @@ class RunWatch:
         self._state: RunState | None = None
         self._outcome = RunResult()
         self._begun, self._learning = time.monotonic(), 0.0
-        self._shown = self._saved = float("-inf")
+        self._saved = float("-inf")
 
     def order(self, waiting: Mapping[str, Task]) -> dict[str, float]:
         """Return what starts first."""
@@ -96,27 +97,28 @@ class RunWatch:
 
     def _tell(self, now: float, state: str = "running") -> None:
         ended = state != "running"
-        if self._state is None or not (
-            ended or now - min(self._shown + self._view.every_s, self._saved + STATE_S) >= 0
-        ):
+        due = [view for view, shown in self._views.items() if ended or now - shown >= view.every_s]
+        save = ended or now - self._saved >= STATE_S
+        if self._state is None or not (due or save):
             return
         self._state = self._now(now, state)
-        if ended or now - self._shown >= self._view.every_s:
-            self._shown = now
-            self._view.show(self._state)
-        if ended or now - self._saved >= STATE_S:
+        for view in due:
+            self._views[view] = now
+            view.show(self._state)
+        if save:
             self._saved = now
             self._state.save(self._store)
 
     def _now(self, now: float, state: str) -> RunState:
         gone = {key: now - since for key, since in self._running.items()}
-        busy = tuple(Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s)
+        busy = tuple(Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s, key=k)
                      for k, s in gone.items())  # fmt: skip
         failed = self._outcome.failed
-        failing = {self._tasks[key].address: failed[key] for key in list(failed)[:SHOWN_FAILURES]}
+        keys = {self._tasks[key].address: key for key in list(failed)[:SHOWN_FAILURES]}
         changes = {
             "state": state, "updated": datetime.now(UTC).isoformat(timespec="seconds"), "tracks": self._parts(),
-            "failed": len(failed), "failing": failing, "running": busy, "rate": self._forecast.rate(),
+            "failed": len(failed), "failing": {address: failed[key] for address, key in keys.items()},
+            "failing_keys": keys, "running": busy, "rate": self._forecast.rate(),
             "left_s": self._forecast.left_s(gone), "page": self._publisher.page if self._publisher else "",
         }  # fmt: skip
         assert self._state is not None
@@ -138,7 +140,8 @@ class RunWatch:
                 if self.times.changed:
                     self.times.keep(self._store)
         finally:
-            self._view.close()
+            for view in self._views:
+                view.close()
 
 
 def task_name(task: Task) -> str:

@@ -32,7 +32,7 @@ class AttackProbe(Probe):
         if isinstance(component, FittedAttack):
             batch = samples.images(8, 64, 64, self.seed + 99).to(device)
             fit = checked(component, component.fit, "fit")
-            fitted = fit(batch, self._target(1, device, counted=False), generator(0, device), silent)
+            fitted = fit(batch, self._target(1, device, counted=False), generator(0), silent)
             return component.build(device, fitted)
         return component.build(device)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness.components.component import KINDS
-from imharness.errors import UsageError
+from imharness.errors import UsageError, did_you_mean
 from imharness_cli import console
 
 if TYPE_CHECKING:
@@ -102,5 +102,12 @@ def _named(name: str) -> list[Component]:
         except UsageError:
             continue
     if not found:
-        raise UsageError(f"{name!r} is no component, no installed package and no folder with a pyproject.toml.")
+        ids = [entry.component.info.id for entry in registry.entries.values()]
+        folder = name.replace("/", "-")
+        hint = (
+            f" The folder {folder} holds a package: pip install -e {folder}, or give the folder."
+            if (Path(folder) / "pyproject.toml").is_file()
+            else did_you_mean(name, [*ids, *(id.partition("/")[2] for id in ids)])
+        )
+        raise UsageError(f"{name!r} is no component, no installed package and no folder with a pyproject.toml.{hint}")
     return found

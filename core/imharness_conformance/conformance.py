@@ -6,6 +6,7 @@ import functools
 import inspect
 import resource
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from imharness.components.component import Component
 from imharness.components.registry import checked_offer
 from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
 from imharness_conformance.audit import undisturbed, watched
+from imharness_conformance.devices import on_accelerator, stays
 from imharness_conformance.probe import Probe
 from imharness_conformance.probes import probe_of
 
@@ -27,6 +29,8 @@ SLOW_S = 60.0
 """A check that takes longer is skipped with that reason: the suite is no benchmark."""
 SLOW_AT_BOUND_S = 10.0
 """At an end of a parameter's bounds, which may mean millions of steps, so long without an error is enough."""
+AGAIN_S = 0.01
+"""A check that dropped its interruption is interrupted again so soon."""
 
 
 class Skipped(Exception):
@@ -138,6 +142,7 @@ def _of_probe(component: Component, probe: Probe) -> Iterator[tuple[str, Callabl
         yield "treats each row alone, whatever the batch and its order", lambda: _alone(component, probe)
     for name, check in probe.own_checks():
         yield name, _told(check)
+    yield "keeps every tensor on its device", lambda: stays(component, probe)
     yield "runs on the accelerator too", lambda: _on_cuda(component, probe)
     yield "time and memory", lambda: _cost(component, probe)
 
@@ -245,16 +250,7 @@ def _at(component: Component, field: str, value: float, probe: Probe) -> str:
 def _on_cuda(component: Component, probe: Probe) -> str:
     if not torch.cuda.is_available():
         raise Skipped("no accelerator on this machine")
-    device = torch.device("cuda", 0)
-    built, inputs, seeds = _usual(component, probe)
-    here = probe.tensor(built, inputs, seeds)
-    inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
-    result = probe.call(probe.build(component, device), inputs, seeds, device)
-    there = probe.flat(result, inputs)
-    if there.device.type != "cuda" and there.ndim:
-        raise ContractError(f"was built on {device} and returned a result on {there.device}")
-    probe.check(result, inputs, seeds)
-    return f"largest difference to the CPU {float((here - there.cpu()).abs().max()):.2g}"
+    return on_accelerator(component, probe)
 
 
 def _cost(component: Component, probe: Probe) -> str:
@@ -275,18 +271,27 @@ def _peak() -> float:
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     """Raise `Late` when the block takes longer, also where it turns that into an error of its own, as torch does while
-    it loads weights; only the main thread can be interrupted.
+    it loads weights, and again where Python drops it, as in the callback of a weak reference; only the main thread can
+    be interrupted.
     """
     interruption = Late(f"took longer than {seconds:g} s")
+    told_before = sys.unraisablehook
 
     def late(signum: int, frame: FrameType | None) -> None:
         raise interruption
+
+    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_value is interruption:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            told_before(unraisable)
 
     try:
         before = signal.signal(signal.SIGALRM, late)
     except ValueError:  # not the main thread
         yield
         return
+    sys.unraisablehook = dropped
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -297,6 +302,7 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = told_before
 
 
 def failed(outcomes: Sequence[CheckResult]) -> list[CheckResult]:

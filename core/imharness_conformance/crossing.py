@@ -77,14 +77,14 @@ def _(kind: NamedTensors, tensors: Tensors, device: torch.device) -> Tensors:
 
 @tensors.register(Randomness)
 def _(kind: Randomness, value: Any) -> Tensors:
-    """Streams and generators travel as their states, and go on where they were left."""
+    """Streams and generators travel as their states, and go on where they were left: generators on the host."""
     return {"": value.states() if kind.rows else value.get_state()}
 
 
 @restored.register(Randomness)
 def _(kind: Randomness, tensors: Tensors, device: torch.device) -> ImageRng | torch.Generator:
     states = tensors[""]
-    rng = ImageRng([0] * len(states), device) if kind.rows else torch.Generator(device=device)
+    rng = ImageRng([0] * len(states), device) if kind.rows else torch.Generator()
     put_back(rng, states)
     return rng
 

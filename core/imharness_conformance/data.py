@@ -43,6 +43,7 @@ class ImageDatasetProbe(Probe):
     """Loads the first images."""
 
     component: ImageDataset
+    on_device = False
     sizes = ((1, 1, 1),)
 
     def build(self, component: Any, device: torch.device = CPU) -> Any:
@@ -62,6 +63,8 @@ class ImageDatasetProbe(Probe):
 
 class TableDatasetProbe(ImageDatasetProbe):
     """Takes the first rows."""
+
+    on_device = True
 
     def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
         return torch.as_tensor(built.features)[:10].float()

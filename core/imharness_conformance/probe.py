@@ -27,6 +27,8 @@ class Probe:
     """Calls built components of one contract on inputs drawn anew; a probe of its own says what is special about it."""
 
     tolerance: ClassVar[float] = 1e-4
+    on_device: ClassVar[bool] = True
+    """Whether results are on the device that the component was built on; data sets load on the CPU."""
     sizes: Sequence[Size] = ()
     """The shapes to try, (rows, height, width); the first is the usual one."""
 
@@ -78,7 +80,7 @@ class Probe:
 
         def argument(name: str, kind: Any) -> Any:
             if isinstance(kind, Randomness):
-                return ImageRng(seeds, device) if kind.rows else generator(seeds[0], device)
+                return ImageRng(seeds, device) if kind.rows else generator(seeds[0])  # as a run gives them
             return further[name] if name in further else restored(kind, within(inputs, name), device)
 
         return {name: argument(name, kind) for name, kind in self.contract.arguments.items()}

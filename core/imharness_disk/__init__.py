@@ -8,11 +8,13 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from imharness_errors import StoreError, StoreUnreachable
+from imharness_errors import StoreError
 
 UNFINISHED = ".unfinished"
 """The folder of what is being written; a process that is killed leaves its part there."""
@@ -20,13 +22,14 @@ OLD_S = 3600.0
 """What lies there longer than this is nobody's any more, s."""
 WAIT_S = 600.0
 """How long a process waits for another one that changes the same folder, s."""
+FLUSHED_AT_ONCE = 16
 _held: set[Path] = set()
 
 
 def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:
     """Write a file below `root`: elsewhere first, flushed to the disk where wanted, then renamed.
 
-    Raises `StoreUnreachable`, and leaves nothing then. Several processes and machines may write one file at once.
+    Raises `StoreError`, and leaves nothing then. Several processes and machines may write one file at once.
     """
     path, temporary = root / name, root / UNFINISHED / secrets.token_hex(8)
     try:
@@ -40,21 +43,46 @@ def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) 
         temporary.replace(path)
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
-        raise StoreUnreachable(f"cannot write {path}: {reason}; what was finished before is kept") from None
+        raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
+def flush(paths: Sequence[Path]) -> None:
+    """Make sure that files are on the disk; raises `StoreError`. Asked for at once, one wait serves several."""
+
+    def one(path: Path) -> None:
+        try:
+            opened = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # it was replaced or removed since
+            return
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+    try:
+        with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
+            deque(pool.map(one, paths), maxlen=0)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {paths[0].parent}: {error.strerror}; what was finished before is kept"
+        ) from None
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise `StoreUnreachable` where the file system fails; a file that is not there raises `FileNotFoundError`."""
+    """Raise `StoreError` where the file system fails; a file that is not there raises `FileNotFoundError`."""
     try:
         yield
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
     except OSError as error:
-        raise StoreUnreachable(f"cannot read {path}: {error.strerror}; what is stored was left as it is") from None
+        reason = error.strerror or error
+        raise StoreError(f"cannot read {path}: {reason}; what is stored was left as it is") from None
 
 
 def prepare(root: Path) -> None:

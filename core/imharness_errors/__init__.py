@@ -9,8 +9,8 @@
     │   ├── QueryBudgetExceeded  an attack asked its target more often than it may
     │   └── SandboxViolation     code in the sandbox did what it may not, or stopped answering
     ├── Unavailable              weights, data or a package are not on this machine
-    └── StoreError               a file of the store is missing, damaged or cannot be written
-        └── StoreUnreachable     its file system fails; what it holds may be whole
+    └── StoreError               a store cannot be reached, written or used as asked; what it holds may be whole
+        └── DamagedError         a file of it is missing or not what was written: compute or restore it
 
 A statistic that is not defined on its data raises `imharness.stats.NotTestable`, which is no error of the harness.
 
@@ -59,11 +59,14 @@ class Unavailable(HarnessError):
 
 
 class StoreError(HarnessError):
-    """A file of the store is missing, damaged or cannot be written."""
+    """A store cannot be reached, written or used as asked; `DamagedError` alone says that a file is wrong."""
 
 
-class StoreUnreachable(StoreError):
-    """The file system of the store fails: nothing is known about the file, and nothing may be thrown away."""
+class DamagedError(StoreError):
+    """A file of the store is missing or not what was written: it must be computed again, or restored.
+
+    Any other `StoreError` says nothing about the file, which may be whole: nothing may be thrown away.
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

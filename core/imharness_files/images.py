@@ -28,13 +28,13 @@ _DEEP = ("I;16", "I;16L", "I;16B", "I;16N", "I")
 _MODES = ("1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", *_DEEP)
 
 
-def image_shape(path: Path) -> tuple[int, int]:
+def image_shape(path: Path, content: bytes | None = None) -> tuple[int, int]:
     """Return (height, width), px, as it is shown: turned where a JPEG file says so; raises `UsageError`.
 
-    Only the head of the file is decoded.
+    Only the head of the file is decoded. `content`: the bytes of the image, where `path` only names it in messages.
     """
     try:
-        with _opened(path, read_bytes(path, BYTES)) as image:
+        with _opened(path, _content(path, content)) as image:
             turned = image.format == "JPEG" and image.getexif().get(_ORIENTATION) in _TURNED
             return (image.width, image.height) if turned else (image.height, image.width)
     except UsageError:
@@ -51,14 +51,14 @@ def read_image(path: Path) -> Image.Image:
     return _whole(path)[0]
 
 
-def read_pixels(path: Path) -> npt.NDArray[np.uint8]:
+def read_pixels(path: Path, content: bytes | None = None) -> npt.NDArray[np.uint8]:
     """Return a whole photograph as OpenCV decodes it, RGB ``(H, W, 3)``, turned where the file says so.
 
-    Raises `UsageError` as `read_image` does.
+    `content` as in `image_shape`. Raises `UsageError` as `read_image` does.
     """
     import cv2
 
-    image, content = _whole(path)
+    image, content = _whole(path, content)
     decoded: Any = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
     if decoded is None or sorted(decoded.shape[:2]) != sorted(image.size):
         raise UsageError(f"{shown(path)} is no readable image: its decoders do not agree.")
@@ -68,9 +68,15 @@ def read_pixels(path: Path) -> npt.NDArray[np.uint8]:
     return found
 
 
-def _whole(path: Path) -> tuple[Image.Image, bytes]:
+def _content(path: Path, content: bytes | None) -> bytes:
+    if content is not None and len(content) > BYTES:
+        raise UsageError(f"{shown(path)} has more than {BYTES} bytes, the most that are read.")
+    return read_bytes(path, BYTES) if content is None else content
+
+
+def _whole(path: Path, content: bytes | None = None) -> tuple[Image.Image, bytes]:
     """Return the photograph, RGB, and the bytes it was decoded from."""
-    content = read_bytes(path, BYTES)
+    content = _content(path, content)
     try:
         with _opened(path, content) as image:
             image.load()

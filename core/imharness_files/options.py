@@ -1,10 +1,13 @@
-"""Numbers that users give on the command line."""
+"""Options that several commands have, and numbers that users give."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Share(click.FloatRange):
@@ -19,3 +22,19 @@ class Share(click.FloatRange):
         if not 0 <= found <= 1:
             self.fail(f"{value} is not a number from 0 to 1.", param, ctx)
         return found
+
+
+def store_option(name: str = "store") -> Callable[[Command], Command]:
+    """Return the option ``--store``, whose value, the address of a store, goes to the parameter `name`."""
+    return click.option(
+        "--store", name, default="store", show_default=True, metavar="FOLDER|s3://BUCKET/PATH|gs://BUCKET/PATH",
+        help="Where results are kept.",
+    )  # fmt: skip
+
+
+def log_option() -> Callable[[Command], Command]:
+    """Return the option ``--log-to``, whose values go to the parameter `log_to`."""
+    return click.option(
+        "--log-to", multiple=True, metavar="mlflow:URI|wandb:PROJECT|tensorboard:FOLDER",
+        help="Send the tables there, too; may be given several times.",
+    )  # fmt: skip

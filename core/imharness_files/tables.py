@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness_errors import UsageError
-from imharness_files.opening import MIB, plain_file, read_text, shown
+from imharness_files.opening import GIB, MIB, plain_file, read_text, shown
 from imharness_files.text import number, reason
 
 BYTES = 512 * MIB
+STREAM_BYTES = 64 * GIB
 ROWS = 5_000_000
 COLUMNS = 4_096
 CELLS = 200_000_000
@@ -136,6 +137,24 @@ def read_columns(path: Path, limit: int = BYTES) -> Columns:
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
     return Columns(path, tuple(table.column_names), table)
+
+
+def read_stream(path: Path, limit: int = STREAM_BYTES) -> Any:
+    """Return the table in a file of Arrow's stream format, as the library ``datasets`` writes it.
+
+    It stays on the disk until it is asked for. Raises `UsageError` in one line.
+    """
+    import pyarrow as pa
+
+    with plain_file(path, limit):
+        pass
+    try:
+        table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
+    _columns(path, table.column_names)
+    return table
 
 
 def _from_csv(path: Path, limit: int) -> Any:

@@ -11,6 +11,8 @@ from imharness_errors import UsageError
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _LONGEST_NUMBER = 64
 _REFUSED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_NO_CHARACTERS = "\ufffe\uffff"
+"""Neither is a character, and XML allows neither."""
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that words of several languages and signs of several parts need."""
 
@@ -46,4 +48,4 @@ def reason(error: BaseException) -> str:
 
 
 def _is_refused(sign: str) -> bool:
-    return unicodedata.category(sign) in _REFUSED and sign not in _JOINERS
+    return (unicodedata.category(sign) in _REFUSED and sign not in _JOINERS) or sign in _NO_CHARACTERS

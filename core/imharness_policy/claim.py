@@ -13,6 +13,9 @@ from imharness.tracks import (
 )
 from imharness_policy.rules import Contest, Floats, number
 
+MANY = 1_000
+"""Above this no number of units that are needed is told: it is that of a difference near zero, and changes much."""
+
 
 def claim_of(
     rules: Contest, own: Floats, ranks: Sequence[Rank | None], complete: Sequence[int], places: Mapping[str, Place],
@@ -22,6 +25,9 @@ def claim_of(
     entries, worst, utility = rules.scores.entries, rules.protection.spec, rules.utility.spec
     stands = [i for i in complete if not places[entries[i]].control and places[entries[i]].passes]
     stands = [i for i in stands if not places[entries[i]].flags]
+    gap = _undefined(rules, complete, places, values)
+    if not stands and gap:
+        return "", f"{gap}: there is no winner." + _stand_ins(rules)
     if not stands:
         kept = f"keeps {utility.label} within {rules.share:.0%} of {rules.undefended}"
         return "", f"No entry that met every attack {kept}: there is no winner." + _stand_ins(rules)
@@ -44,6 +50,21 @@ def claim_of(
     return entries[first], rules.claim.format(**said) + _stand_ins(rules)
 
 
+def _undefined(
+    rules: Contest, complete: Sequence[int], places: Mapping[str, Place], values: Mapping[str, Mapping[str, Value]]
+) -> str:
+    """Say why it is not known which entries keep their utility; empty where it is known of any that could win."""
+    entries = [rules.scores.entries[i] for i in complete]
+    able = [label for label in entries if not places[label].control and not places[label].flags]
+    if not able or any(places[label].passes is not None for label in able):
+        return ""
+    plain = values.get(rules.undefended, {}).get("utility")
+    whose = rules.undefended if plain is None or plain.value is None else able[0]
+    value = values.get(whose, {}).get("utility")
+    why = value.missing if value is not None and value.missing else "not measured"
+    return f"{rules.utility.spec.label} of {whose} is not defined ({why}), so that no entry can be said to keep it"
+
+
 def _not_told(rules: Contest, gains: Floats, tests: int) -> str:
     """Say why a test does not tell that gains are above zero; empty where it does."""
     known = ~np.isnan(gains)
@@ -58,8 +79,11 @@ def _not_told(rules: Contest, gains: Floats, tests: int) -> str:
     if p * tests < ALPHA:
         return ""
     needed = rank_of(np.zeros(int(known.sum())), gains[None, known], clusters, weights).needed[0]
-    about = f"; about {int(needed)} would, were the difference as large as it looks" if needed > count else ""
-    return f"{count} {unit}s do not show a difference in {spec.label}{about}"
+    told = f"{count} {unit}s do not show a difference in {spec.label}"
+    if not needed > count:  # it is not a number where there is no difference
+        return told
+    many = f"more than {MANY:,}" if needed > MANY else f"about {int(needed)}"
+    return f"{told}; {many} would, were the difference as large as it looks"
 
 
 def _stand_ins(rules: Contest) -> str:

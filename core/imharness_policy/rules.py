@@ -157,7 +157,7 @@ class Contest:
         return mean_of(self._worst_of_all[0][:, list(rows)] if like is None else self._groups(rows, like)[0])
 
     @cached_property
-    def _worst_of_all(self) -> tuple[Floats, npt.NDArray[np.int64]]:
+    def _worst_of_all(self) -> tuple[Floats, npt.NDArray[np.int32]]:
         return self._groups(range(len(self.scores.entries)), None)
 
     @cached_property
@@ -175,14 +175,14 @@ class Contest:
         means = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
         return {False: means[0], True: means[1]}
 
-    def _groups(self, rows: Sequence[int], like: int | None) -> tuple[Floats, npt.NDArray[np.int64]]:
+    def _groups(self, rows: Sequence[int], like: int | None) -> tuple[Floats, npt.NDArray[np.int32]]:
         """Return the worst gain ``(groups, rows, units)``, a group being the settings that differ in `over` alone, and
         the position of the setting it is of."""
         conditions = self.scores.conditions
         keys = [tuple((f, v) for f, v in conditions[c].items() if f not in self.over) for c in self.settings]
         group = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         shape = (len(group), len(rows), len(self.names))
-        found, which = np.full(shape, np.nan), np.full(shape, -1)
+        found, which = np.full(shape, np.nan), np.full(shape, -1, np.int32)
         for key, c, at in zip(keys, self.settings, self.places, strict=True):
             own = self.gains[c][list(rows)]
             if like is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -12,6 +13,10 @@ from imharness.planning.plan import Task
 from imharness_schedule.order import chains, expected, with_needs
 from imharness_schedule.times import Times, place_of
 
+COMPARED = 32
+"""How many of an entry's cheapest tasks of a step are compared for its first number."""
+Step = tuple[str, str]
+"""A track and one of its steps."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -62,24 +67,52 @@ def within_budget(
 ) -> set[str]:
     """Return the tasks that fit into so many seconds of one worker, with all that they depend on.
 
-    The tasks `first` come first, as far as they fit. Then every entry gets its cheapest task, then every one its next,
-    and so on: all have a first number before any gets a precise one. An entry is a component that is no data set; the
-    tasks that count are those that no other needs.
+    First every entry gets a number: one task of each step that it takes part in, of a track with tasks in `first` only
+    of the steps of these; the task that costs least with all it needs and what is not chosen yet. Then come the
+    tasks `first`, as far as they fit. Then every entry gets its next task, then every one the next: all have a first
+    number before any gets a precise one. An entry is a component that is no data set; the tasks that count are those
+    that no other needs.
     """
-    needed = {need for task in tasks.values() for need in task.spec.needs.values()}
-    asked = defaultdict[str, list[str]](list)
-    ends = sorted(tasks.keys() - needed, key=lambda own: (seconds[own], own))
+    needed, whole = {need for task in tasks.values() for need in task.spec.needs.values()}, dict[str, float]()
+    for key, task in tasks.items():  # every task stands behind those it needs
+        whole[key] = seconds[key] + sum(whole.get(need, 0.0) for need in task.spec.needs.values())
+    steps = {_step(tasks[key]) for key in first if key in tasks}
+    named = {track for track, _ in steps}
+    asked, begun = defaultdict[str, list[str]](list), defaultdict[str, dict[Step, list[str]]](dict)
+    ends = sorted(tasks.keys() - needed, key=lambda own: (whole[own], own))
     for key in ends:
+        step = _step(tasks[key])
         for role, ref in tasks[key].spec.named().items():
             if role != "dataset":
                 asked[ref.label].append(key)
+                if step in steps or step[0] not in named:
+                    begun[ref.label].setdefault(step, []).append(key)
+    chosen, left = set[str](), budget_s
+
+    def price(keys: Collection[str]) -> float:
+        return math.fsum(seconds[own] for own in keys)  # whatever their order
+
+    def new(key: str) -> set[str]:
+        return with_needs(tasks, [key]) - chosen
+
+    def take(key: str) -> None:
+        nonlocal left
+        wanted = new(key)
+        cost = price(wanted)
+        if cost <= left:
+            left -= cost
+            chosen.update(wanted)
+
+    for label in sorted(asked, key=lambda own: sum(whole[keys[0]] for keys in begun[own].values())):
+        for keys in begun[label].values() or [asked[label]]:
+            if chosen.isdisjoint(keys):
+                take(min(keys[:COMPARED], key=lambda own: price(new(own))))
     rounds = range(max(map(len, asked.values()), default=0))
     turns = [own[turn] for turn in rounds for own in asked.values() if turn < len(own)]
-    chosen, left = set[str](), budget_s
     for key in dict.fromkeys([*(key for key in tasks if key in first), *turns, *ends]):
-        new = with_needs(tasks, [key]) - chosen
-        cost = sum(seconds[own] for own in new)
-        if cost <= left:
-            chosen |= new
-            left -= cost
+        take(key)
     return chosen
+
+
+def _step(task: Task) -> Step:
+    return task.spec.track, task.spec.step

@@ -26,18 +26,19 @@ class Part(BaseModel, frozen=True, extra="forbid"):
 
 
 class Busy(BaseModel, frozen=True, extra="forbid"):
-    """A task that is being computed, and for how many seconds."""
+    """A task that is being computed, and for how many seconds. `key`: of its result and log."""
 
     track: str
     task: str
     seconds: float
+    key: str = ""
 
 
 class RunState(BaseModel):
     """One run: where it is, how far it is, and how fast.
 
     `rate`: tasks finished per minute, lately. `left_s`: seconds that are expected to be left, None while nothing is
-    known. `failing`: address -> why, of the first failures; `failed` counts all.
+    known. `failing`: address -> why, of the first failures, `failing_keys`: address -> key; `failed` counts all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +54,7 @@ class RunState(BaseModel):
     reused: int
     failed: int
     failing: Mapping[str, str] = Field(default_factory=dict)
+    failing_keys: Mapping[str, str] = Field(default_factory=dict)
     running: tuple[Busy, ...] = ()
     rate: float | None = None
     left_s: float | None = None
@@ -74,7 +76,7 @@ class RunState(BaseModel):
 
     def save(self, store: Store) -> None:
         """Write it into the store."""
-        store.put(f"{FOLDER}/{self.id}.json", self.model_dump_json(indent=1).encode())
+        store.replace(f"{FOLDER}/{self.id}.json", self)
 
 
 def new_state(command: str, tracks: Mapping[str, Part], reused: int) -> RunState:

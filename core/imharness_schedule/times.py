@@ -1,4 +1,4 @@
-"""How long tasks take, learnt from finished ones: the median of those that are most alike."""
+"""How long tasks take, learnt from finished ones that are most alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from statistics import median
+from statistics import fmean, median
 
 from pydantic import BaseModel, ConfigDict
 
@@ -71,8 +71,9 @@ def place_of(spec: TaskSpec) -> Place:
 class Times:
     """The times of finished tasks on one device, and estimates for others.
 
-    An estimate is the median of the tasks with the same step and components; without any, of those with the same step
-    and the component that makes tasks longest; then of those with the same step. Tasks on another number of images
+    An estimate is the median of the tasks with the same step and components; without any, the mean over the kinds with
+    the same step and the component that makes tasks longest; then over those with the same step. Few kinds take most
+    of the time, so a median over kinds would tell of a sum that is much too small. Tasks on another number of images
     count for nothing.
     """
 
@@ -114,7 +115,7 @@ class Times:
         """Write what was learnt into a store."""
         kinds = [self.kinds[place] for place in sorted(self.kinds, key=str)]
         file = TimesFile(device=self.device, kinds=kinds)
-        store.put(f"{FOLDER}/{digest(self.device)[:12]}.json", file.model_dump_json().encode())
+        store.replace(f"{FOLDER}/{digest(self.device)[:12]}.json", file)
         self.changed = False
 
     def _estimate(self, name: str, values: Callable[[Kind], Iterable[float]], place: Place) -> float | None:
@@ -124,7 +125,7 @@ class Times:
 
 
 class _Levels:
-    """Medians by kind, by step and component, and by step."""
+    """Medians by kind, and their means by step and component, and by step."""
 
     def __init__(self, kinds: Mapping[Place, Kind], values: Callable[[Kind], Iterable[float]]) -> None:
         parts, steps = defaultdict[tuple[object, ...], list[float]](list), defaultdict[object, list[float]](list)
@@ -133,12 +134,12 @@ class _Levels:
             track, step, limit, components = place
             found = list(values(kind))
             if found:
-                self._kinds[place] = median(found)
-                steps[track, step, limit] += found
+                usual = self._kinds[place] = median(found)
+                steps[track, step, limit].append(usual)
                 for label in components:
-                    parts[track, step, limit, label] += found
-        self._parts = {part: median(found) for part, found in parts.items()}
-        self._steps = {part: median(found) for part, found in steps.items()}
+                    parts[track, step, limit, label].append(usual)
+        self._parts = {part: fmean(found) for part, found in parts.items()}
+        self._steps = {part: fmean(found) for part, found in steps.items()}
 
     def estimate(self, place: Place) -> float | None:
         if place in self._kinds:

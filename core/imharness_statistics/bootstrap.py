@@ -24,7 +24,9 @@ Floats = npt.NDArray[np.float64]
 RESAMPLES = 1000
 LEVEL = 0.95
 _KEPT = 2**23
-"""Numbers of resamples that are held at once."""
+"""Numbers of resamples that are kept for the next question."""
+_HELD = 2**21
+"""Numbers of resamples that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,19 @@ def _resamples(n: int, resamples: int, seed: int) -> npt.NDArray[np.int64]:
     return np.random.default_rng(seed).integers(0, n, (resamples, n))
 
 
+def _picked(n: int, resamples: int, seed: int, size: int) -> Iterator[Codes]:
+    """Yield the same, so many at once that `size` numbers for each of them can be held."""
+    rng, step = np.random.default_rng(seed), max(_HELD // size, 2)
+    for start in range(0, resamples, step):
+        yield rng.integers(0, n, (min(step, resamples - start), n))
+
+
 def drawn(k: int, resamples: int = RESAMPLES, seed: int = 0) -> Iterator[Floats]:
     """Yield how often each resample draws each of k clusters ``(r, k)``, some resamples after the other."""
     if k * resamples <= _KEPT:
         yield _all_drawn(k, resamples, seed)
         return
-    rng, step = np.random.default_rng(seed), max(_KEPT // k, 1)
+    rng, step = np.random.default_rng(seed), max(_HELD // k, 1)
     for start in range(0, resamples, step):
         yield _counts(rng.integers(0, k, (min(step, resamples - start), k)), k).astype(np.float64)
 
@@ -154,12 +163,11 @@ def interval(
     value = float(statistic(np.arange(n)[None])[0])
     if not np.isfinite(value):
         raise NotTestable("the statistic is not defined on these data")
-    if clusters is None:
-        k, estimates = None, statistic(_resamples(n, resamples, seed))
-    else:
-        codes, k = coded(clusters)
-        drawn = _units_of(codes, _resamples(k, resamples, seed))
-        estimates = np.concatenate([statistic(positions) for positions in drawn])
+    codes, k = (None, None) if clusters is None else coded(clusters)
+    positions = _picked(k or n, resamples, seed, max(n, k or n))
+    if codes is not None:
+        positions = (own for picks in positions for own in _units_of(codes, picks))
+    estimates = np.concatenate([statistic(own) for own in positions])
     estimates = estimates[np.isfinite(estimates)]
     if len(estimates) == 0:
         return Interval(value, float("nan"), float("nan"), n, k)

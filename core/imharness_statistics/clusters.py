@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from imharness_statistics.wilcoxon import wilcoxon_greater
+from imharness_statistics.wilcoxon import wilcoxon_both
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -42,10 +42,15 @@ def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None 
     `clusters`: the name of each unit's cluster ``(n,)``; without them every unit is a cluster of its own. NaN where
     no cluster differs from zero, or with fewer than `FEWEST` clusters. Raises `NotTestable` as `wilcoxon_greater` does.
     """
+    return clusters_both(differences, clusters)[0]
+
+
+def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
+    """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
     if clusters is None:
-        return wilcoxon_greater(differences)
+        return wilcoxon_both(differences)
     means = cluster_means(np.atleast_2d(np.asarray(differences, dtype=np.float64)), clusters)
-    return wilcoxon_greater(means) if means.shape[1] >= FEWEST else np.full(len(means), np.nan)
+    return wilcoxon_both(means) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
 
 
 def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:

@@ -19,7 +19,7 @@ import scipy
 
 from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import RESAMPLES, Interval, percentiles
-from imharness_statistics.clusters import cluster_means, clusters_greater, coded
+from imharness_statistics.clusters import cluster_means, clusters_both, coded
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,9 +43,12 @@ class HeadToHead:
     tested: int
 
 
-def resampled(n: int, resamples: int = RESAMPLES) -> npt.NDArray[np.int64]:
-    """Return positions ``(resamples, n)`` in [0, n): hash(hash(r + 1) + i) * n / 2**32, rounded down."""
-    rows = _hash(np.arange(1, resamples + 1).astype(np.uint32))
+def resampled(n: int, resamples: int = RESAMPLES, first: int = 0) -> npt.NDArray[np.int64]:
+    """Return positions ``(resamples, n)`` in [0, n): hash(hash(r + 1) + i) * n / 2**32, rounded down.
+
+    r counts from `first`.
+    """
+    rows = _hash(np.arange(first + 1, first + resamples + 1).astype(np.uint32))
     cells = _hash(rows[:, None] + np.arange(n).astype(np.uint32))
     return ((cells.astype(np.uint64) * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
 
@@ -98,12 +101,12 @@ def head_to_head(
         here = ~np.isnan(values)
         own = np.asarray(values, dtype=np.float64)[here]
         if len(own):
-            up, down = clusters_greater(np.stack([own, -own]), None if names is None else names[at[here]])
+            up, down = (p[0] for p in clusters_both(own, None if names is None else names[at[here]]))
             tested += int(not np.isnan(up))
             wins += int(up * tests < alpha)
             losses += int(down * tests < alpha)
     d, names = d[known], None if names is None else names[:n][known]
-    better, worse = clusters_greater(np.stack([d, -d]), names)
+    better, worse = (p[0] for p in clusters_both(d, names))
     codes, k = coded(np.arange(len(d)) if names is None else names)
     means = d if names is None else cluster_means(d[None], codes)[0]
     count = None if names is None else k

@@ -2,14 +2,19 @@
 
 A resample draws unit i so many times, c_i. With m draws in all, units sorted once and midranks, the sum of
 c (R - (m + 1) / 2)**2 is (m**3 - sum of t**3) / 12, where t counts the draws of each group of equal numbers (Kendall,
-"Rank Correlation Methods", chapter 3); and the rank of a group is what was drawn before it, plus (t + 1) / 2. All sums
-are of multiples of a quarter, so they are exact, and so each correlation is the one of the resampled units themselves.
+"Rank Correlation Methods", chapter 3); and the rank of a group is what was drawn before it, plus (t + 1) / 2. Ranks
+are doubled here, so that all sums are of whole numbers and exact: each correlation is the one of the resampled units.
+
+Lines without equal numbers have the same denominator. Of many such lines with the same units, only the sum of the
+numerators is asked for, and that is a quadratic form: in how many lines unit j stands below unit i, times what was
+drawn of j, times the ranks that were drawn of i.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +25,18 @@ from imharness_statistics.clusters import Codes, coded
 from imharness_statistics.correlation import NEEDED
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
+"""Whole numbers: 32-bit integers while no sum exceeds them, which take half the memory, else floats of 64 bits."""
 _AT_ONCE = 2**17
 """Units times resamples that are looked at together: arrays that a processor's cache holds."""
+_SMALL = 1290
+"""At most so many draws have a third power that fits into 32 bits."""
+_UNITS = range(256, 2**14 + 1)
+"""Units for which lines are summed before they are correlated: fewer are as fast one by one, more need much memory."""
+_LINES = range(8, 2**16)
+"""Lines that are worth it, and that are counted in 16 bits."""
+_WIDE = 256
+"""Resamples that are looked at together where lines are summed."""
 
 
 class _Sorted(NamedTuple):
@@ -30,18 +45,25 @@ class _Sorted(NamedTuple):
     order: Codes
     starts: Codes
 
-    def sums(self, rows: Floats, out: Floats) -> Floats:
+    def sums(self, rows: Numbers, out: Numbers) -> Numbers:
         """Return the sums over each group ``(groups, r)`` of rows ``(n, r)``; `out` is overwritten."""
         np.take(rows, self.order, axis=0, out=out, mode="clip")
-        return out if len(self.starts) == len(self.order) else np.add.reduceat(out, self.starts, axis=0)
+        return (
+            out if len(self.starts) == len(self.order) else np.add.reduceat(out, self.starts, axis=0, dtype=out.dtype)
+        )
 
 
 class _Alike(NamedTuple):
-    """Lines that have the same units: these, their labels sorted, and the lines sorted."""
+    """Lines that have the same units: these, their labels sorted, and the lines sorted.
+
+    `summed`: so many further lines are not among `lines`; ``below[j, i]`` counts those in which j is below i.
+    """
 
     units: npt.NDArray[np.int64]
     labels: _Sorted
     lines: list[_Sorted]
+    summed: int
+    below: npt.NDArray[np.uint16]
 
 
 def mean_spearman(
@@ -65,7 +87,8 @@ def mean_spearman(
     if np.isnan(value):
         raise NotTestable("no line has a correlation with the labels")
     codes, k = coded(np.arange(len(y)) if clusters is None else clusters)
-    size, width = None if clusters is None else k, max(_AT_ONCE // len(y), 16)
+    size = None if clusters is None else k
+    width = max(_AT_ONCE // len(y), 16) if any(own.lines for own in alike) else _WIDE
     estimates = [
         _mean(alike, np.ascontiguousarray(counts[start : start + width].T[codes]))
         for counts in drawn(k, resamples, seed)
@@ -81,9 +104,31 @@ def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
     masks, group = np.unique(np.isfinite(scores), axis=0, return_inverse=True)
     found = []
     for i, mask in enumerate(masks):
-        lines = [_sorted(line[mask]) for line in scores[group.ravel() == i]]
-        found.append(_Alike(np.flatnonzero(mask), _sorted(labels[mask]), lines))
+        rows = scores[group.ravel() == i][:, mask]
+        summed = np.asarray((np.diff(np.sort(rows, axis=1), axis=1) > 0).all(axis=1))
+        if mask.sum() not in _UNITS or summed.sum() not in _LINES:
+            summed[:] = False
+        lines = [_sorted(line) for line in rows[~summed]]
+        below = _below(rows[summed])
+        found.append(_Alike(np.flatnonzero(mask), _sorted(labels[mask]), lines, int(summed.sum()), below))
     return [own for own in found if len(own.units)]
+
+
+def _below(lines: Floats) -> npt.NDArray[np.uint16]:
+    """Return in how many lines ``(k, n)`` the number at the first place is below that at the second ``(n, n)``."""
+    k, n = lines.shape
+    if not k:
+        return np.zeros((0, 0), dtype=np.uint16)
+    ranks = lines.argsort(axis=1).argsort(axis=1).astype(np.uint16)
+    found, step = np.zeros((n, n), dtype=np.uint16), max(2 * _AT_ONCE // n, 1)
+    for start, first in itertools.product(range(0, n, step), range(0, k, 255)):
+        own = found[start : start + step]
+        less, count = np.empty(own.shape, dtype=bool), np.zeros(own.shape, dtype=np.uint8)
+        for line in ranks[first : first + 255]:
+            np.less(line[start : start + step, None], line, out=less)
+            count += less.view(np.uint8)
+        own += count
+    return found
 
 
 def _sorted(numbers: Floats) -> _Sorted:
@@ -95,35 +140,64 @@ def _sorted(numbers: Floats) -> _Sorted:
 def _mean(alike: list[_Alike], counts: Floats) -> Floats:
     """Return the mean of all defined correlations ``(r,)`` with unit i drawn ``counts[i]`` times ``(n, r)``."""
     total, defined = np.zeros(counts.shape[1]), np.zeros(counts.shape[1])
+    drawn_at_most = counts.sum(axis=0).max()
+    whole: Numbers = counts.astype(np.int32) if drawn_at_most <= _SMALL else counts
     for own in alike:
-        for rho in _correlations(own, counts[own.units]):
+        for rho, lines in _correlations(own, whole[own.units]):
             known = ~np.isnan(rho)
             total[known] += rho[known]
-            defined += known
+            defined += lines * known
     return np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0)
 
 
-def _correlations(own: _Alike, counts: Floats) -> Iterator[Floats]:
-    """Yield the correlation of each line in each resample ``(r,)``, NaN where it is not defined."""
-    m, buffers = counts.sum(axis=0), [np.empty_like(counts) for _ in range(4)]
+def _correlations(own: _Alike, counts: Numbers) -> Iterator[tuple[Floats, int]]:
+    """Yield the sum of correlations in each resample ``(r,)``, NaN where they are not defined, and of how many lines.
+
+    Each line is summed alone, but for those that are asked for together.
+    """
+    kind, buffers = counts.dtype, [np.empty_like(counts) for _ in range(5)]
+    m = counts.sum(axis=0, dtype=kind)
     t = own.labels.sums(counts, buffers[0])
     sizes = np.diff(own.labels.starts, append=len(own.units))
-    ranks = np.empty_like(counts)
-    ranks[own.labels.order] = np.repeat(np.cumsum(t, axis=0) - t / 2 - m / 2, sizes, axis=0)
-    spread = m**3 - np.einsum("ir,ir,ir->r", t, t, t)
-    weighted = counts * ranks
-    whole = np.einsum("ir,ir->r", weighted, counts), np.einsum("ir,ir,ir->r", counts, counts, counts)
+    doubled = np.empty_like(counts)
+    doubled[own.labels.order] = np.repeat(2 * np.cumsum(t, axis=0, dtype=kind) - t - m, sizes, axis=0)
+    draws = m.astype(np.float64)
+    spread = draws**3 - _summed(t, t, t)
+    weighted = counts * doubled
+    whole = _summed(weighted, counts), _summed(counts, counts, counts)
+
+    def correlated(shared: Floats, cubes: Numbers) -> Floats:
+        norm = np.sqrt(np.maximum(draws**3 - cubes, 0) * np.maximum(spread, 0))
+        kept = (norm > 0) & (draws >= NEEDED["spearman"])
+        return np.asarray(np.divide(3 * shared, norm, out=np.full_like(draws, np.nan), where=kept))
+
+    if own.summed:
+        before = _all_before(own.below, counts.astype(np.float64), weighted.astype(np.float64))
+        yield correlated(own.summed * whole[0].astype(np.float64) + 2.0 * before, whole[1]), own.summed
     for line in own.lines:
         t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
-        tied = len(t) < len(counts)
-        halves, cubes = (np.einsum("ir,ir->r", w, t), np.einsum("ir,ir,ir->r", t, t, t)) if tied else whole
-        norm = np.sqrt(np.maximum(m**3 - cubes, 0) * np.maximum(spread, 0))
-        kept = (norm > 0) & (m >= NEEDED["spearman"])
-        shared = halves / 2 + _before(t, w, buffers[2], buffers[3])
-        yield np.divide(12 * shared, norm, out=np.full_like(m, np.nan), where=kept)
+        met, cubes = (_summed(w, t), _summed(t, t, t)) if len(t) < len(counts) else whole
+        yield correlated(met + 2.0 * _before(t, w, *buffers[2:]), cubes), 1
 
 
-def _before(t: Floats, w: Floats, *spare: Floats) -> Floats:
+def _summed(first: Numbers, *others: Numbers) -> Numbers:
+    """Return the sum over units of a product ``(r,)``."""
+    product = first
+    for other in others:
+        product = product * other
+    return np.asarray(product.sum(axis=0, dtype=first.dtype))
+
+
+def _all_before(below: npt.NDArray[np.uint16], counts: Floats, weighted: Floats) -> Floats:
+    """Return the sum over lines, and over pairs of units j below i, of the draws of j times weighted i ``(r,)``."""
+    found, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(below), 1)
+    for start in range(0, len(below), step):
+        above = below[start : start + step].astype(np.float64) @ weighted
+        found += np.einsum("ij,ij->j", counts[start : start + step], above)
+    return found
+
+
+def _before(t: Numbers, w: Numbers, product: Numbers, *spare: Numbers) -> Floats:
     """Return the sum over i of ``w[i]`` times the sum of all ``t`` before it ``(r,)``; all arrays are overwritten.
 
     Neighbours are paired and then joined, again and again: of each pair the second meets the first.
@@ -131,7 +205,8 @@ def _before(t: Floats, w: Floats, *spare: Floats) -> Floats:
     found, others = np.zeros(t.shape[1]), spare
     while len(t) > 1:
         half = len(t) // 2
-        found += np.einsum("ir,ir->r", w[1 : 2 * half : 2], t[: 2 * half : 2])
+        met = np.multiply(w[1 : 2 * half : 2], t[: 2 * half : 2], out=product[:half])
+        found += met.sum(axis=0, dtype=t.dtype)
         joined = tuple(other[: len(t) - half] for other in others)
         for part, out in zip((t, w), joined, strict=True):
             np.add(part[: 2 * half : 2], part[1 : 2 * half : 2], out=out[:half])

@@ -12,6 +12,7 @@ than five units or clusters nothing is told.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,8 @@ from imharness_statistics.clusters import FEWEST, coded
 from imharness_statistics.head_to_head import resampled
 
 Floats = npt.NDArray[np.float64]
+_HELD = 2**22
+"""Numbers of resamples that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,7 @@ def rank_of(
         if k < FEWEST or not len(d):
             nothing = np.full(len(d), np.nan)
             return Rank(_place(ahead), 1, len(d) + 1, ahead, nothing, nothing, nothing)
-        counts = _drawn(k, resamples)
-        spread = counts @ sums.T / (counts @ sizes.T) - ahead
+        spread = np.concatenate([own @ sums.T / (own @ sizes.T) for own in _drawn(k, resamples)]) - ahead
         error = np.sqrt(np.nanmean(np.where(np.isnan(ahead), 0.0, spread) ** 2, axis=0))
         told = (error > 0) & np.isfinite(ahead)
         largest = np.abs(spread[:, told] / error[told]).max(axis=1, initial=0.0)
@@ -89,11 +91,16 @@ def _by_cluster(rows: Floats, codes: npt.NDArray[np.int64], k: int) -> Floats:
     return np.array([np.bincount(codes, row, k) for row in rows]).reshape(len(rows), k)
 
 
-def _drawn(k: int, resamples: int) -> Floats:
-    """Return how often each of k clusters is drawn ``(resamples, k)``; the site's page draws the same."""
-    picks = resampled(k, resamples)
-    flat = (picks + k * np.arange(resamples)[:, None]).ravel()
-    return np.bincount(flat, minlength=resamples * k).reshape(resamples, k).astype(np.float64)
+def _drawn(k: int, resamples: int) -> Iterator[Floats]:
+    """Yield how often each of k clusters is drawn ``(r, k)``, some resamples after the other.
+
+    The site's page draws the same.
+    """
+    step = max(_HELD // k, 1)
+    for first in range(0, resamples, step):
+        picks = resampled(k, min(step, resamples - first), first)
+        flat = (picks + k * np.arange(len(picks))[:, None]).ravel()
+        yield np.bincount(flat, minlength=picks.size).reshape(picks.shape).astype(np.float64)
 
 
 def _widened(quantile: float, k: int) -> float:

@@ -29,25 +29,38 @@ def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
     A row without a non-zero difference is not testable: its p-value is NaN. Raises `NotTestable` for NaN or
     infinite differences, and for n = 0.
     """
+    return wilcoxon_both(differences)[0]
+
+
+def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return `wilcoxon_greater` of differences ``(k, n)``, and that of minus the differences, which are sorted once."""
     d = np.atleast_2d(np.asarray(differences, dtype=np.float64))
     if d.ndim != 2 or d.shape[1] == 0:
         raise NotTestable(f"expected differences (k, n) with n >= 1, got shape {d.shape}")
     if not np.isfinite(d).all():
         raise NotTestable("paired differences contain NaN or infinity; drop those pairs first")
-    p = np.empty(len(d))
+    p = np.empty((2, len(d)))
     for start in range(0, len(d), _CHUNK):
-        p[start : start + _CHUNK] = _chunk(d[start : start + _CHUNK])
-    return p
+        p[:, start : start + _CHUNK] = _chunk(d[start : start + _CHUNK])
+    return p[0], p[1]
 
 
-def _chunk(d: Floats) -> Floats:
+def _chunk(d: Floats) -> tuple[Floats, Floats]:
     positive, ordered, zeros, ties = _sorted_magnitudes(d)
     count = (d.shape[1] - zeros).astype(np.float64)
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
     if ties.any():
         r_plus[ties], tie_term[ties] = _with_ties(positive[ties], ordered[ties], zeros[ties])
+    r_minus = count * (count + 1) / 2 - r_plus
+    given = ordered, zeros, ties, count, tie_term
+    return _p_values(r_plus, *given), _p_values(r_minus, *given)
 
+
+def _p_values(
+    r_plus: Floats, ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64], ties: npt.NDArray[np.bool_],
+    count: Floats, tie_term: Floats,
+) -> Floats:  # fmt: skip
     p = _asymptotic(r_plus, count, tie_term)
     for row in np.flatnonzero(~ties & (count > 0) & (count <= EXACT_UP_TO)):
         p[row] = _survival(int(count[row]))[int(r_plus[row])]

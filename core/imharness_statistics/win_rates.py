@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness_statistics import NotTestable
-from imharness_statistics.clusters import clusters_greater
+from imharness_statistics.clusters import clusters_both
 from imharness_statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ def win_rates(
     """
     entries = len(np.asarray(scores[0])) if len(scores) else 0
     p = np.full((entries, entries, len(scores)), np.nan)
-    pairs = [(i, j) for i in range(entries) for j in range(entries) if i != j]
+    pairs = [(i, j) for i in range(entries) for j in range(i + 1, entries)]
     for c, block in enumerate(scores):
         values = np.asarray(block, dtype=np.float64)
         for mask, group in _by_mask(~np.isnan(values), pairs):
@@ -59,7 +59,8 @@ def win_rates(
             for start in range(0, len(group), step):
                 first, second = np.array(group[start : start + step]).T
                 difference = values[np.ix_(first, mask)] - values[np.ix_(second, mask)]
-                p[first, second, c] = clusters_greater(difference if higher_wins else -difference, own)
+                up, down = clusters_both(difference, own)
+                p[first, second, c], p[second, first, c] = (up, down) if higher_wins else (down, up)
     corrected = adjust(p, correction)
     tested_count = np.sum(~np.isnan(p), axis=2)
     with np.errstate(invalid="ignore"):

@@ -120,4 +120,4 @@ def _adjusted(model: Any, changes: Mapping[str, str]) -> Any:
     try:
         return type(model).model_validate({**model.model_dump(), **changes})
     except ValidationError as error:
-        raise UsageError(explain(error)) from None
+        raise UsageError(explain(error, type(model))) from None

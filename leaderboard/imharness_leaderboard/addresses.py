@@ -44,6 +44,11 @@ def gallery_page(board: Board) -> str:
     return f"{track_slug(board.track)}/gallery.html"
 
 
+def published_page(board: Board) -> str:
+    """Return the address of the page "Published and ours" of a track."""
+    return f"{track_slug(board.track)}/published.html"
+
+
 def entry_page(kind: str, label: str) -> str:
     """Return the address of an entry's page."""
     return f"entries/{slug(kind)}-{slug(label)}.html"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from imharness_leaderboard.wording import brief
 
 _PARAMETERS = re.compile(r"\[([^\]]*)\]")
+_OWNED = re.compile(r"([^\s/]+)/(.+)")
+"""An owner and a name; a slash after the first word, as in "ifgsm within 1/255", belongs to the name."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,10 @@ def name_of(label: str) -> Name:
     """Return the parts of a label."""
     chips = [chip.strip() for found in _PARAMETERS.findall(label) for chip in found.split(",") if chip.strip()]
     bare = [brief(part).partition("[")[0].strip() or part for part in label.split(" + ")]
-    owner, slash, short = bare[0].rpartition("/")
-    if len(bare) > 1 or not short:
+    owned = _OWNED.fullmatch(bare[0])
+    if len(bare) > 1 or owned is None:
         return Name("", " + ".join(bare), tuple(chips))
-    return Name(owner if slash else "", short, tuple(chips))
+    return Name(owned[1], owned[2], tuple(chips))
 
 
 def short_names(labels: Sequence[str]) -> dict[str, str]:

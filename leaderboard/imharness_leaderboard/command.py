@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
 
-_store = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+from imharness_files.options import log_option, store_option
+
 _secret = click.option(
-    "--against-secret", "secret", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="STORE",
+    "--against-secret", "secret", metavar="STORE",
     help="Flag entries that do worse on the secret split in this store.",
 )  # fmt: skip
 _site = click.option("--site", "folder", type=click.Path(path_type=Path), default="site", show_default=True)
@@ -26,12 +27,12 @@ def site() -> None:
 
 
 @site.command()
-@_store
+@store_option()
 @_site
 @click.option("--since", type=click.Path(path_type=Path, exists=True), help="Compare with the last release here.")
 @_secret
 @click.option("--quiet", is_flag=True, help="Print warnings only.")
-def build(store: Path, folder: Path, since: Path | None, secret: Path | None, quiet: bool) -> None:
+def build(store: str, folder: Path, since: Path | None, secret: str | None, quiet: bool) -> None:
     """Write the site from the results in a store."""
     from imharness_leaderboard.changes import read_releases
     from imharness_leaderboard.pages import build_site
@@ -59,17 +60,37 @@ def serve(folder: Path, port: int) -> None:
 
 
 @site.command()
-@_store
-@click.option("--to", "folder", type=click.Path(path_type=Path), required=True, help="The folder that is served.")
+@store_option()
+@click.option(
+    "--to", required=True, metavar="FOLDER|hf://datasets/OWNER/NAME", help="The folder that is served, or a dataset."
+)
 @click.option("--release", required=True, metavar="NAME", help="Name, as 2026-11-20; the snapshot is v/NAME/.")
 @_secret
-def publish(store: Path, folder: Path, release: str, secret: Path | None) -> None:
+@log_option()
+def publish(store: str, to: str, release: str, secret: str | None, log_to: Sequence[str]) -> None:
     """Write the site into a folder for a static host, with a permanent snapshot of this release.
 
-    Give the same folder each time: it holds the earlier snapshots and the list of changes.
+    Give the same folder each time: it holds the earlier snapshots and the list of changes. With hf:// the tables become
+    a dataset repository with a card and Croissant metadata: it is written to hub/OWNER/NAME and uploaded where there is
+    a token.
     """
-    from imharness_leaderboard.publishing import publish_site
+    from imharness_exports.listeners import announce, open_listeners
+    from imharness_leaderboard.publishing import published_boards
 
-    built = publish_site(store, folder, release, secret)
-    _warn(built.problems)
-    click.echo(f"{built.pages} pages: {folder / 'index.html'}; snapshot: {folder / 'v' / release / 'index.html'}")
+    listeners = open_listeners(log_to)
+    if to.startswith("hf:"):
+        from imharness_leaderboard.hub import publish_dataset
+
+        if secret is not None:
+            raise click.UsageError("--against-secret is for the pages of a site, not for a dataset.")
+        made = publish_dataset(store, to, release)
+        _warn(made.problems)
+        click.echo(f"dataset: {made.folder}" + (f"; release: {made.url}" if made.url else ""))
+    else:
+        from imharness_leaderboard.publishing import publish_site
+
+        folder = Path(to)
+        built = publish_site(store, folder, release, secret)
+        _warn(built.problems)
+        click.echo(f"{built.pages} pages: {folder / 'index.html'}; snapshot: {folder / 'v' / release / 'index.html'}")
+    announce(store, published_boards(store), release, listeners, lambda line: _warn([line]))

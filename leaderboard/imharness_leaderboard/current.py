@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from imharness.errors import StoreError, StoreUnreachable
+from imharness.errors import DamagedError
 from imharness.results.identity import version_of
 from imharness.results.records import Board
 from imharness.results.store import Store
@@ -14,7 +14,7 @@ from imharness.results.store import Store
 _RANK = (sys.executable, "-c", "from imharness_cli import main; main()", "results", "rank")
 
 
-def current_boards(store_dir: Path) -> tuple[list[Board], list[str]]:
+def current_boards(address: str | Path) -> tuple[list[Board], list[str]]:
     """Return the tables of every track, and one line for each problem.
 
     Tables are made again when they are missing or damaged, when another version of the code made them, or when the
@@ -22,12 +22,12 @@ def current_boards(store_dir: Path) -> tuple[list[Board], list[str]]:
     leaderboard itself loads no torch. Tables that cannot be made again are shown with the reason, and left out when
     they cannot be read at all.
     """
-    store = Store(store_dir)
+    store = Store(address)
     boards, problems = [], []
     for track in sorted({*store.tracks(), *store.ranked()}):
         board, reason = _read(store, track)
         if reason:
-            failure = _rank(store_dir, track)
+            failure = _rank(address, track)
             if not failure:
                 board, _ = _read(store, track)
             else:
@@ -42,9 +42,7 @@ def _read(store: Store, track: str) -> tuple[Board | None, str]:
     """Return the tables of a track, or None where they cannot be read, and the reason to make them again, if any."""
     try:
         board = store.board(track)
-    except StoreUnreachable:
-        raise
-    except StoreError as error:
+    except DamagedError as error:
         return None, str(error)
     return board, "there are no tables of it" if board is None else _staleness(store, board)
 
@@ -61,9 +59,9 @@ def _staleness(store: Store, board: Board) -> str:
     return ""
 
 
-def _rank(store: Path, track: str) -> str:
+def _rank(address: str | Path, track: str) -> str:
     """Make the tables of a track again; return the last line of the error, or an empty string."""
-    command = [*_RANK, "--store", str(store), "--track", track]
+    command = [*_RANK, "--store", str(address), "--track", track]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.returncode:
         return ""

@@ -6,18 +6,15 @@ file with a schema.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from imharness.ranking.comparisons import places
 from imharness.results.identity import digest
-from imharness.results.records import SCHEMA, Board, Table
+from imharness.results.records import SCHEMA, Board
+from imharness_exports.data import columns_of, csv_bytes, parquet_bytes
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
@@ -25,8 +22,6 @@ from imharness_statistics.bootstrap import tail
 from imharness_statistics.clusters import FEWEST, coded
 from imharness_statistics.head_to_head import tie_groups
 
-PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
-"""The fields of a number, and what follows the column's label in the header of each."""
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a board that ``results.json`` leaves out."""
 
@@ -34,10 +29,10 @@ NOT_SHOWN = ("numbers", "examples", "comparisons")
 def write_tables(site: SiteFolder, board: Board) -> None:
     """Write each table of a board as CSV, JSON and Parquet."""
     for table in board.tables:
-        columns = _columns(table)
+        columns = columns_of(table)
         site.write(data_file(board, table.id, "csv"), csv_bytes(columns))
         site.write(data_file(board, table.id, "json"), json_text(table.model_dump(mode="json")))
-        site.write(data_file(board, table.id, "parquet"), _parquet(columns, table))
+        site.write(data_file(board, table.id, "parquet"), parquet_bytes(columns, table))
 
 
 def write_results(site: SiteFolder, boards: Sequence[Board], release: str) -> None:
@@ -111,41 +106,3 @@ def comparison_index(boards: Sequence[Board]) -> list[dict[str, str]]:
         for board in boards
         for comparison in board.comparisons
     ]
-
-
-def _columns(table: Table) -> dict[str, list[object]]:
-    """Return a table as columns: label, facets, and for each number the fields named in `PARTS`.
-
-    Columns without any content are left out.
-    """
-    facets = list(dict.fromkeys(name for row in table.rows for name in row.facets))
-    found: dict[str, list[object]] = {table.entry: [row.label for row in table.rows]}
-    found |= {f"facet {name}": [row.facets.get(name, "") for row in table.rows] for name in facets}
-    for column in table.columns:
-        values = [row.values.get(column.key) for row in table.rows]
-        found |= {column.label + suffix: [getattr(v, name, None) for v in values] for name, suffix in PARTS.items()}
-    return {name: column for name, column in found.items() if any(v not in (None, "") for v in column)}
-
-
-def csv_bytes(columns: Mapping[str, Sequence[object]]) -> bytes:
-    """Return columns as a CSV file, which a spreadsheet opens safely."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_csv_cell, columns))
-    writer.writerows(map(_csv_cell, row) for row in zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
-
-
-def _csv_cell(value: object) -> object:
-    """Return a value that a spreadsheet opens safely: text that it would take for a formula starts with a quote."""
-    if value is None:
-        return ""
-    return "'" + value if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t") else value
-
-
-def _parquet(columns: Mapping[str, list[object]], table: Table) -> bytes:
-    facts = {"title": table.title, "caption": table.caption, "schema_version": str(SCHEMA)}
-    content = pa.table({name: pa.array(values) for name, values in columns.items()})
-    out = io.BytesIO()
-    pq.write_table(content.replace_schema_metadata(facts), out, compression="zstd")
-    return out.getvalue()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ import jinja2
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import StoreError, StoreUnreachable
+from imharness.errors import DamagedError, StoreError
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
-from imharness_disk import alone
-from imharness_leaderboard import addresses, rankings, recipes, tables, wording
+from imharness_exports.data import csv_bytes
+from imharness_leaderboard import addresses, published, rankings, recipes, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
@@ -35,12 +35,11 @@ from imharness_leaderboard.gallery import GalleryExample, write_gallery
 from imharness_leaderboard.methods import methods
 from imharness_leaderboard.numbers import (
     comparison_index,
-    csv_bytes,
     write_comparisons,
     write_results,
     write_tables,
 )
-from imharness_leaderboard.picture import THEMES, Picture
+from imharness_leaderboard.picture import THEMES, Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import scores_of
 from imharness_leaderboard.secret import against_secret
@@ -59,18 +58,19 @@ class Built:
 
 
 def build_site(
-    store_dir: Path, folder: Path, releases: Sequence[Release] = (), release: str = "", secret: Path | None = None
+    address: str | Path, folder: Path, releases: Sequence[Release] = (), release: str = "",
+    secret: str | Path | None = None,
 ) -> Built:  # fmt: skip
     """Write all pages; raises `StoreError` when the store has no tables that can be read.
 
     `releases` are the published ones, the oldest first. `release` is the name under which this state is published,
     empty when it is not. `secret` is the store of a secret split: entries that do worse on it are flagged.
     """
-    store = Store(store_dir)
-    boards, problems = current_boards(store_dir)
+    store = Store(address)
+    boards, problems = current_boards(address)
     if not boards:
-        raise StoreError("; ".join(problems) or f"store {store_dir} has no tables; run `harness run --all` first")
-    with alone(store_dir):  # tables and the scores behind them are of one making
+        raise StoreError("; ".join(problems) or f"store {address} has no tables; run `harness run --all` first")
+    with store.alone():  # tables and the scores behind them are of one making
         boards = [board if board.stale else store.board(board.track) or board for board in boards]
         build = _Build(store, SiteFolder(folder), boards, problems, release, secret)
         build.write_all(releases)
@@ -82,7 +82,7 @@ class _Build:
 
     def __init__(
         self, store: Store, site: SiteFolder, boards: list[Board], problems: list[str], release: str,
-        secret: Path | None,
+        secret: str | Path | None,
     ) -> None:  # fmt: skip
         self.site, self.problems, self.release = site, problems, release
         self.day = datetime.now(UTC).date().isoformat() if release else last_day(boards)
@@ -103,9 +103,7 @@ class _Build:
     def _numbers(self, store: Store, board: Board) -> Mapping[str, npt.NDArray[np.float32]]:
         try:
             return store.numbers(board)
-        except StoreUnreachable:
-            raise
-        except StoreError as error:
+        except DamagedError as error:
             self.problems.append(f"{board.track}: readers cannot test for themselves: {error}")
             return {}
 
@@ -126,13 +124,14 @@ class _Build:
         )
         found.filters["code"] = wording.with_code
         for module, names in (
-            (addresses, ("track_page", "table_page", "gallery_page", "data_file", "comparison_file")),
+            (addresses, ("track_page", "table_page", "gallery_page", "published_page", "data_file", "comparison_file")),
             (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (recipes, ("compute_again",)),
             (wording, ("brief", "breaking", "partial")),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
+        found.globals.update(published.NAMES)
         found.globals.update(
             boards=self.boards, themes=list(THEMES), release=self.release, standing_word=standing_word,
             standing_of=self._standing, link_of=self._link, shown_value=tables.shown, large=LARGE,
@@ -175,7 +174,8 @@ class _Build:
         plain = studies.pop(0) if studies and not views else None
         small = [table for table in studies if len(table.rows) <= LARGE]
         self._page(here, "track.html", title=board.title, here=here, board=board, pictures=pictures, rankings=views,
-                   gallery=bool(gallery), plain=plain, studies=studies, small=small)  # fmt: skip
+                   gallery=bool(gallery), plain=plain, studies=studies, small=small,
+                   published=self._write_published(board))  # fmt: skip
         for table in board.tables:
             page, title = addresses.table_page(board, table), f"{table.title}, {board.title}"
             self._page(page, "table.html", title=title, here=here, board=board, table=table,
@@ -183,6 +183,17 @@ class _Build:
         if gallery:
             page, title = addresses.gallery_page(board), f"Gallery, {board.title}"
             self._page(page, "gallery.html", title=title, here=here, board=board, gallery=gallery)
+
+    def _write_published(self, board: Board) -> bool:
+        """Write the page of published tables, and say whether there is one."""
+        view, problem = published.published_view(board)
+        self.problems += [problem] if problem else []
+        if view is None:
+            return False
+        self.site.write(addresses.data_file(board, "published", "json"), json_text(view.facts()))
+        self._page(addresses.published_page(board), "published.html", title=f"Published and ours, {board.title}",
+                   here=addresses.track_page(board), board=board, view=view)  # fmt: skip
+        return True
 
     def _write_entry(self, view: EntryView) -> None:
         stands = [f"place {own.rank} in {own.board.title}" for own in view.results]
@@ -201,9 +212,13 @@ class _Build:
         found += [picture for scores in compared for picture in comparison_pictures(board, scores)]
         for picture in found:
             self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
-            for theme in THEMES:
-                self.site.make(picture.file(theme), picture.source, partial(picture.svg, theme))
+            self._draw(picture)
         return found
+
+    def _draw(self, picture: Picture) -> None:
+        light = cache(partial(picture.svg, "light"))
+        self.site.make(picture.file("light"), picture.source, light)
+        self.site.make(picture.file("dark"), picture.source, lambda: darkened(light()))
 
     def _write_data(self) -> None:
         for board in self.boards:

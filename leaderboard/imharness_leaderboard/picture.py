@@ -1,16 +1,21 @@
 """One picture of the site: an SVG for the light and one for the dark theme.
 
-Matplotlib draws it without a display, and the same numbers give the same bytes.
+Matplotlib draws it without a display, and the same numbers give the same bytes. It draws the light one; the dark one is
+the same file in other colours.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
 THEMES = {
@@ -41,6 +46,36 @@ class Style:
     line: str
     paper: str
     colours: tuple[str, ...]
+
+    @property
+    def heat(self) -> LinearSegmentedColormap:
+        """The colours of a heat map, from the paper to the first colour of the data."""
+        return LinearSegmentedColormap.from_list("heat", [self.paper, self.colours[0]])
+
+
+def style_of(theme: str) -> Style:
+    """Return the colours of a theme, ``light`` or ``dark``."""
+    return Style(**THEMES[theme], colours=COLOURS[theme])
+
+
+def darkened(light: bytes) -> bytes:
+    """Return a picture of the light theme in the colours of the dark one.
+
+    Every colour of a picture must come from its style; labels and lines stand where they stood.
+    """
+    dark = _dark_colours()
+    return re.sub(rb"((?:fill|stroke): )(#[0-9a-f]{6})", lambda found: found[1] + dark.get(found[2], found[2]), light)
+
+
+@cache
+def _dark_colours() -> dict[bytes, bytes]:
+    """Return the dark colour for each light one, both as they stand in a file."""
+    pair = [_all_colours(style_of(theme)) for theme in ("light", "dark")]
+    return {light.encode(): dark.encode() for light, dark in zip(*pair, strict=True)}
+
+
+def _all_colours(style: Style) -> list[str]:
+    return [style.ink, style.dim, style.line, *style.colours, *map(to_hex, style.heat(np.arange(style.heat.N)))]
 
 
 Draw = Callable[[Axes, Style], None]
@@ -80,7 +115,7 @@ class Picture:
 
     def svg(self, theme: str) -> bytes:
         """Return the picture as an SVG file."""
-        style = Style(**THEMES[theme], colours=COLOURS[theme])
+        style = style_of(theme)
         with mpl.rc_context(dict(SETTINGS)):  # type: ignore[arg-type]
             figure = Figure(figsize=self.size, layout="constrained", facecolor=style.paper)
             axes = figure.add_subplot(facecolor=style.paper)

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 
 from imharness.results.identity import digest
 from imharness.results.rankings import Ranking
@@ -233,12 +232,13 @@ def _heat_data(heat: Heat) -> Columns:
 
 def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
     """Draw a matrix, in the strongest colour at the bad end, with its numbers where there is room."""
-    colours = LinearSegmentedColormap.from_list("heat", [style.paper, style.colours[0]])
     sign = -1 if heat.better == "higher" else 1
     known = sign * heat.values[~np.isnan(heat.values)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     share = (sign * heat.values - low) / max(high - low, 1e-12)
-    axes.pcolormesh(np.ma.masked_invalid(share), cmap=colours, vmin=0, vmax=1.15, edgecolors=style.paper, linewidth=0.8)
+    axes.pcolormesh(
+        np.ma.masked_invalid(share), cmap=style.heat, vmin=0, vmax=1.15, edgecolors=style.paper, linewidth=0.8
+    )
     axes.invert_yaxis()
     axes.grid(visible=False)
     axes.set_yticks(np.arange(len(heat.rows)) + 0.5, heat.rows)

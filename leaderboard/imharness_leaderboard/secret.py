@@ -22,7 +22,7 @@ from imharness_statistics.win_rates import ALPHA
 Blocks = dict[tuple[tuple[str, str], ...], tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]
 
 
-def against_secret(boards: Sequence[Board], scores: Mapping[str, list[Scores]], secret: Path) -> list[Board]:
+def against_secret(boards: Sequence[Board], scores: Mapping[str, list[Scores]], secret: str | Path) -> list[Board]:
     """Return public boards with flags at the entries that do worse on the secret split in another store.
 
     Raises `UsageError` when the other store has no secret split of any of these tracks, or a board is of one itself.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness_annotation import CUTOFF
-from imharness_files.options import Share
+from imharness_files.options import Share, store_option
 
 if TYPE_CHECKING:
     from imharness_annotation.book import Book, Question
@@ -30,7 +30,7 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
 @click.group(invoke_without_command=True)
 @click.option("--kind", type=click.Choice(["class", "pair", "better"]), help="What is asked.")
 @FILE
-@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option()
 @click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only images of this attack; several times.")
 @click.option(
     "--defense", "defenses", multiple=True, metavar="NAME", help="better: a defense to compare; several times."
@@ -55,7 +55,7 @@ def annotate(
     ctx: click.Context,
     kind: str | None,
     file: Path,
-    store: Path,
+    store: str,
     attacks: tuple[str, ...],
     defenses: tuple[str, ...],
     metric: str | None,
@@ -165,9 +165,9 @@ def report(file: Path, as_json: bool) -> None:
 
 @annotate.command("import")
 @FILE
-@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option()
 @click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
-def import_votes(file: Path, store: Path, site: Path) -> None:
+def import_votes(file: Path, store: str, site: Path) -> None:
     """Put majorities about reconstructions into the results, where they replace the classifier's answers.
 
     Only questions with the planned number of votes are taken, and only the votes of people who passed the decoys.
@@ -208,7 +208,7 @@ def _book(file: Path) -> Book:
 
 
 def questions_for(
-    kind: str, store: Path, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
+    kind: str, store: str, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
 ) -> Iterator[Question]:
     """Yield the questions of a kind about what a store has; raises `UsageError` when it has nothing to ask about."""
     from imharness.images import UsageError
@@ -222,7 +222,7 @@ def questions_for(
     return class_questions(groups) if kind == "class" else pair_questions(groups)
 
 
-def _rebuilt(store: Path, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
+def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
     from imharness_cli.commands import component, find, finished, place
 
     wanted = {component("attack", name).info.id for name in attacks}
@@ -239,7 +239,7 @@ def _rebuilt(store: Path, attacks: tuple[str, ...], limit: int | None) -> Iterat
 
 
 def _better(
-    store: Path, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
+    store: str, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
 ) -> Iterator[Question]:
     import torch
 

@@ -11,7 +11,7 @@ class FolderLadder(SeverityLadder):
 
     info = Info(id="harness/folder-ladder", version="1")
     address = "folder"
-    folder: str = Field(default="", description="The folder; there is no split.")
+    folder: str = Field(default="", description="The folder, here or among the assets; there is no split.")
 
     def require(self) -> None:
         """Raise `Unavailable` unless the folder holds images."""

@@ -18,7 +18,17 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, ImageSet, Info, Unavailable, UsageError, derive_seed, hookimpl
+from imharness.data import (
+    ContractError,
+    ImageDataset,
+    ImageSet,
+    Info,
+    Unavailable,
+    UsageError,
+    derive_seed,
+    hookimpl,
+    place,
+)
 from imharness_embedded.shipped import shipped
 from imharness_files.images import read_image, read_pixels
 from imharness_files.opening import read_bytes
@@ -58,7 +68,7 @@ def held_out(size: int) -> tuple[str, ...]:
 
 def sources_in(folder: str) -> tuple[str, ...]:
     """Return the image files of a folder by full path; raises `Unavailable` without any."""
-    found = sorted(f for f in Path(folder).glob("*") if f.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp"))
+    found = sorted(f for f in place(folder).glob("*") if f.suffix.lower() in (".png", ".jpg", ".jpeg", ".bmp"))
     if not found:
         raise Unavailable(f"{folder} holds no images", "name another folder")
     return tuple(str(f.resolve()) for f in found)

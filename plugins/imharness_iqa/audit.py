@@ -11,11 +11,22 @@ beyond the metric's bounds count as the bound.
 import numpy as np
 import torch
 
+from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.stats import ALPHA, FEWEST, clusters_greater
 from imharness.tracks import Query, StepContext, StepResult, step
 from imharness_iqa.sampling import spread_over
-from imharness_iqa.steps import STAND_IN, TUNED, gradient, names_of, photographs_of, purified, scorer
+from imharness_iqa.steps import (
+    STAND_IN,
+    TUNED,
+    gradient,
+    names_of,
+    photographs_of,
+    purified,
+    scorer,
+    stack_name,
+    stored_images,
+)
 
 SEARCH, IDENTITY = "search", "identity"
 """Roles of the black-box attack, and of the purification that does nothing."""
@@ -25,12 +36,25 @@ PARTS = ("floor", "gain")
 
 
 @step(version="1")
+def unaware(context: StepContext) -> StepResult:
+    """Keep the images that an attack on the metric alone makes: the audits of all defenses are shown them."""
+    images, attack = _audited(context), _longer(context)
+
+    def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+        names = names_of(images, positions)
+        target = context.target("metric", names, attack="attack", counted=False)
+        found = context.build(attack)(batch, target, context.rng(names, "attack", attack.label))
+        return {stack_name(batch.shape[2:]): found.mul(255).round().byte()}
+
+    return StepResult(arrays=context.map(images, measure))
+
+
+@step(version="2")
 def audit(context: StepContext) -> StepResult:
     """Return by check and image what an attack gains, a share of the metric's range, and the floor for it."""
-    every = context.images()
-    images = every.at(spread_over(photographs_of(every), every.names, int(context.options["images"])))
+    images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
     few, search, metric = (context.component(role) for role in ("attack", SEARCH, "metric"))
-    many, samples = few.with_parameters(steps=2 * few.steps), int(context.options["samples"])
+    transferred = stored_images(images, context.need("unaware"))
     purifies, whose = TUNED not in context.roles, gradient(context)
     lower, upper = metric.bounds
 
@@ -60,7 +84,7 @@ def audit(context: StepContext) -> StepResult:
         found = {
             "more steps": (weak, strong),
             "black box": (gain(search, role, SEARCH, **own), strong),
-            "transferred images": (gain(many, "metric"), strong),
+            "transferred images": (scored(positions, transferred(positions).to(batch.device)) - clean, strong),
             "unbounded radius": (highest - clean, scored(positions, far) - clean),
         }
         if purifies and whose != "identity":
@@ -80,6 +104,18 @@ def audit(context: StepContext) -> StepResult:
     return StepResult(
         rows={**facts, **{part: np.concatenate([found[f"{check}/{part}"] for check in checks]) for part in PARTS}}
     )
+
+
+def _audited(context: StepContext) -> ImageSet:
+    """Return the images of an audit: equally many of each photograph."""
+    images = context.images()
+    return images.at(spread_over(photographs_of(images), images.names, int(context.options["images"])))
+
+
+def _longer(context: StepContext) -> BaseAttack:
+    """Return the attack with twice its steps."""
+    attack = context.component("attack")
+    return attack.with_parameters(steps=2 * attack.steps)
 
 
 def flags(query: Query) -> dict[str, tuple[str, ...]]:

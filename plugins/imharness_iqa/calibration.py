@@ -5,6 +5,7 @@ interpolated linearly between them.
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -12,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from imharness.images import BaseAttack, UsageError
@@ -91,8 +93,8 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
     for strength, target in TARGETS[kind].items():
         value = crossing(tried, target)
         strengths[strength] = round(value) if whole else value
-    low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
-    unreached = [strength for strength, target in TARGETS[kind].items() if not low <= target <= high]
+    found = [distortion for _, distortion in _finite(tried)] or [math.inf]
+    unreached = [strength for strength, target in TARGETS[kind].items() if not min(found) <= target <= max(found)]
     return Preset(
         attack=attack.info.id,
         metric=metric,
@@ -106,6 +108,9 @@ def calibrated(attack: BaseAttack, distortion_at: Callable[[BaseAttack], float],
 
 def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: Sequence[float]) -> float | None:
     """Return a value past the end that is nearest to a target out of reach; None without such a target or value."""
+    known, tried = {v for v, _ in tried}, _finite(tried)
+    if not tried:
+        return None
     low, high = (pick(distortion for _, distortion in tried) for pick in (min, max))
     target = next((t for t in targets if not low <= t <= high), None)
     if target is None:
@@ -114,16 +119,31 @@ def _beyond(attack: BaseAttack, tried: Sequence[tuple[float, float]], targets: S
     value = value * REACH if value == tried[-1][0] else value / REACH
     if isinstance(attack.info.strengths["weak"][varied(attack)], int):
         value = max(1, round(value))
-    known = {v for v, _ in tried}
     return value if value not in known and _accepted(attack, varied(attack), value) else None
+
+
+def _finite(tried: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points without those where no image was changed, whose PSNR is infinite: no line goes through them."""
+    return [pair for pair in tried if math.isfinite(pair[1])]
+
+
+def mean_distortion(distances: Mapping[str, npt.ArrayLike], kind: str) -> float:
+    """Return the mean over images of a distortion that `distances` has by its name, beside `linf`.
+
+    Of PSNR, unchanged images are left out; it is infinite where no image was changed.
+    """
+    numbers, changed = np.asarray(distances[kind], dtype=float), np.asarray(distances["linf"]) > 0
+    finite = numbers[np.isfinite(numbers) & (changed | (kind != "psnr"))]
+    return float(finite.mean()) if len(finite) else float("inf")
 
 
 def crossing(tried: Sequence[tuple[float, float]], target: float) -> float:
     """Return the first value at which the line through the measured points meets the target.
 
-    A target that lies beyond all measured distortions gets the value that came nearest.
+    A target that lies beyond all measured distortions, or beside values that changed no image, gets the value that came
+    nearest.
     """
-    for (v0, d0), (v1, d1) in pairwise(tried):
+    for (v0, d0), (v1, d1) in pairwise(_finite(tried)):
         if d0 != d1 and min(d0, d1) <= target <= max(d0, d1):
             return v0 + (target - d0) / (d1 - d0) * (v1 - v0)
     return min(tried, key=lambda pair: abs(pair[1] - target))[0]

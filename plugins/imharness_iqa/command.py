@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from imharness_files.options import store_option
+
 
 @click.group()
 def iqa() -> None:
@@ -78,9 +80,9 @@ def calibrate(
 @click.argument("table", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--map", "renamed", multiple=True, metavar="COLUMN=NAME", help="The file calls COLUMN by another NAME.")
 @click.option("--bounds", multiple=True, metavar="METRIC=WORST:BEST", help="Range of a metric that is not installed.")
-@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option()
 @click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
-def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], store: Path, site: Path) -> None:
+def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], store: str, site: Path) -> None:
     """Take in per-image scores that someone else measured; they stand in the tables, marked external.
 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos, adaptive
@@ -99,10 +101,10 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
 
 
 @iqa.command()
-@click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option()
 @click.option("--per-cluster", type=click.IntRange(1), default=5, show_default=True, help="Images per cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
-def sampling(store: Path, per_cluster: int, as_json: bool) -> None:
+def sampling(store: str, per_cluster: int, as_json: bool) -> None:
     """Draw up to ten clustered subsets, without a common image, of each data set, and test whether the draw matters.
 
     Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.

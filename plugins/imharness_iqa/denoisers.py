@@ -10,7 +10,7 @@ from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallDenoiser, padded
 from imharness_iqa.smoothing import Denoise
 from imharness_vision.diffusion import Schedule
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 DNCNN = Asset(
     name="dncnn-25",
@@ -54,7 +54,7 @@ def convolutional(backbone: Backbone, sigma: float, device: torch.device) -> Den
         small = trained(SmallDenoiser(), "embedded-denoiser", device)
         return lambda noisy, rng: small(noisy).clamp(0, 1)
     network = DnCnn()
-    network.load_state_dict(state_dict(DNCNN), strict=True)
+    fill(network, DNCNN, state_dict(DNCNN))
     network, scale = frozen(network, device), min(1.0, DNCNN_SIGMA / sigma)
 
     def denoise(noisy: Images, rng: ImageRng) -> Images:
@@ -74,12 +74,12 @@ def diffusion(backbone: Backbone, sigma: float, steps: int, device: torch.device
     whole = Schedule.linear()
     start = int(torch.searchsorted((1 - whole.kept) / whole.kept, torch.tensor((2 * sigma) ** 2, dtype=torch.float64)))
     places = torch.linspace(0, start, steps + 1).round().long()[1:].unique()
-    kept = whole.kept[places]
+    kept, there = whole.kept[places], places.to(device)
     before = torch.cat([kept.new_ones(1), kept[:-1]])
     schedule = Schedule(1 - kept / before)
 
     def at(x: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        return network(x, places.to(x.device)[step])
+        return network(x, there[step])
 
     def denoise(noisy: Images, rng: ImageRng) -> Images:
         x = float(kept[-1].sqrt()) * (2 * padded(noisy, network.unit) - 1)

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from imharness.data import ImageDataset
 from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric
 from imharness.tracks import Output
 from imharness_cli.commands import context, find
 from imharness_iqa import steps
+from imharness_iqa.calibration import mean_distortion
 
 METERS = {"linf": "harness/linf", "ssim": "harness/ssim-uniform7", "psnr": "harness/psnr"}
 
@@ -31,7 +30,6 @@ def meter(
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
     options = {"adaptive": False, "samples": 1, "fit_images": fit_images or images}
-    distance = "distance.distortion"
     needs = {}
     if isinstance(attack, FittedAttack):
         training = {**roles, "attack": attack.unscaled(), "dataset": fit or dataset}
@@ -39,15 +37,10 @@ def meter(
         needs["fitted"] = Output({}, trained.arrays)
 
     def distortion(at: BaseAttack) -> float:
-        measures = {
-            distance: find("metric", METERS[at.info.distortion]),
-            "distance.linf": find("metric", METERS["linf"]),
-        }
+        kind = at.info.distortion
+        measures = {f"distance.{name}": find("metric", METERS[name]) for name in dict.fromkeys(("linf", kind))}
         own = {**roles, "attack": at, **measures}
         found = steps.attack(context(own, options=options, needs=needs, limit=images, seed=seed, device=device))
-        numbers = np.asarray(found.rows["distortion"], dtype=float)
-        changed = np.asarray(found.rows["linf"]) > 0
-        finite = numbers[np.isfinite(numbers) & (changed | (at.info.distortion != "psnr"))]
-        return float(finite.mean()) if len(finite) else float("inf")
+        return mean_distortion(found.rows, kind)
 
     return distortion

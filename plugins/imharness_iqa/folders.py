@@ -16,7 +16,7 @@ from imharness_files.arrays import read_array
 from imharness_files.images import image_shape, read_pixels
 from imharness_files.tables import read_csv
 from imharness_files.text import is_plain, number
-from imharness_iqa.sampling import clustered, colourfulness, spatial_information
+from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 SHOWN = 5
@@ -51,6 +51,14 @@ class FolderDataset(ImageDataset):
     def require(self) -> None:
         """Ask for the listing."""
         self.listing()
+
+    def published_units(self) -> int:
+        """Return how many images the published set has, or how many are drawn of it."""
+        return self.drawn_of(next((source.units for source in self.data_sources()), 0))
+
+    def drawn_of(self, units: int) -> int:
+        """Return how many of so many images are drawn, where every cluster has enough."""
+        return min(CLUSTERS * self.per_cluster or units, units)
 
     def content(self) -> str:
         """Return a digest of the listed names, sizes, times of change and scores."""

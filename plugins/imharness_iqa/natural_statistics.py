@@ -10,36 +10,34 @@ import torch
 import torch.nn.functional as F
 
 from imharness.images import Images
+from imharness_vision.constants import constant
+from imharness_vision.filters import filtered
 
 SHAPES = torch.arange(0.2, 10.001, 0.001, dtype=torch.float64)
 NEIGHBOURS = ((0, 1), (1, 0), (1, 1), (1, -1))
 TINY = 1e-12
 
 
-def window(size: int, sigma: float) -> torch.Tensor:
-    """Return a Gaussian window ``(size, size)`` of sum 1."""
-    line = torch.exp(-((torch.arange(size, dtype=torch.float64) - size // 2) ** 2) / (2 * sigma**2))
-    return (line[:, None] * line[None] / line.sum() ** 2).float()
+def normalised(grey: torch.Tensor, line: torch.Tensor, constant: float) -> torch.Tensor:
+    """Return luminance ``(N, 1, H, W)`` minus its local mean, divided by its local deviation plus a constant.
 
-
-def normalised(grey: torch.Tensor, kernel: torch.Tensor, constant: float) -> torch.Tensor:
-    """Return luminance ``(N, 1, H, W)`` minus its local mean, divided by its local deviation plus a constant."""
-    kernel = kernel.to(grey)[None, None]
-    padded = F.pad(grey, [kernel.shape[-1] // 2] * 4, mode="replicate")
-    mean, power = F.conv2d(padded, kernel), F.conv2d(padded.square(), kernel)
+    `line` ``(k,)``: the window down and across, of sum 1.
+    """
+    padded = F.pad(grey, [len(line) // 2] * 4, mode="replicate")
+    mean, power = filtered(padded, line), filtered(padded.square(), line)
     return (grey - mean) / (((power - mean.square()).abs() + TINY).sqrt() + constant)
 
 
-@functools.cache
-def _ratios() -> torch.Tensor:
-    """Return G(2/a)^2 / (G(1/a) G(3/a)) for the grid of shapes; it grows with a."""
+@functools.lru_cache(maxsize=16)
+def _ratios(dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return G(2/a)^2 / (G(1/a) G(3/a)) for the grid of shapes, which grows with a, and the shapes a."""
     logs = 2 * torch.lgamma(2 / SHAPES) - torch.lgamma(1 / SHAPES) - torch.lgamma(3 / SHAPES)
-    return logs.exp().float()
+    return logs.exp().float().to(device, dtype), SHAPES.to(device, dtype)
 
 
 def _shape(ratio: torch.Tensor) -> torch.Tensor:
     """Return the shape a for a ratio: linear between the points of the grid, so that a gradient passes."""
-    grid, shapes = _ratios().to(ratio), SHAPES.to(ratio)
+    grid, shapes = _ratios(ratio.dtype, ratio.device)
     right = torch.searchsorted(grid, ratio.detach()).clamp(1, len(grid) - 1)
     low, high = grid[right - 1], grid[right]
     share = ((ratio - low) / (high - low)).clamp(0, 1)
@@ -64,4 +62,4 @@ def log_gamma_ratio(shape: torch.Tensor, top: float, bottom: float) -> torch.Ten
 
 def luma(images: Images) -> torch.Tensor:
     """Return grey ``(N, 1, H, W)`` in [0, 1] with the weights of ITU-R BT.601."""
-    return (images * images.new_tensor((0.299, 0.587, 0.114)).view(1, 3, 1, 1)).sum(dim=1, keepdim=True)
+    return (images * constant((0.299, 0.587, 0.114), images).view(1, 3, 1, 1)).sum(dim=1, keepdim=True)

@@ -11,7 +11,7 @@ from torch import nn
 
 from imharness.data import Asset
 from imharness_training.contracts import TuningPlan
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 TUNING = TuningPlan(
     train="harness/severity-ladder[per_photograph=8,split=train]",
@@ -130,10 +130,32 @@ def _initialise(network: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
+class _Detail(torch.autograd.Function):
+    """What a 5x5 box filter over mirrored borders removes, amplified; sums of shifted images and their adjoint."""
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, images: torch.Tensor) -> torch.Tensor:
+        return 8 * images - (8 / 25) * _box_sums(F.pad(images, [2] * 4, mode="reflect"))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: torch.autograd.function.FunctionCtx, upstream: torch.Tensor) -> torch.Tensor:
+        spread = _box_sums(F.pad(upstream, [4] * 4))
+        return 8 * upstream - (8 / 25) * torch.ops.aten.reflection_pad2d_backward(spread, upstream, [2] * 4)
+
+
+def _box_sums(images: torch.Tensor) -> torch.Tensor:
+    """Return the sums of all 5x5 windows: ``(N, C, H, W)`` -> ``(N, C, H - 4, W - 4)``; in pairs, pairs of pairs."""
+    height, width = images.shape[2] - 4, images.shape[3] - 4
+    two = images[:, :, :-1] + images[:, :, 1:]
+    rows = (two[:, :, :height] + two[:, :, 2 : height + 2]).add_(images[:, :, 4:])
+    two = rows[..., :-1] + rows[..., 1:]
+    return (two[..., :width] + two[..., 2 : width + 2]).add_(rows[..., 4:])
+
+
 def _detail(images: torch.Tensor) -> torch.Tensor:
     """Return what a 5x5 box filter removes, amplified: distortions are found there, content mostly is not."""
-    padded = F.pad(images, [2] * 4, mode="reflect")
-    return 8 * (images - F.avg_pool2d(F.avg_pool2d(padded, (5, 1), 1), (1, 5), 1))
+    return _Detail.apply(images)
 
 
 def _pooled(maps: torch.Tensor) -> torch.Tensor:
@@ -157,7 +179,7 @@ def loaded(
     """
     if backbone == "embedded":
         return trained(network, stem, device)
-    network.load_state_dict(state_dict(asset, *path), strict=True)
+    fill(network, asset, state_dict(asset, *path))
     return frozen(network, device)
 
 

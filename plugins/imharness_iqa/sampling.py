@@ -11,13 +11,14 @@ import torch
 
 from imharness.data import Images, derive_seed
 from imharness_iqa.natural_statistics import luma
+from imharness_vision.constants import constant
 
 CLUSTERS = 10
 
 
 def spatial_information(images: Images) -> torch.Tensor:
     """Return ``(N,)``: standard deviation of the Sobel magnitude of the luma, in grey levels (ITU-T P.910)."""
-    kernel = images.new_tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
+    kernel = constant(((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0)), images)
     both = torch.stack([kernel, kernel.T])[:, None]
     magnitude = torch.nn.functional.conv2d(255 * luma(images), both).norm(dim=1)
     return magnitude.flatten(1).std(dim=1, unbiased=False)

@@ -1,20 +1,33 @@
 """What the cells of the track compute, per image."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet
-from imharness.images import Certificate, Certification, FittedAttack, ImageRng, Purification, UsageError
+from imharness.images import (
+    BaseAttack,
+    Certificate,
+    Certification,
+    FittedAttack,
+    ImageRng,
+    Perturb,
+    Purification,
+    UsageError,
+)  # fmt: skip
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
 from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 
+CALIBRATED = "calibrated"
+"""Need and option of attacks whose strength the step `calibrate` found."""
 TUNED = "tuned"
 """Role of the metric with the weights of a training defense."""
+STACK = "images-"
+"""What the names of stacks of images begin with; the size of the data set's images follows."""
 STAND_IN = "stand_in"
 """Role of the purification whose gradient an attack reads instead of the defense's."""
 
@@ -41,22 +54,24 @@ def clean(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
 
 
-@step(version="2")
+@step(version="3")
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
     images, score = context.images(), context.build(scorer(context))
-    found = context.map(images, lambda positions, batch: {"score": score(purified(context, images, positions, batch))})
+    clean = _clean(context, images)
+    found = context.map(images, lambda positions, batch: {"score": score(clean(positions, batch))})
     trained = [TUNED in context.roles] * len(images)
     return StepResult(rows={"name": list(images.names), "trained": trained, **found})
 
 
-@step(version="4")
+@step(version="5")
 def purify(context: StepContext) -> StepResult:
-    """Measure how far a defense changes clean images, as they come out and moved back, and how long it takes."""
+    """Keep the defended clean images, D(x); measure how far they are from x, also moved back, and how long D takes."""
     images, defense = context.images(), context.build("defense")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        return _compared(context, images, positions, purified(context, images, positions, batch), batch)
+        cleaned = purified(context, images, positions, batch)
+        return {stack_name(batch.shape[2:]): cleaned, **_compared(context, images, positions, cleaned, batch)}
 
     streams = context.rng(images.names, "timing")
 
@@ -65,8 +80,9 @@ def purify(context: StepContext) -> StepResult:
 
     recipe: Purification = context.component("defense")
     kind = {"group": [recipe.info.group] * len(images), "entry": [recipe.without_grid().label] * len(images)}
-    rows = {"name": list(images.names), **kind, **context.map(images, measure)}
-    return StepResult(rows=rows, facts={"ms": context.time_per_image(timed, images)})
+    found, stacks = _apart_from_stacks(context.map(images, measure))
+    rows = {"name": list(images.names), **kind, **found}
+    return StepResult(rows=rows, arrays=stacks, facts={"ms": context.time_per_image(timed, images)})
 
 
 @step(version="3")
@@ -79,7 +95,7 @@ def fit(context: StepContext) -> StepResult:
     most = min(int(context.options["fit_images"]), len(context.images()))
     images = _apart(context.images(limited=False), tested).first(most)
     pixels = images.load(list(range(len(images)))).to(context.device)
-    train, target = context.build("attack", method="fit"), _target(context, ["training"], counted=False)
+    train, target = context.build("attack", method="fit"), target_of(context, ["training"], counted=False)
     tensors = train(pixels, target, context.generator("fit"), context.progress)
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
@@ -87,51 +103,62 @@ def fit(context: StepContext) -> StepResult:
 @step(version="4")
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
-    images, recipe = context.images(), context.component("attack")
-    if isinstance(recipe, FittedAttack):
-        tile = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
-        perturb = context.build("attack", tile)
-    else:
-        perturb = context.build("attack")
-    metric = context.build("metric")
+    images, recipe = context.images(), at_strength(context)
+    perturb, metric = built(context, recipe), context.build("metric")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = names_of(images, positions)
-        target = _target(context, names)
+        target = target_of(context, names)
         attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round().byte()
         rounded = attacked.float() / 255
         return {
-            _stack_name(batch.shape[2:]): attacked,
+            stack_name(batch.shape[2:]): attacked,
             "score": metric(rounded),
             "queries": target.queries,
-            **_distances(context, "", rounded, batch),
+            **distances_of(context, "", rounded, batch),
         }
 
-    found = context.map(images, measure)
-    stacks = {name: found.pop(name) for name in list(found) if name.startswith("images-")}
+    found, stacks = _apart_from_stacks(context.map(images, measure))
     kind = {key: [getattr(recipe.info, key)] * len(images) for key in ("access", "norm", "distortion")}
     kind["gradient"] = [gradient(context)] * len(images)
     return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
 
 
-@step(version="2")
+def at_strength(context: StepContext) -> BaseAttack:
+    """Return the attack of a task: as it was planned, or at the strength that the step `calibrate` found."""
+    recipe: BaseAttack = context.component("attack")
+    if CALIBRATED not in context.options:
+        return recipe
+    found = context.need(CALIBRATED).rows
+    (place,) = np.flatnonzero(found["strength"] == context.options["strength"])
+    value = float(found["value"][place])
+    return recipe.with_parameters(**{str(found["field"][place]): int(value) if value.is_integer() else value})
+
+
+def built(context: StepContext, recipe: BaseAttack) -> Perturb:
+    """Return an attack, with what it learnt in the step `fit` where it has to be trained."""
+    if not isinstance(recipe, FittedAttack):
+        return context.build(recipe)
+    learnt = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
+    return context.build(recipe, learnt)
+
+
+@step(version="3")
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
     images, score = context.images(), context.build(scorer(context))
     made = context.need("attacked")
-    attacked_images = _stored(images, made)
+    attacked_images, clean = stored_images(images, made), _clean(context, images)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         attacked = attacked_images(positions).to(batch.device)
-        # one call for both: a defense is not told which images are clean
-        both = purified(context, images, [*positions, *positions], torch.cat([attacked, batch]))
-        cleaned, clean = both.split(len(batch))
-        shown, shown_clean = _as_large(cleaned, batch), _as_large(clean, batch)
+        cleaned = purified(context, images, positions, attacked)
+        shown, shown_clean = _as_large(cleaned, batch), _as_large(clean(positions, batch), batch)
         return {
             "score": score(cleaned),
             **_compared(context, images, positions, cleaned, batch),
-            **_distances(context, "attacked_", shown, attacked),
-            **_distances(context, "defended_", shown, shown_clean),
+            **distances_of(context, "attacked_", shown, attacked),
+            **distances_of(context, "defended_", shown, shown_clean),
         }
 
     found = context.map(images, measure)
@@ -142,7 +169,7 @@ def evaluate(context: StepContext) -> StepResult:
 def transfer(context: StepContext) -> StepResult:
     """Score images that were attacked through one defense behind every other one."""
     images, metric = context.images(), context.build("metric")
-    attacked_images = _stored(images, context.need("attacked"))
+    attacked_images = stored_images(images, context.need("attacked"))
     roles = list(context.measures("shown").values())
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -166,7 +193,7 @@ def smooth(context: StepContext) -> StepResult:
     every, metric = context.images(), context.build("metric")
     images, places = _certified(context)
     noisy = context.build("defense", method="smooth")
-    attacked = _stored(every, context.need("attacked")) if context.options["attacked"] else None
+    attacked = stored_images(every, context.need("attacked")) if context.options["attacked"] else None
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
@@ -203,7 +230,7 @@ def inside(context: StepContext) -> StepResult:
     """
     every, metric = context.images(), context.build("metric")
     images, places = _certified(context)
-    noisy, attacked = context.build("defense", method="smooth"), _stored(every, context.need("attacked"))
+    noisy, attacked = context.build("defense", method="smooth"), stored_images(every, context.need("attacked"))
     radius = torch.from_numpy(np.nan_to_num(context.need("certified").rows["reach"]))
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -225,7 +252,7 @@ def inside(context: StepContext) -> StepResult:
 def gallery(context: StepContext) -> StepResult:
     """Keep the first images as they are, attacked and defended, with the scores of each, for the gallery."""
     images, score = context.images(), context.build("metric")
-    stored = _stored(images, context.need("attacked"))
+    stored = stored_images(images, context.need("attacked"))
     first = list(range(min(int(context.options["images"]), len(images))))
     rows: dict[str, list] = {"position": first, "name": [images.names[p] for p in first]}
     rows |= {"source": [], "attacked": [], "score": []}
@@ -258,7 +285,7 @@ def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:
     return images.at(kept)
 
 
-def _target(context: StepContext, names: Sequence[str], *, counted: bool = True):
+def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True):
     defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
     return context.target(
         scorer(context), names, attack="attack", defense=defense, samples=int(context.options["samples"]),
@@ -323,34 +350,49 @@ def _compared(
     context: StepContext, images: ImageSet, positions: list[int], cleaned: torch.Tensor, batch: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     """Return the distances of defended images from the originals, and ``<distance>_undone``: of those moved back."""
-    raw = _distances(context, "", _as_large(cleaned, batch), batch)
+    raw = distances_of(context, "", _as_large(cleaned, batch), batch)
     defense: Purification = context.component("defense")
     undo = context.build("defense", method="inverse") if isinstance(defense, Purification) else None
     if undo is None:
         return raw | {f"{name}_undone": numbers for name, numbers in raw.items()}
     back = undo(cleaned, tuple(batch.shape[1:]), _draws(context, images, positions, "defense"))
-    return raw | {f"{name}_undone": numbers for name, numbers in _distances(context, "", back, batch).items()}
+    return raw | {f"{name}_undone": numbers for name, numbers in distances_of(context, "", back, batch).items()}
 
 
-def _distances(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:
+def distances_of(context: StepContext, prefix: str, images: torch.Tensor, reference: torch.Tensor) -> dict:
     measures = context.measures("distance").items()
     return {prefix + name: context.build(role)(images, reference) for name, role in measures}
 
 
-def _stack_name(size: Sequence[int]) -> str:
-    return f"images-{size[0]}x{size[1]}"
+def stack_name(size: Sequence[int]) -> str:
+    return f"{STACK}{size[0]}x{size[1]}"
 
 
-def _stored(images: ImageSet, output: Output):
-    """Return a function that loads attacked images by position; each size is stored in a stack of its own."""
+def _apart_from_stacks(found: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the columns, and the stacks of images."""
+    stacks = {name: values for name, values in found.items() if name.startswith(STACK)}
+    return {name: values for name, values in found.items() if name not in stacks}, stacks
+
+
+def _clean(context: StepContext, images: ImageSet):
+    """Return a function: positions and images -> D(x), as the step `purify` kept it."""
+    if not isinstance(context.component("defense"), Purification):
+        return lambda positions, batch: batch
+    kept = stored_images(images, context.need("purified"))
+    return lambda positions, batch: kept(positions).to(batch.device)
+
+
+def stored_images(images: ImageSet, output: Output):
+    """Return a function that loads attacked or defended images by position; those of each size are one stack."""
     place, counts = [], {}
     for size in images.shapes:
-        name = _stack_name(size)
+        name = stack_name(size)
         place.append(counts.get(name, 0))
         counts[name] = place[-1] + 1
 
     def load(positions: list[int]) -> torch.Tensor:
-        stack = output.arrays[_stack_name(images.shapes[positions[0]])]
-        return torch.from_numpy(np.asarray(stack[[place[p] for p in positions]])).float() / 255
+        stack = output.arrays[stack_name(images.shapes[positions[0]])]
+        chosen = torch.from_numpy(np.asarray(stack[[place[p] for p in positions]]))
+        return chosen if chosen.is_floating_point() else chosen.float() / 255
 
     return load

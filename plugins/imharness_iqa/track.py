@@ -16,10 +16,12 @@ from imharness.images import (
     Purification,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
-from imharness_iqa.audit import IDENTITY, SEARCH, audit
+from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
+from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
+from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
 from imharness_iqa.steps import (
+    CALIBRATED,
     STAND_IN,
     TUNED,
     attack,
@@ -35,6 +37,7 @@ from imharness_iqa.steps import (
     transfer,
 )
 from imharness_iqa.tables import BASELINE, report
+from imharness_iqa.work import work
 from imharness_training.contracts import TrainableMetric, TrainingDefense
 
 DISTANCES = {
@@ -58,7 +61,22 @@ class IqaTrack(Track):
     )
     title = "Image-quality metrics under attack"
     measures = "How well a defense keeps an image-quality score where it was when an attack tries to raise it."
-    steps = (clean, purify, defended, fit, attack, evaluate, transfer, audit, smooth, certify, inside, gallery)
+    steps = (
+        clean,
+        purify,
+        defended,
+        fit,
+        calibrate,
+        attack,
+        evaluate,
+        transfer,
+        unaware,
+        audit,
+        smooth,
+        certify,
+        inside,
+        gallery,
+    )
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(
@@ -78,6 +96,10 @@ class IqaTrack(Track):
     )
     presets: str = Field(
         default="", description='File of `harness iqa calibrate`, or "embedded"; it goes before the published ones.'
+    )
+    calibration_dataset: str = Field(
+        default="",
+        description="Strengths without a preset are measured on it before the run; empty: they are as attacks declare.",
     )
     black_box_per_cluster: int = Field(
         default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
@@ -114,17 +136,23 @@ class IqaTrack(Track):
         if self.audited:
             self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
-            for defense in defenses:
-                planner.task(purify, {"dataset": dataset, "defense": defense}, measures={"distance": distances})
+            cleaned = {
+                d.label: planner.task(purify, {"dataset": dataset, "defense": d}, measures={"distance": distances})
+                for d in defenses
+            }
             for place, metric in enumerate(selection.of(NoReferenceMetric)):
                 cells = planner.within(dataset=dataset, metric=metric)
                 cells.task(clean)
-                present = [d for d in defenses if cells.task(defended, {"defense": d}).available]
+                present = [
+                    d
+                    for d in defenses
+                    if cells.task(defended, {"defense": d}, needs={"purified": cleaned[d.label]}).available
+                ]
                 trainings = self._trained(cells, metric, selection.of(TrainingDefense))
                 promised = self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
-                        attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested)
+                        attacked = _Attack(self, cells, attacker, metric, strength, presets, distances, tested, cleaned)
                         shared = attacked.plan(defenses, present)
                         if place == 0 and strength == self.strengths[-1] and _named(attacker, self.shown):
                             attacked.show(shared, defenses)
@@ -140,13 +168,14 @@ class IqaTrack(Track):
         for dataset in selection.of(ImageDataset):
             for metric in selection.of(NoReferenceMetric)[:1]:
                 cells = planner.within(options, dataset=dataset, metric=metric, **attacks)
+                needs = {"unaware": cells.task(unaware)}
                 for defense in selection.of(Purification):
                     samples = {"samples": self.samples if defense.info.random else 1}
                     roles = {"defense": defense, IDENTITY: planner.component("defense", BASELINE)}
-                    cells.task(audit, {**roles, **stand_in(cells, defense)}, options=samples)
+                    cells.task(audit, {**roles, **stand_in(cells, defense)}, options=samples, needs=needs)
                 scores = planner.within(dataset=dataset, metric=metric)
                 for roles in self._trained(scores, metric, selection.of(TrainingDefense)):
-                    cells.task(audit, roles, options={"samples": 1})
+                    cells.task(audit, roles, options={"samples": 1}, needs=needs)
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -199,6 +228,10 @@ class IqaTrack(Track):
                 needs = {"attacked": attacked, "certified": planned}
                 cells.task(inside, {"defense": certification}, options=options, needs=needs)
 
+    def work(self, spec: TaskSpec, units: int) -> Work | None:
+        """Return rows and operations of a task on so many images."""
+        return work(spec, units)
+
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and what is drawn of them."""
         return report(query, self.utility_loss)
@@ -217,9 +250,14 @@ class _Attack:
         presets: Mapping[tuple[str, str], Preset],
         distances: Mapping[str, Component],
         tested: Mapping[str, Component],
+        cleaned: Mapping[str, Planned],
     ) -> None:
         self.track, self.recipe, self.measures, self.tested = track, attack, {"distance": distances}, tested
-        self.cells = cells.within(attack=at(attack, metric.info.id, strength, presets))
+        self.cleaned = cleaned
+        preset = presets.get((attack.info.id, metric.info.id))
+        self.known = not track.calibration_dataset or (preset is not None and strength in preset.strengths)
+        own = at(attack, metric.info.id, strength, presets) if self.known else attack
+        self.cells = cells.within(attack=own)
         self.names = {"method": attack.label, "strength": strength}
 
     def plan(self, defenses: Sequence[Purification], present: Sequence[Purification]) -> Planned:
@@ -265,20 +303,39 @@ class _Attack:
 
     def _images(self, samples: int = 1, **through: Component) -> Planned:
         """Plan the attack on the metric, or through the defense that is given."""
-        options: dict[str, str | int | bool] = {"adaptive": bool(through), "samples": samples}
-        if self.track.precision != "strict":
-            options["precision"] = self.track.precision
-        needs = {}
-        if isinstance(self.recipe, FittedAttack):
-            roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
-            fitting = {**options, "fit_images": self.track.fit_images}
-            roles |= {"attack": self.recipe.unscaled(), **through}
-            needs["fitted"] = self.cells.task(fit, roles, options=fitting, measures={"tested": self.tested})
+        options = self._options(samples, through)
+        needs = self._fitted(options, through)
+        if not self.known:
+            needs[CALIBRATED] = self._calibrated()
+            options[CALIBRATED] = True
         return self.cells.task(attack, through, options={**options, **self.names}, measures=self.measures, needs=needs)
 
-    def _score(self, attacked: Planned, *, adaptive: bool, **defense: Component) -> None:
+    def _fitted(self, options: Mapping[str, str | int | bool], through: Mapping[str, Component]) -> dict[str, Planned]:
+        """Plan the training of an attack that has to be trained."""
+        if not isinstance(self.recipe, FittedAttack):
+            return {}
+        roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
+        fitting = {**options, "fit_images": self.track.fit_images}
+        roles |= {"attack": self.recipe.unscaled(), **through}
+        return {"fitted": self.cells.task(fit, roles, options=fitting, measures={"tested": self.tested})}
+
+    def _calibrated(self) -> Planned:
+        """Plan the measurement of all strengths of the attack on the metric alone: it serves all data sets."""
+        options = self._options(1, {})
+        roles = {"dataset": self.cells.component("dataset", self.track.calibration_dataset)}
+        measured = {name: self.measures["distance"][name] for name in ("linf", self.recipe.info.distortion)}
+        needs = self._fitted(options, {})
+        return self.cells.task(calibrate, roles, options=options, measures={"distance": measured}, needs=needs)
+
+    def _options(self, samples: int, through: Mapping[str, Component]) -> dict[str, str | int | bool]:
+        own: dict[str, str | int | bool] = {"adaptive": bool(through), "samples": samples}
+        return own if self.track.precision == "strict" else {**own, "precision": self.track.precision}
+
+    def _score(self, attacked: Planned, *, adaptive: bool, defense: Component, **trained: Component) -> None:
         options, needs = {"adaptive": adaptive, **self.names}, {"attacked": attacked}
-        self.cells.task(evaluate, defense, options=options, measures=self.measures, needs=needs)
+        if defense.label in self.cleaned:
+            needs["purified"] = self.cleaned[defense.label]
+        self.cells.task(evaluate, {"defense": defense, **trained}, options=options, measures=self.measures, needs=needs)
 
 
 def stand_in(planner: Planner, defense: Purification) -> dict[str, Component]:

@@ -86,8 +86,10 @@ def _shuffled(images: ImageSet, size: int, rng: torch.Generator) -> list[list[in
 
 @torch.no_grad()
 def _srocc(network: torch.nn.Module, images: ImageSet, device: torch.device, size: int) -> float:
-    scores = [network(images.load(positions).to(device)).cpu() for positions in images.batches(size)]
-    return round(correlate(torch.cat(scores).numpy(), np.asarray(images.columns["mos"], float), "spearman").value, 4)
+    scores = [network(images.load(positions).to(device)) for positions in images.batches(size)]
+    return round(
+        correlate(torch.cat(scores).cpu().numpy(), np.asarray(images.columns["mos"], float), "spearman").value, 4
+    )
 
 
 class ApgdTraining(TrainingDefense):

@@ -3,7 +3,7 @@
 Song & Mittal (USENIX Security 2021), sections 3 and 4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import scipy
 import torch
 
 from imharness.data import generator
-from imharness.membership import MembershipEvaluator, MembershipQuery
+from imharness.membership import Component, MembershipEvaluator, MembershipQuery, UsageError
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
@@ -23,6 +23,9 @@ Array = np.ndarray
 THRESHOLDS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 FPRS = (0.001, 0.01)
 LEVEL = 0.95
+SLOW = "harness/neural"
+MANY = 50_000
+"""Target rows above which the NN attack is left out unless it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,25 @@ class Audit:
     def facts(self) -> dict[str, Any]:
         """Return everything as plain data, full precision."""
         return asdict(self)
+
+
+def standard(installed: Iterable[Component], rows: int) -> list[MembershipEvaluator]:
+    """Return the evaluators that need no more than outputs and labels; those of many `rows` without the slow one."""
+    found = [e for e in installed if isinstance(e, MembershipEvaluator) and not e.reads]
+    return [e for e in found if rows <= MANY or e.info.id != SLOW]
+
+
+def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
+    """Return evaluators that were asked for; raises `UsageError` for one that an audit cannot use."""
+    found = []
+    for evaluator in chosen:
+        if not isinstance(evaluator, MembershipEvaluator):
+            raise UsageError(f"{evaluator.label} is no membership evaluator.")
+        if evaluator.reads:
+            wanted = ", ".join(sorted(evaluator.reads))
+            raise UsageError(f"{evaluator.label} needs {wanted}; an audit has outputs only.")
+        found.append(evaluator)
+    return found
 
 
 def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> Audit:

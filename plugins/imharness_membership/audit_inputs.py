@@ -25,6 +25,15 @@ class Outputs:
     member: Array
 
 
+@dataclass(frozen=True)
+class Named:
+    """What messages call the arrays, and what they advise where outputs are logits."""
+
+    outputs: str
+    labels: str
+    remedy: str = "add --logits"
+
+
 def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
     """Return the outputs of ``shadow`` and ``target`` from an npz, csv or parquet file.
 
@@ -37,7 +46,10 @@ def read_audit(path: Path, logits: bool) -> dict[str, Outputs]:
     if path.suffix not in readers:
         raise UsageError(f"{path}: cannot tell from its ending what it is; use .npz, .csv or .parquet.")
     read = readers[path.suffix](path)
-    parts = {name: _checked(path, name, outputs, labels, logits) for name, (outputs, labels) in read.items()}
+    parts = {
+        name: checked(outputs, labels, Named(f"{path}: {name}_outputs", f"{path}: {name}_labels"), logits)
+        for name, (outputs, labels) in read.items()
+    }
     widths = {name: outputs.shape[1] for name, (outputs, _) in parts.items()}
     if len(set(widths.values())) > 1:
         listed = ", ".join(f"{name} {width}" for name, width in widths.items())
@@ -92,27 +104,34 @@ def _leading(names: Sequence[str]) -> Iterator[str]:
         number += 1
 
 
-def _checked(path: Path, name: str, outputs: Array, labels: Array, logits: bool) -> tuple[Array, Array]:
-    where = f"{path}: {name}_outputs"
+def checked(outputs: Array, labels: Array, named: Named, logits: bool = False) -> tuple[Array, Array]:
+    """Return probabilities float32 ``(n, classes)``, of logits by softmax, and labels int64 ``(n,)``.
+
+    Raises `UsageError` that names array and row: shapes, numbers outside [0, 1], rows that do not sum to 1, labels that
+    are no class.
+    """
+    where = named.outputs
     if outputs.ndim != 2 or outputs.shape[1] < 2 or outputs.dtype.kind not in "iuf":
         raise UsageError(f"{where} must be numbers (rows, classes) with at least 2 classes, got {_shape(outputs)}.")
     if len(outputs) == 0:
         raise UsageError(f"{where} has no rows.")
     if labels.shape != (len(outputs),):
-        raise UsageError(f"{path}: {name}_labels must have shape ({len(outputs)},), got {_shape(labels)}.")
+        raise UsageError(f"{named.labels} must have shape ({len(outputs)},), got {_shape(labels)}.")
     _refuse(f"{where}, row", ~np.isfinite(outputs).all(axis=1), "holds NaN or infinity")
     if labels.dtype.kind not in "iuf":
-        raise UsageError(f"{path}: {name}_labels must be whole numbers, got {labels.dtype}.")
+        raise UsageError(f"{named.labels} must be whole numbers, got {labels.dtype}.")
     outside = ~np.isfinite(labels) | (labels != np.floor(labels)) | (labels < 0) | (labels >= outputs.shape[1])
-    _refuse(f"{path}: {name}_labels, row", outside, f"is no class from 0 to {outputs.shape[1] - 1}", labels)
+    _refuse(f"{named.labels}, row", outside, f"is no class from 0 to {outputs.shape[1] - 1}", labels)
     if logits:
         shifted = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
         outputs = shifted / shifted.sum(axis=1, keepdims=True)
     else:
         _refuse(f"{where}, row", (outputs < 0).any(axis=1) | (outputs > 1 + SUM_TOLERANCE).any(axis=1),
-                "is outside [0, 1]; if these are logits, add --logits")  # fmt: skip
+                f"is outside [0, 1]; if these are logits, {named.remedy}")  # fmt: skip
         total = outputs.sum(axis=1, dtype=np.float64)
-        _refuse(f"{where}, row", np.abs(total - 1) > SUM_TOLERANCE, "does not sum to 1 (--logits for logits)", total)
+        _refuse(
+            f"{where}, row", np.abs(total - 1) > SUM_TOLERANCE, f"does not sum to 1 (logits: {named.remedy})", total
+        )
     return outputs.astype(np.float32), labels.astype(np.int64)
 
 

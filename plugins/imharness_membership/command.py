@@ -14,10 +14,6 @@ if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator
     from imharness_membership.audit import Audit, Estimate
 
-SLOW = "harness/neural"
-MANY = 50_000
-"""Target rows above which the NN attack is left out unless it is asked for."""
-
 
 @click.group()
 def membership() -> None:
@@ -72,26 +68,15 @@ def audit(
 
 def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
     """Return the evaluators asked for, or all that need no more than outputs and labels."""
-    from imharness.membership import MembershipEvaluator, UsageError
     from imharness_cli.commands import console, find
     from imharness_cli.commands import every as installed
+    from imharness_membership.audit import MANY, SLOW, standard, usable
 
     if names:
-        chosen = [find("evaluator", name) for name in names]
-    else:
-        chosen = [e for e in installed("evaluator") if not getattr(e, "reads", None)]
-        if rows > MANY:
-            chosen = [e for e in chosen if e.info.id != SLOW]
-            console.say(f"{SLOW} is left out: more than {MANY} rows; ask for it with --evaluator")
-    found = []
-    for evaluator in chosen:
-        if not isinstance(evaluator, MembershipEvaluator):
-            raise UsageError(f"{evaluator.label} is no membership evaluator.")
-        if evaluator.reads:
-            wanted = ", ".join(sorted(evaluator.reads))
-            raise UsageError(f"{evaluator.label} needs {wanted}; an audit has outputs only.")
-        found.append(evaluator)
-    return found
+        return usable([find("evaluator", name) for name in names])
+    if rows > MANY:
+        console.say(f"{SLOW} is left out: more than {MANY} rows; ask for it with --evaluator")
+    return standard(installed("evaluator"), rows)
 
 
 def _print(found: Audit, per_class: bool) -> None:

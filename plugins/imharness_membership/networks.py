@@ -27,7 +27,8 @@ class Split:
     def __init__(self, context: StepContext) -> None:
         self.context, self.number = context, str(context.options["split"])
         self.table: TableSet = context.table()
-        self.parts = split_rows(len(self.table.labels), self.rng("rows"), int(context.options["part"]))
+        part, shadow = (int(context.options.get(name, 0)) for name in ("part", "shadow_part"))
+        self.parts = split_rows(len(self.table.labels), self.rng("rows"), part, shadow)
 
     @property
     def plan(self) -> TrainingPlan:
@@ -35,7 +36,7 @@ class Split:
         options = self.context.options
         return TrainingPlan(
             int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]),
-            str(options["optimiser"]),
+            str(options["optimiser"]), int(options.get("decay_after", 0)),
         )  # fmt: skip
 
     def rng(self, *purpose: str) -> torch.Generator:

@@ -8,16 +8,27 @@ ROLES = ("target", "shadow")
 KINDS = ("member", "non_member", "reference")
 
 
-def split_rows(n: int, rng: torch.Generator, part: int = 0) -> dict[str, torch.Tensor]:
-    """Return disjoint row numbers: member, non_member and reference rows of target and shadow, parts of one size.
+def part_of(n: int, part: int = 0) -> int:
+    """Return how many rows train a model: `part`, or a sixth of the table's `n`."""
+    return part or n // 6
+
+
+def split_rows(n: int, rng: torch.Generator, part: int = 0, shadow: int = 0) -> dict[str, torch.Tensor]:
+    """Return disjoint row numbers: member, non_member and reference rows of target and shadow.
 
     Args:
         n: rows of the table.
-        part: rows of each part; 0: a sixth of the table.
+        part: rows of each part of the target; 0: a sixth of the table.
+        shadow: rows of each part of the shadow; 0: as many as of the target's.
     """
-    size = part or n // 6
-    if size < 1 or 6 * size > n:
-        raise UsageError(f"six parts of {size} rows do not fit into {n} rows")
-    order = torch.randperm(n, generator=rng)
-    names = [f"{role}_{kind}" for role in ROLES for kind in KINDS]
-    return {name: order[i * size : (i + 1) * size] for i, name in enumerate(names)}
+    size = part_of(n, part)
+    sizes = {"target": size, "shadow": shadow or size}
+    if size < 1 or len(KINDS) * sum(sizes.values()) > n:
+        of = f"three parts of {size} rows and three of {shadow}" if shadow else f"six parts of {size} rows"
+        raise UsageError(f"{of} do not fit into {n} rows")
+    order, start, found = torch.randperm(n, generator=rng), 0, {}
+    for role in ROLES:
+        for kind in KINDS:
+            found[f"{role}_{kind}"] = order[start : start + sizes[role]]
+            start += sizes[role]
+    return found

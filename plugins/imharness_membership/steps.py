@@ -21,6 +21,7 @@ from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.likelihood import log_odds
 from imharness_membership.networks import Checkpoints, Split, closest, stacked
 from imharness_membership.risk import FLOOR
+from imharness_membership.training import generator_on
 
 FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Shares of bits that noise flips in rows of zeros and ones."""
@@ -30,7 +31,7 @@ Outputs = Callable[[torch.Tensor], torch.Tensor]
 """Row numbers ``(n,)`` -> probabilities ``(n, classes)``."""
 
 
-@step(version="4")
+@step(version="5")
 def train(context: StepContext) -> StepResult:
     """Train one model on its members; keep its outputs on members, non-members and the adversary's own rows.
 
@@ -69,7 +70,7 @@ def release(context: StepContext) -> StepResult:
     return _seen(split, outputs, {}, {})
 
 
-@step(version="3")
+@step(version="4")
 def references(context: StepContext) -> StepResult:
     """Train the adversary's reference models, each on a random half of the rows the target's members are among.
 
@@ -106,7 +107,7 @@ def release_references(context: StepContext) -> StepResult:
     return StepResult(arrays=_reference_arrays(split, halves, outputs))
 
 
-@step(version="2")
+@step(version="3")
 def sensitivity(context: StepContext) -> StepResult:
     """Train the undefended target again without one member at a time: how far does its answer on that member move?
 
@@ -262,11 +263,12 @@ def _robustness(split: Split, network: torch.nn.Module, rows: torch.Tensor) -> t
     """Return per row the share of noisy copies, over all sizes of noise, that are classified right."""
     features, labels, options = split.table.features[rows], split.table.labels[rows], split.context.options
     binary = bool(((features == 0) | (features == 1)).all())
-    rng, copies = split.rng("noise", str(options["role"])), int(options["copies"])
+    rng = generator_on(split.rng("noise", str(options["role"])), features.device)
+    copies = int(options["copies"])
     right = torch.zeros(len(rows), device=features.device)
     for size in FLIPPED if binary else SPREAD:
         for _ in range(copies):
-            drawn = (torch.rand if binary else torch.randn)(features.shape, generator=rng).to(features.device)
+            drawn = (torch.rand if binary else torch.randn)(features.shape, generator=rng, device=features.device)
             noisy = (features - (drawn < size).float()).abs() if binary else features + size * drawn
             found = torch.cat([network(part).argmax(dim=1) for part in noisy.split(8192)])
             right += found == labels

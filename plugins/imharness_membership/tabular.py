@@ -12,8 +12,9 @@ from imharness.data import HarnessError, TableDataset, TableSet, Unavailable, da
 from imharness_files.arrays import read_arrays
 from imharness_files.opening import GIB, plain_file, read_bytes
 from imharness_files.text import number
+from imharness_inputs import DataSource
 
-SOURCE = "https://github.com/privacytrustlab/datasets"
+PAGE = "https://github.com/privacytrustlab/datasets"
 
 
 class PublishedTable(TableDataset):
@@ -26,6 +27,10 @@ class PublishedTable(TableDataset):
     @abstractmethod
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return features ``(n, ...)`` in [0, 1] and classes ``(n,)``."""
+
+    def published_units(self) -> int:
+        """Return how many rows the published table has."""
+        return next((source.units for source in self.data_sources()), 0)
 
     def require(self) -> None:
         """Raise `Unavailable` unless the files are here."""
@@ -59,14 +64,14 @@ class PublishedTable(TableDataset):
         )
 
 
-def first_of(folder: str, source: str, *choices: tuple[str, ...]) -> tuple[Path, ...]:
+def first_of(source: DataSource, *choices: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the first group of files of which all are in the folder; raises `Unavailable` that names them."""
-    place = data_folder(folder, source)
+    place = data_folder(source.name, source.page)
     for names in choices:
         if all((place / name).is_file() for name in names):
             return tuple(place / name for name in names)
     wanted = ", or ".join(" and ".join(names) for names in choices)
-    raise Unavailable(f"{place} has no {wanted}", f"put them there, from {source}")
+    raise Unavailable(f"{place} has no {wanted}", source.by_hand())
 
 
 def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarray, np.ndarray]:

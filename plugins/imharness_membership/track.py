@@ -7,11 +7,11 @@ once for each split and training: releases show the undefended one, and early st
 defense is one of its epochs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.data import TableDataset
 from imharness.membership import (
@@ -23,7 +23,7 @@ from imharness.membership import (
     Model,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, Track, TrackReport
+from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
 from imharness_membership.steps import (
     evaluate,
     references,
@@ -34,10 +34,38 @@ from imharness_membership.steps import (
     train,
 )
 from imharness_membership.tables import report
+from imharness_membership.work import work
 
 Defense = MembershipTraining | MembershipRelease
 OptionValue = int | float | str
 BASELINE, STOPPED = "harness/plain-training", "harness/early-stopping"
+
+
+class Published(BaseModel):
+    """How a paper trains on one data set; what is not said is as the track's options say.
+
+    `part`: rows that train a model, as many as its defender and its test have; `shadow_part`: the same of the shadow
+    model, as many where 0. `decay_after`: epochs after which the learning rate is a tenth; 0: never. `models`: labels
+    of those that are trained on it; empty: all. `defenses`: id -> fields that differ from the component's own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    part: int = Field(default=0, ge=0)
+    shadow_part: int = Field(default=0, ge=0)
+    epochs: int = Field(default=0, ge=0)
+    batch_size: int = Field(default=0, ge=0)
+    learning_rate: float = Field(default=0, ge=0)
+    optimiser: Literal["", "adam", "sgd"] = ""
+    decay_after: int = Field(default=0, ge=0)
+    models: tuple[str, ...] = ()
+    defenses: Mapping[str, Mapping[str, float]] = Field(default={})
+
+    def of(self, track: "MembershipTrack") -> dict[str, OptionValue]:
+        """Return the options of a training."""
+        names = ("epochs", "batch_size", "learning_rate", "optimiser")
+        decay = {"decay_after": self.decay_after} if self.decay_after else {}
+        return {**{name: getattr(self, name) or getattr(track, name) for name in names}, **decay}
 
 
 @dataclass(frozen=True)
@@ -62,6 +90,9 @@ class MembershipTrack(Track):
 
     splits: int = Field(default=3, ge=1, description="Repetitions with other rows and another initialisation.")
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
+    settings: Mapping[str, Published] = Field(
+        default={}, description="Data set, by id -> how the paper trains on it, instead of the options here."
+    )
     epochs: int = Field(default=100, ge=1, description="Of undefended training.")
     batch_size: int = Field(default=64, ge=1, description="Rows per training step.")
     learning_rate: float = Field(default=1e-3, gt=0, description="Of the optimiser.")
@@ -76,15 +107,27 @@ class MembershipTrack(Track):
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Train target, shadow and references per split and defense, then let every evaluator guess."""
         evaluators = selection.of(MembershipEvaluator)
-        guards = list(self._guards(planner, [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]))
+        defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
         for dataset in selection.of(TableDataset):
+            own = self._published(dataset.info.id)
+            adjusted = [defense.with_parameters(**own.defenses.get(defense.info.id, {})) for defense in defenses]
+            guards = list(self._guards(planner, adjusted))
             for model in selection.of(Model):
+                if own.models and model.label not in own.models:
+                    continue
                 for split in range(self.splits):
-                    plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split)
+                    plan = _Plan(self, planner.within(dataset=dataset, model=model), evaluators, split, own)
                     for guard in guards:
                         plan.attacked(guard)
                     if self.sensitivity_rows and split == 0:
                         plan.sensitivity()
+
+    def _published(self, dataset: str) -> Published:
+        return self.settings.get(dataset) or Published(part=self.part)
+
+    def work(self, spec: TaskSpec, units: int) -> Work | None:
+        """Return rows and operations of a task on a table of so many rows."""
+        return work(spec, units, self._published(spec.components["dataset"].id).part)
 
     def _guards(self, planner: Planner, defenses: list[Defense]) -> Iterator[_Guard]:
         """Yield every defense, and early stopping at the accuracy of every training defense."""
@@ -103,18 +146,15 @@ class _Plan:
     """The tasks of one model on one split of one data set; `planner` knows both."""
 
     def __init__(
-        self, track: MembershipTrack, planner: Planner, evaluators: list[MembershipEvaluator], split: int
-    ) -> None:
+        self, track: MembershipTrack, planner: Planner, evaluators: list[MembershipEvaluator], split: int,
+        published: Published,
+    ) -> None:  # fmt: skip
         self.track, self.planner, self.evaluators = track, planner, evaluators
         self.baseline = _Guard(planner.component("defense", BASELINE))
-        self.rows: dict[str, OptionValue] = {"split": split, "part": track.part}
-        self.training: dict[str, OptionValue] = {
-            **self.rows,
-            "epochs": track.epochs,
-            "batch_size": track.batch_size,
-            "learning_rate": track.learning_rate,
-            "optimiser": track.optimiser,
-        }
+        self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}
+        if published.shadow_part:
+            self.rows["shadow_part"] = published.shadow_part
+        self.training: dict[str, OptionValue] = {**self.rows, **published.of(track)}
         reads = {name for evaluator in evaluators for name in evaluator.reads}
         self.copies = track.copies if "robustness" in reads else 0
         self.gradients = "gradients" in reads
@@ -152,12 +192,14 @@ class _Plan:
         """Plan every evaluator's guess, with undefended shadow models and with defended ones."""
         for adaptive in (False, True):
             own = guard if adaptive else self.baseline
+            shown = {"target": self._shown(guard, "target"), "shadow": self._shown(own, "shadow")}
+            models = {"target_model": self._model(guard, "target"), "shadow_model": self._model(own, "shadow")}
+            asked = any("references" in evaluator.reads for evaluator in self.evaluators)
+            known = {"references": self._references(own)} if asked else {}
             for evaluator in self.evaluators:
-                needs = {"target": self._shown(guard, "target"), "shadow": self._shown(own, "shadow")}
-                if "references" in evaluator.reads:
-                    needs["references"] = self._references(own)
+                needs = shown | (known if "references" in evaluator.reads else {})
                 if evaluator.reads & {"robustness", "gradients"}:
-                    needs |= {"target_model": self._model(guard, "target"), "shadow_model": self._model(own, "shadow")}
+                    needs |= models
                 self.planner.task(
                     evaluate,
                     {"defense": guard.defense, **guard.roles, "evaluator": evaluator},

@@ -1,6 +1,6 @@
 """The training loops that the defenses of this package share: the cross-entropy, epoch by epoch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch.func import functional_call, stack_module_state, vmap
@@ -12,14 +12,33 @@ SMALL = 200_000
 """Parameters up to which a CPU trains fully connected networks faster together than one after the other."""
 
 
-def optimiser_of(network: torch.nn.Module, plan: TrainingPlan, weight_decay: float = 0.0) -> torch.optim.Optimizer:
-    """Return the plan's optimiser for a network."""
-    return _optimiser(network.parameters(), plan, weight_decay)
+def generator_on(rng: torch.Generator, device: torch.device) -> torch.Generator:
+    """Return a generator on a device: `rng` where that is the CPU, else one seeded from it, so that no draw is moved.
+
+    Draws on the CPU and on another device differ; take what must be equal on both from `rng`.
+    """
+    if device.type == rng.device.type:
+        return rng
+    return torch.Generator(device=device).manual_seed(int(torch.randint(2**62, (), generator=rng)))
 
 
-def _optimiser(parameters, plan: TrainingPlan, weight_decay: float) -> torch.optim.Optimizer:
+DECAY = 0.1
+"""What the learning rate is multiplied by where a plan lets it decay."""
+
+
+def optimiser_of(
+    parameters: Iterable[torch.Tensor], plan: TrainingPlan, weight_decay: float = 0.0
+) -> torch.optim.Optimizer:
+    """Return the plan's optimiser for the parameters of a network, or of several."""
     kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[plan.optimiser]
-    return kind(parameters, lr=plan.learning_rate, weight_decay=weight_decay)
+    return kind(parameters, lr=plan.learning_rate, weight_decay=weight_decay, fused=True)
+
+
+def decay(optimiser: torch.optim.Optimizer, plan: TrainingPlan, done: int) -> None:
+    """Lower the learning rate where so many epochs are done that the plan says so."""
+    if plan.decay_after and done == plan.decay_after:
+        for group in optimiser.param_groups:
+            group["lr"] *= DECAY
 
 
 def epochs(
@@ -32,7 +51,7 @@ def epochs(
     label_smoothing: float = 0.0,
 ) -> Iterator[int]:
     """Train one epoch after the other; yield the number of epochs done. The network is in training mode in between."""
-    optimiser = optimiser_of(network, plan, weight_decay)
+    optimiser = optimiser_of(network.parameters(), plan, weight_decay)
     for epoch in range(plan.epochs):
         network.train()
         order = torch.randperm(len(data.labels), generator=rng).to(data.labels.device)
@@ -42,6 +61,7 @@ def epochs(
                 network(data.features[batch]), data.labels[batch], label_smoothing=label_smoothing
             ).backward()
             optimiser.step()
+        decay(optimiser, plan, epoch + 1)
         yield epoch + 1
 
 
@@ -70,9 +90,26 @@ class StandardTraining(MembershipTraining):
 
     def build_together(self, device: torch.device, network: torch.nn.Module) -> TrainTogether | None:
         """Return the training of many fully connected networks at once, where that is faster."""
-        linear = all(isinstance(m, torch.nn.Linear) for m in network.modules() if list(m.parameters(recurse=False)))
-        small = device.type != "cpu" or sum(p.numel() for p in network.parameters()) <= SMALL
-        return together(**self.terms()) if linear and small else None
+        return together(**self.terms()) if faster_together(device, network) else None
+
+
+def faster_together(device: torch.device, *networks: torch.nn.Module) -> bool:
+    """Return whether several copies of such networks are trained faster at once than one after the other."""
+    modules = [module for network in networks for module in network.modules()]
+    linear = all(isinstance(m, torch.nn.Linear) for m in modules if list(m.parameters(recurse=False)))
+    return linear and (device.type != "cpu" or sum(p.numel() for n in networks for p in n.parameters()) <= SMALL)
+
+
+def stack_weights(networks: Sequence[torch.nn.Module]) -> dict[str, torch.Tensor]:
+    """Return the weights of networks of one architecture, ``(K, ...)`` by name, ready to be trained."""
+    stacked, _ = stack_module_state(list(networks))
+    return {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
+
+
+def unstack_weights(weights: Mapping[str, torch.Tensor], networks: Sequence[torch.nn.Module]) -> None:
+    """Write stacked weights back into the networks."""
+    for number, network in enumerate(networks):
+        network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
 
 
 def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
@@ -88,9 +125,8 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
         rngs: Sequence[torch.Generator],
         progress: Progress,
     ) -> None:
-        stacked, _ = stack_module_state(list(networks))
-        weights = {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
-        optimiser = _optimiser(weights.values(), plan, weight_decay)
+        weights = stack_weights(networks)
+        optimiser = optimiser_of(weights.values(), plan, weight_decay)
         features, labels = torch.stack([d.features for d in data]), torch.stack([d.labels for d in data])
         count, which = labels.shape[1], torch.arange(len(networks), device=labels.device)[:, None]
 
@@ -105,8 +141,8 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
                 optimiser.zero_grad(set_to_none=True)
                 vmap(loss)(weights, features[which, rows], labels[which, rows]).sum().backward()
                 optimiser.step()
-            for number, network in enumerate(networks):
-                network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
+            decay(optimiser, plan, epoch + 1)
+            unstack_weights(weights, networks)
             progress(epoch + 1, plan.epochs)
         for network in networks:
             network.eval()

@@ -25,7 +25,7 @@ def attacked_distances(query: Query) -> Blocks:
     known = ", ".join(f'd."{name}"' for name in FACTS)
     sql = (
         f"SELECT a.metric, a.dataset, a.attack, a.radius, {known}, a.before AS distance, a.after "
-        "FROM attack AS a JOIN distance AS d USING (metric, dataset, name)"
+        "FROM distance AS d JOIN attack AS a USING (metric, dataset, name)"
     )
     by, measures = ["dataset", "attack", "radius"], ["distance", "after"]
     return query.blocks(sql, entry="metric", by=by, measures=measures, about=FACTS)

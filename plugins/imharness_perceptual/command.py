@@ -60,6 +60,9 @@ def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
 
     if not names:
         raise UsageError("name at least one metric; `harness plugins list --kind metric` lists them.")
+    lost = [name for name in names if name.lower().endswith(ENDINGS)]
+    if lost:
+        raise UsageError(f"image {lost[0]} does not exist.")
     found = [find("metric", name) for name in names]
     for metric in found:
         if isinstance(metric, FullReferenceMetric) and reference is None:

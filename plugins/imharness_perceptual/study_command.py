@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from imharness_files.options import store_option
+
 TRACK = "harness/perceptual"
-STORE = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+STORE = store_option()
 
 
 @click.group()
@@ -39,7 +41,7 @@ def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | 
 @perceptual.command()
 @STORE
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
-def tests(store: Path, out: Path) -> None:
+def tests(store: str, out: Path) -> None:
     """Draw every metric's agreement on forced choices against its score on just noticeable differences."""
     from imharness.images import UsageError
     from imharness_cli.commands import console, query
@@ -61,7 +63,7 @@ def tests(store: Path, out: Path) -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (png, svg, pdf).")
 @click.option("--images", type=click.IntRange(1), default=8, show_default=True, help="Images of each kind.")
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
-def disagreements(first: str, second: str, store: Path, out: Path, images: int, assets: Path | None) -> None:
+def disagreements(first: str, second: str, store: str, out: Path, images: int, assets: Path | None) -> None:
     """Draw the images that metric FIRST calls near and SECOND calls far, and the reverse."""
     import numpy as np
 

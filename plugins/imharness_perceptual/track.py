@@ -10,10 +10,12 @@ from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.images import Attack, FullReferenceMetric, Info, hookimpl
-from imharness.tracks import Planner, Query, Selection, Track, TrackReport
+from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
 from imharness_perceptual.steps import attack, distance
 from imharness_perceptual.tables import report
 
+PASS = {"alex": 0.08e9, "vgg": 2.5e9, "squeeze": 0.03e9, "harness/dists": 2.5e9}
+"""Operations of one pass over one patch of 64 px, counted by torch's `FlopCounterMode`."""
 STEPS = 4
 """An attack's step is its ball over this."""
 
@@ -53,9 +55,24 @@ class PerceptualTrack(Track):
                 for radius, ball in balls if metric.info.differentiable else ():
                     own.task(attack, {"attack": ball}, options={"radius": radius, "images": self.attacked_images})
 
+    def work(self, spec: TaskSpec, units: int) -> Work | None:
+        """Return rows and operations of a task on so many images; a gradient counts as three passes."""
+        if not units:
+            return None
+        asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
+        recipe = spec.components.get("attack")
+        passes = 2 if recipe is None else 3 * int(recipe.parameters["iterations"])
+        return Work(asked, float(asked * passes * _pass(spec)))
+
     def report(self, query: Query) -> TrackReport:
         """Return agreement under attack, agreement by metric and family, further tests, how far distances are moved."""
         return report(query, self.utility_loss)
+
+
+def _pass(spec: TaskSpec) -> float:
+    """Return the operations of a metric's network for one patch of 64 px; other distances have none."""
+    metric = spec.components["metric"]
+    return PASS.get(str(metric.parameters.get("net", metric.id)), 0.0)
 
 
 @hookimpl

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imharness_files.options import store_option
+
 if TYPE_CHECKING:
     from imharness_reconstruction.export import Rebuilt
 
 TRACK = "harness/reconstruction"
-STORE = click.option("--store", type=click.Path(path_type=Path), default="store", show_default=True)
+STORE = store_option()
 
 
 @click.group()
@@ -26,7 +28,7 @@ def reconstruction() -> None:
 @STORE
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
-def export(store: Path, out: Path, assets: Path | None) -> None:
+def export(store: str, out: Path, assets: Path | None) -> None:
     """Write reconstructions as a folder in SemSim's published layout, for `harness train semsim`.
 
     People's judgements decide where they were imported (`harness annotate import`), a classifier's elsewhere.
@@ -50,7 +52,7 @@ def export(store: Path, out: Path, assets: Path | None) -> None:
 @reconstruction.command()
 @STORE
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-def plots(store: Path, out: Path) -> None:
+def plots(store: str, out: Path) -> None:
     """Draw the leakage of protected models by each metric against the share that was recognised."""
     from imharness.gradients import UsageError
     from imharness_cli.commands import console, query
@@ -119,7 +121,7 @@ def search(
     console.say(f"--defense 'ats[policy={'+'.join(s.policy for s in found[:2])}]'")
 
 
-def rebuilt_in(store: Path) -> Iterator[Rebuilt]:
+def rebuilt_in(store: str) -> Iterator[Rebuilt]:
     """Yield the reconstructions of a store's latest run with their private images."""
     from imharness.data import ImageSet
     from imharness_cli.commands import find, finished, place

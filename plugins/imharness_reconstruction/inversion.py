@@ -15,6 +15,8 @@ from imharness_reconstruction.per_image import image_gradients, labels_from_grad
 DECAYS, DECAY = (3, 5, 7), 0.1
 BETAS, EPS = (0.9, 0.999), 1e-8
 """Of Adam."""
+TINY = 1e-8
+"""Least length of a gradient that has a direction."""
 
 
 class GradientInversion(ReconstructionAttack):
@@ -42,19 +44,17 @@ class GradientInversion(ReconstructionAttack):
             progress: Progress,
         ) -> Images:
             labels = labels_from_gradients(gradients).repeat(self.starts)
-            shared = flat(gradients).repeat(self.starts, 1)
-            mask = survivors(gradients) if self.surviving else None
-            kept = None if mask is None else flat(mask).repeat(self.starts, 1)
+            wanted = directions(gradients)
+            kept = survivors(gradients) if self.surviving else None
             first = torch.cat([rng.normal(*shape) for _ in range(self.starts)])
             x = (0.5 + 0.2 * first).clamp(0, 1)
             lowest = x.new_full((len(x),), torch.inf)
             rows, (mean, square) = torch.arange(len(x), device=x.device), torch.zeros(2, *x.shape, device=x.device)
             for done in range(self.steps):
                 leaf = x[rows].requires_grad_(True)
-                found = image_gradients(model, leaf, labels[rows])
-                ours = flat({name: found[name] for name in gradients})
-                ours = ours if kept is None else ours * kept[rows]
-                gap = 1 - torch.nn.functional.cosine_similarity(ours, shared[rows], dim=1)
+                found, own = image_gradients(model, leaf, labels[rows]), rows % len(rng)
+                ours = [found[name] if kept is None else found[name] * kept[name][own] for name in gradients]
+                gap = CosineDistance.apply(*ours, *(w if len(own) == len(w) else w[own] for w in wanted))
                 loss = gap + self.prior(model, leaf)
                 (slope,) = torch.autograd.grad(loss.sum(), leaf)
                 lowest[rows] = loss.detach()
@@ -79,6 +79,40 @@ class GradientInversion(ReconstructionAttack):
 def flat(gradients: Gradients) -> torch.Tensor:
     """Return all coordinates of each image's gradient in one row, ``(N, D)``."""
     return torch.cat([values.flatten(1) for values in gradients.values()], dim=1)
+
+
+def directions(gradients: Gradients) -> list[torch.Tensor]:
+    """Return each image's gradient, divided by its length, as one tensor for each parameter."""
+    length = flat(gradients).norm(dim=1).clamp(min=TINY)
+    return [values / length.view(-1, *[1] * (values.ndim - 1)) for values in gradients.values()]
+
+
+class CosineDistance(torch.autograd.Function):
+    """One minus the cosine of each image's gradient and a direction, ``(N,)``, in few passes over the coordinates.
+
+    Takes the parts of the gradients ``(N, *shape)``, then those of the directions, of length 1 over all parts.
+    """
+
+    @staticmethod
+    def forward(ctx, *parts: torch.Tensor) -> torch.Tensor:
+        ours, wanted = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        along = sum(torch.linalg.vecdot(g.flatten(1), w.flatten(1)) for g, w in zip(ours, wanted, strict=True))
+        square = sum(torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in ours)
+        length = square.sqrt().clamp(min=TINY)
+        ctx.save_for_backward(along / length**3, 1 / length, *parts)
+        return 1 - along / length
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        of_ours, of_wanted, *parts = ctx.saved_tensors
+        ours, wanted = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        a, b = slope * of_ours, -slope * of_wanted
+        found = []
+        for g, w in zip(ours, wanted, strict=True):
+            shape = (-1, *[1] * (g.ndim - 1))
+            found.append(torch.addcmul(g * a.view(shape), w, b.view(shape)))
+        return *found, *[None] * len(wanted)
 
 
 def total_variation(images: torch.Tensor) -> torch.Tensor:

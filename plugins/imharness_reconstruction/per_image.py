@@ -3,23 +3,150 @@
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.func import functional_call, grad, vmap
 
 from imharness.gradients import Gradients
 
+BLOCK = 8
+"""Input channels of which a convolution by groups is faster than products with copied patches, or a multiple of it."""
 
-def image_gradients(model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
+
+def image_gradients(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
     """Return the gradient of the cross-entropy of each image alone: parameter name -> ``(N, *shape)``.
+
+    Where all parameters belong to convolutions, linear layers and batch norms in evaluation mode, one pass over the
+    batch gives the gradients at the layers' outputs, and their products with the layers' inputs are the gradients of
+    the parameters (Goodfellow, "Efficient per-example gradient computations", 2015).
 
     `targets`: int64 ``(N,)`` labels or float ``(N, classes)`` probabilities.
     """
-    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return gradients_and_inputs(model, images, targets, None)[0]
 
+
+def gradients_and_inputs(
+    model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
+) -> tuple[Gradients, torch.Tensor]:
+    """Return what `image_gradients` does, and what goes into a layer, ``(N, ...)``; without one, the images."""
+    layers = {name: own for name, own in model.named_modules() if list(own.parameters(recurse=False))}
+    known = all(_known(own) for own in layers.values())
+    if not known and layer is None:
+        return _one_by_one(model, images, targets), images
+    passes: list[tuple[str, torch.Tensor, torch.Tensor]] = []
+
+    def seen(name: str):
+        def hook(layer: nn.Module, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+            passes.append((name, inputs[0], output))
+            return output.clone()  # operations in place change the copy
+
+        return hook
+
+    x = images if images.requires_grad else images.detach().requires_grad_(True)
+    hooks = [own.register_forward_hook(seen(name)) for name, own in layers.items()]
+    try:
+        with torch.enable_grad():
+            loss = F.cross_entropy(functional_call(model, _detached(model), (x,)), targets, reduction="sum")
+    finally:
+        for hook in hooks:
+            hook.remove()
+    entered = next((inputs for name, inputs, _ in passes if layers[name] is layer), images)
+    if not known:
+        return _one_by_one(model, images, targets), entered
+    slopes = torch.autograd.grad(loss, [output for _, _, output in passes], create_graph=images.requires_grad)
+    found: dict[str, torch.Tensor] = {}
+    for (name, inputs, _), slope in zip(passes, slopes, strict=True):
+        for own, values in _parameter_gradients(layers[name], inputs, slope).items():
+            path = f"{name}.{own}" if name else own
+            found[path] = found[path] + values if path in found else values
+    ready = {
+        name: found[name] if name in found else images.new_zeros(len(images), *parameter.shape)
+        for name, parameter in model.named_parameters()
+    }
+    return ready if images.requires_grad else {name: values.detach() for name, values in ready.items()}, entered
+
+
+def _known(layer: nn.Module) -> bool:
+    """Return whether `_parameter_gradients` knows the layer."""
+    if isinstance(layer, nn.BatchNorm2d):
+        return not layer.training and layer.running_mean is not None
+    if isinstance(layer, nn.Conv2d):
+        return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return type(layer) is nn.Linear
+
+
+def _parameter_gradients(layer: nn.Module, entered: torch.Tensor, slope: torch.Tensor) -> Gradients:
+    """Return the gradients of a layer's parameters, ``(N, *shape)``.
+
+    `entered`: the input ``(N, ...)``; `slope`: the gradient of the loss with respect to the output ``(N, ...)``.
+    """
+    if isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.in_channels % BLOCK == 0:
+        weight, bias = _WeightGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))
+    elif isinstance(layer, nn.Conv2d):
+        flat = slope.flatten(2)
+        columns = F.unfold(entered, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        grouped, parts = flat.unflatten(1, (layer.groups, -1)), columns.unflatten(1, (layer.groups, -1))
+        weight = (grouped @ parts.transpose(2, 3)).view(len(entered), *layer.weight.shape)
+        bias = flat.sum(dim=2)
+    elif isinstance(layer, nn.BatchNorm2d):
+        mean, deviation = layer.running_mean, (layer.running_var + layer.eps).sqrt()
+        weight = (slope * ((entered - mean[:, None, None]) / deviation[:, None, None])).sum(dim=(2, 3))
+        bias = slope.sum(dim=(2, 3))
+    else:
+        rows, outs = (
+            entered.reshape(len(entered), -1, entered.shape[-1]),
+            slope.reshape(len(slope), -1, slope.shape[-1]),
+        )
+        weight, bias = outs.transpose(1, 2) @ rows, outs.sum(dim=1)
+    return {"weight": weight} if layer.bias is None else {"weight": weight, "bias": bias}
+
+
+class _WeightGradient(torch.autograd.Function):
+    """The weight gradients of a convolution, one per image, as those of one convolution that has a group per image.
+
+    Its own gradients are convolutions by groups too, so that no patches are copied in either direction.
+    """
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, entered: torch.Tensor, slope: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
+        inputs, slopes = (x.reshape(1, -1, *x.shape[2:]) for x in (entered, slope))
+        ctx.save_for_backward(inputs, slopes)
+        ctx.layer, ctx.shapes = layer, (entered.shape, slope.shape)
+        weight = layer.weight.new_empty(()).expand(len(entered) * layer.out_channels, *layer.weight.shape[1:])
+        found = _backward(slopes, inputs, weight, layer, len(entered), [False, True, False])[1]
+        return found.view(len(entered), *layer.weight.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, upstream: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        (inputs, slopes), layer, count = ctx.saved_tensors, ctx.layer, len(upstream)
+        kernels = upstream.flatten(0, 1)
+        of_slope = F.conv2d(inputs, kernels, None, layer.stride, layer.padding, layer.dilation, count)
+        of_input = _backward(slopes, inputs, kernels, layer, count, [True, False, False])[0]
+        return of_input.view(ctx.shapes[0]), of_slope.view(ctx.shapes[1]), None
+
+
+def _backward(
+    slopes: torch.Tensor, inputs: torch.Tensor, kernels: torch.Tensor, layer: nn.Conv2d, groups: int, which: list[bool]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the gradients of a grouped convolution with respect to its input, kernels and bias, as far as asked."""
+    stride, padding, dilation = list(layer.stride), list(layer.padding), list(layer.dilation)
+    return torch.ops.aten.convolution_backward(
+        slopes, inputs, kernels, None, stride, padding, dilation, False, [0, 0], groups, which
+    )
+
+
+def _detached(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def _one_by_one(model: nn.Module, images: torch.Tensor, targets: torch.Tensor) -> Gradients:
     def loss(weights: dict[str, torch.Tensor], image: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         logits = functional_call(model, weights, (image[None],))
-        return torch.nn.functional.cross_entropy(logits, target[None])
+        return F.cross_entropy(logits, target[None])
 
-    return vmap(grad(loss), in_dims=(None, 0, 0))(parameters, images, targets)
+    return vmap(grad(loss), in_dims=(None, 0, 0))(_detached(model), images, targets)
 
 
 def mean_of(batches: Sequence[Sequence[int]], images: int) -> torch.Tensor:

@@ -229,9 +229,9 @@ def _shared(scores: Blocks, accuracy: Mapping[str, Value]) -> tuple[Blocks, dict
         done, _ = _explained(scores, row)
         if done.mean() < ENOUGH:
             unknown[entry] = f"attacks converged for {int(done.sum())} of {len(done)} images only"
-            for block in scores.values["score"]:
-                block[row] = np.nan
-    return scores, unknown
+    nothing = np.array([entry in unknown for entry in scores.entries])[:, None]
+    known = tuple(np.where(nothing, np.nan, block) for block in scores.values["score"])
+    return replace(scores, values={**scores.values, "score": known}), unknown
 
 
 def _explained(scores: Blocks, row: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from imharness.gradients import GradientDefense, ImagePool, ImageProtection
 from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
 
 WEIGHT = "weight."
@@ -28,26 +29,38 @@ def judge(context: StepContext) -> StepResult:
     return _trained(context, "judging", everyday)
 
 
-@step(version="4")
+@step(version="6")
 def reconstruct(context: StepContext) -> StepResult:
     """Share the gradients the attack is after through the defense, and let the attack rebuild the private images.
 
     A gradient is averaged over its batch before it is defended, and every batch meets the defense with noise of its
-    own. The rows say how well each reconstruction explains what was shared, and whether the attack converged.
+    own. The rows say how well each reconstruction explains what was shared, and whether the attack converged. An attack
+    that would also match what pruning took is the one that does not where nothing was pruned: its result is taken. With
+    the option `at_once`, so many images at a time share their gradients and are rebuilt, because those of a large
+    network for all images do not fit into memory; each image keeps its streams of random numbers.
     """
-    images = context.images()
-    private, labels = _loaded(context, images)
-    network = _network(context, private, "model", "trained")
-    shared = _shared(context, network, images, private, labels)
-    shape = (private.shape[1], private.shape[2], private.shape[3])
-    streams = context.rng(images.names, "attack")
-    rebuilt = context.build("attack")(shared.gradients, network, shape, streams, context.progress)
-    fit = {name: values.cpu().numpy() for name, values in matching(network, shared, rebuilt).items()}
+    images = _private(context)
+    some = int(context.options.get("at_once", 0)) or len(images)
+    network, attack, found = None, context.build("attack"), []
+    for start in range(0, len(images), some):
+        part = images.at(range(start, min(start + some, len(images))))
+        private, labels = _loaded(context, part)
+        network = network or _network(context, private, "model", "trained")
+        shared = _shared(context, network, part, private, labels)
+        if "aware" in context.options and survivors(shared.gradients) is None:
+            same = context.need("aware")
+            return StepResult(rows=same.rows, arrays=same.arrays)
+        shape = (private.shape[1], private.shape[2], private.shape[3])
+        rebuilt = attack(shared.gradients, network, shape, context.rng(part.names, "attack"), context.progress)
+        fit = {name: values.cpu().numpy() for name, values in matching(network, shared, rebuilt).items()}
+        found.append({**fit, "images": rebuilt.mul(255).round().byte().cpu().numpy()})
+    joined = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
     trained = "trained" in context.options or context.component("model").trained
     state = "trained" if trained else "as initialised"
+    shown = joined.pop("images")
     return StepResult(
-        rows={"name": list(images.names), "source": _sources(images), "state": [state] * len(images), **fit},
-        arrays={"images": rebuilt.mul(255).round().byte().cpu().numpy()},
+        rows={"name": list(images.names), "source": _sources(images), "state": [state] * len(images), **joined},
+        arrays={"images": shown},
     )
 
 
@@ -79,7 +92,7 @@ def _shared(
 @step(version="1")
 def leakage(context: StepContext) -> StepResult:
     """Compare every reconstruction with its private image."""
-    images, metric = context.images(), context.build("metric")
+    images, metric = _private(context), context.build("metric")
     rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"])
 
     def score(positions: list[int], private: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -93,7 +106,7 @@ def leakage(context: StepContext) -> StepResult:
 @step(version="1")
 def guess(context: StepContext) -> StepResult:
     """Compare every private image with the mean of the training images: what is reached without any gradient."""
-    images, metric = context.images(), context.build("metric")
+    images, metric = _private(context), context.build("metric")
     mean = _pool(context, context.images("training", limited=False)).images.mean(dim=0).mul(255).round() / 255
 
     def score(positions: list[int], private: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -105,7 +118,7 @@ def guess(context: StepContext) -> StepResult:
 @step(version="1")
 def distribution(context: StepContext) -> StepResult:
     """Compare all reconstructions with all private images by one number."""
-    private, _ = _loaded(context, context.images())
+    private, _ = _loaded(context, _private(context))
     rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"]).to(context.device).float() / 255
     with torch.no_grad():
         score = context.build("metric")(rebuilt, private)
@@ -115,7 +128,7 @@ def distribution(context: StepContext) -> StepResult:
 @step(version="1")
 def recognise(context: StepContext) -> StepResult:
     """Ask the judge for the class of every reconstruction: is it that of the private image?"""
-    images = context.images()
+    images = _private(context)
     private, labels = _loaded(context, images)
     network = _network(context, private, "judge", "judge")
     rebuilt = torch.from_numpy(context.need("rebuilt").arrays["images"]).to(context.device).float() / 255
@@ -136,6 +149,11 @@ def gallery(context: StepContext) -> StepResult:
     first = list(range(min(int(context.options["images"]), len(images))))
     pixels = images.load(first).mul(255).round().byte().cpu().numpy()
     return StepResult(rows={"position": first, "name": [images.names[i] for i in first]}, arrays={"images": pixels})
+
+
+def _private(context: StepContext) -> ImageSet:
+    """Return the images that are attacked: the first ones, where the option `attacked` says how many."""
+    return context.images().first(int(context.options.get("attacked", 0)) or None)
 
 
 def _trained(context: StepContext, purpose: str, guard) -> StepResult:

@@ -36,7 +36,7 @@ from imharness_reconstruction.resolution import PSNR, RESOLVED, limit_of
 SOURCE = {"cluster": "source", "cluster_unit": "photograph"}
 COMMON = "Over held-out images and the models that were trained under every defense."
 NOTES = {
-    TRAINED: "Trained models: their gradients are small and attacks converge less often; see the converged share.",
+    TRAINED: "Trained models: other images may have a like gradient, so that one that is matched need not be rebuilt.",
     "as initialised": "Models as initialised: the first round of federated learning, in which gradients reveal most.",
 }
 NO_COMMON = "there is no image on which the attack converged for every ranked model"

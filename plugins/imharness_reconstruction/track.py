@@ -6,7 +6,7 @@ share of reconstructions they recognise, says which metric can be trusted (secti
 ranks what the strongest attack reaches, beside what the model can do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 from pydantic import Field
@@ -14,10 +14,11 @@ from pydantic import Field
 from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
-from imharness.tracks import Planner, Query, Selection, Track, TrackReport
+from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
+from imharness_reconstruction.work import work
 
 Guard = GradientDefense | ImageProtection
 
@@ -43,6 +44,15 @@ class ReconstructionTrack(Track):
     narrow: Mapping[str, tuple[str, ...]] = Field(
         default={}, description="Attack, by label or id -> models: such an attack meets these only."
     )
+    targets: Mapping[str, tuple[str, ...]] = Field(
+        default={}, description="Data set, by id -> models that are attacked on it; a data set without entry: all."
+    )
+    attacked: int = Field(
+        default=0, ge=0, description="Held-out images that are attacked, the first of a data set; 0: all."
+    )
+    at_once: int = Field(
+        default=0, ge=0, description="Images whose gradients are held at once, as memory allows; 0: all."
+    )
     gradients_only: tuple[str, ...] = Field(
         default=(), description="Attacks that meet gradient defenses only, not protections of images."
     )
@@ -60,15 +70,27 @@ class ReconstructionTrack(Track):
             if training is not None:
                 guards += selection.of(ImageProtection)
                 for metric in selection.of(FullReferenceMetric):
-                    own.task(guess, {"metric": metric})
+                    own.task(guess, {"metric": metric}, options=self._few)
             for model, guard, attack in product(models, guards, attacks):
-                if self._meets(attack, model, guard):
+                if model.label in self.targets.get(dataset.info.id, (model.label,)) and self._meets(
+                    attack, model, guard
+                ):
                     self._attacked(own, selection, training is not None, model, guard, attack)
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
         wanted = self.narrow.get(attack.label, self.narrow.get(attack.info.id, (model.label,)))
         guarded = isinstance(guard, GradientDefense) or attack.info.id not in self.gradients_only
         return guarded and model.label in wanted
+
+    def _aware(
+        self, selection: Selection, attack: ReconstructionAttack, model: Model, guard: Guard
+    ) -> ReconstructionAttack | None:
+        """Return the same attack with `surviving`, if that is planned too: where nothing is pruned, both are one."""
+        if getattr(attack, "surviving", True):
+            return None
+        aware = attack.with_parameters(surviving=True)
+        chosen = {own.label for own in selection.of(ReconstructionAttack)}
+        return aware if aware.label in chosen and self._meets(aware, model, guard) else None
 
     def _attacked(
         self,
@@ -86,16 +108,35 @@ class ReconstructionTrack(Track):
         initial = isinstance(model, Untrained) or model.label in self.untrained
         if trainable and not model.trained and not initial:
             before["trained"] = own.task(train, {"model": model, "defense": guard}, options=schedule)
-        rebuilt = cell.task(reconstruct, options=dict.fromkeys(before, True), needs=before)
+        aware = self._aware(selection, attack, model, guard)
+        if aware is not None:
+            same = cell.task(reconstruct, {"attack": aware}, options=self._held(before), needs=before)
+            before["aware"] = same
+        rebuilt = cell.task(reconstruct, options=self._held(before), needs=before)
         for metric in selection.of(FullReferenceMetric):
-            cell.task(leakage, {"metric": metric}, needs={"rebuilt": rebuilt})
+            cell.task(leakage, {"metric": metric}, options=self._few, needs={"rebuilt": rebuilt})
         for whole in selection.of(DistributionMetric):
-            cell.task(distribution, {"metric": whole}, needs={"rebuilt": rebuilt})
+            cell.task(distribution, {"metric": whole}, options=self._few, needs={"rebuilt": rebuilt})
         asked = own.component("model", self.judge)
         if isinstance(asked, Model) and (asked.trained or trainable):
             before = {} if asked.trained else {"judge": own.task(judge, {"model": asked}, options=schedule)}
-            options = dict.fromkeys(before, True)
+            options = dict.fromkeys(before, True) | self._few
             cell.task(recognise, {"judge": asked}, options=options, needs={"rebuilt": rebuilt, **before})
+
+    @property
+    def _few(self) -> dict[str, int]:
+        """Return the option of every step that is about attacked images."""
+        return {"attacked": self.attacked} if self.attacked else {}
+
+    def _held(self, before: Iterable[str]) -> dict[str, bool | int]:
+        """Return the options of a reconstruction that needs what is named."""
+        chunked: dict[str, bool | int] = {"at_once": self.at_once} if self.at_once else {}
+        return dict.fromkeys(before, True) | chunked | self._few
+
+    def work(self, spec: TaskSpec, units: int) -> Work | None:
+        """Return rows and operations of a task on so many private images."""
+        asked = self.attacked if self.attacked and spec.step not in ("train", "judge", "gallery") else units
+        return work(spec, min(units, asked), self.shown_images)
 
     def report(self, query: Query) -> TrackReport:
         """Return who leaks least, SemSim's tables, what defenses cost, and which metric agrees with people."""

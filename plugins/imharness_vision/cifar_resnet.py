@@ -8,7 +8,7 @@ from torch import nn
 
 from imharness.data import Asset, Images, generator, seeded_init
 from imharness_vision.perceptual import normalised
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 DEPTHS = {
     "resnet20": (3, "resnet20-12fca82f.th", "12fca82f"),
@@ -65,5 +65,5 @@ def published(name: str, device: torch.device) -> nn.Module:
     """Return one of the networks with the weights that were trained on CIFAR-10, frozen."""
     with seeded_init(generator(0)):  # the global state is left as it is
         network = CifarResNet(DEPTHS[name][0])
-    network.load_state_dict(state_dict(WEIGHTS[name], "state_dict"), strict=True)
+    fill(network, WEIGHTS[name], state_dict(WEIGHTS[name], "state_dict"))
     return frozen(network, device)

@@ -17,7 +17,7 @@ from torch import nn
 from imharness.data import generator, seeded_init
 from imharness.images import Asset, Images, Scores
 from imharness_vision.perceptual import ALEXNET, SQUEEZENET, VGG16
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 Net = Literal["alex", "vgg", "squeeze", "embedded"]
 Variant = Literal["lin", "baseline", "random", "tune", "scratch"]
@@ -78,11 +78,11 @@ class _Published(nn.Module):
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         return list(self.net(x))
 
-    def load(self, weights: dict[str, torch.Tensor], prefix: str) -> None:
+    def load(self, asset: Asset, prefix: str) -> None:
         """Take the weights of torchvision's network, whose layers the package groups into slices."""
-        names = [name.split(".", 2) for name in self.net.state_dict()]
-        found = {".".join(parts): weights[f"{prefix}{parts[1]}.{parts[2]}"] for parts in names}
-        self.net.load_state_dict(found, strict=True)
+        weights, names = state_dict(asset), [name.split(".", 2) for name in self.net.state_dict()]
+        wanted = {".".join(parts): f"{prefix}{parts[1]}.{parts[2]}" for parts in names}
+        fill(self.net, asset, {name: weights[place] for name, place in wanted.items() if place in weights})
 
 
 class FeatureDistance(nn.Module):
@@ -123,7 +123,7 @@ def published(net: Literal["alex", "vgg", "squeeze"], *, heads: bool) -> Feature
     """Return a distance on an ImageNet backbone: with the published linear heads, or with all weights 1."""
     distance = untrained(net)
     asset, prefix = BACKBONES[net]
-    distance.backbone.load(state_dict(asset), prefix)
+    distance.backbone.load(asset, prefix)
     if heads:
         file = files("lpips") / "weights" / "v0.1" / f"{net}.pth"
         with file.open("rb") as opened:

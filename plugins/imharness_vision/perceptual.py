@@ -5,7 +5,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Asset, Images, Scores
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.constants import constant
+from imharness_vision.weights import fill, frozen, state_dict
+
+torch.fx.wrap("constant")
 
 SQUEEZENET = Asset(
     name="squeezenet1-1-features",
@@ -48,7 +51,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 def normalised(images: Images) -> torch.Tensor:
     """Return images with the mean and deviation of ImageNet taken out."""
-    mean, std = (images.new_tensor(x).view(1, 3, 1, 1) for x in (IMAGENET_MEAN, IMAGENET_STD))
+    mean, std = (constant(x, images).view(1, 3, 1, 1) for x in (IMAGENET_MEAN, IMAGENET_STD))
     return (images - mean) / std
 
 
@@ -108,8 +111,7 @@ def dists(device: torch.device) -> nn.Module:
     network = Dists()
     backbone = state_dict(VGG16)
     features = {name.removeprefix("features."): t for name, t in backbone.items() if name.startswith("features.")}
-    network.features.load_state_dict(features, strict=True)
-    weights = state_dict(DISTS_WEIGHTS)
-    network.alpha.data.copy_(weights["alpha"])
-    network.beta.data.copy_(weights["beta"])
+    fill(network.features, VGG16, features)
+    channels = nn.ParameterDict({"alpha": network.alpha, "beta": network.beta})
+    fill(channels, DISTS_WEIGHTS, state_dict(DISTS_WEIGHTS))
     return frozen(network, device)

@@ -8,6 +8,11 @@ import torch
 from imharness.images import Asset, Unavailable, UsageError
 from imharness_files.tensors import read_tensors, read_torch
 
+COUNTER = "num_batches_tracked"
+"""What batch norms count while they are trained; files that were written before torch 0.4.1 lack it."""
+SHOWN = 3
+"""So many names that do not fit are told."""
+
 
 def state_dict(asset: Asset, *path: str) -> dict[str, torch.Tensor]:
     """Return the tensors of an asset by name, without the prefix of data-parallel training.
@@ -30,6 +35,26 @@ def weights_in(file: Path) -> dict[str, torch.Tensor]:
     if not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
         raise Unavailable(f"{file} holds more than weights", remedy)
     return found
+
+
+def fill(network: torch.nn.Module, asset: Asset, found: Mapping[str, torch.Tensor]) -> None:
+    """Put the tensors of an asset into a network; raises `Unavailable` in one line where names or shapes differ.
+
+    The counters of batch norms may be absent: no network reads them in evaluation mode.
+    """
+    wanted = network.state_dict()
+    absent = sorted(name for name in wanted.keys() - found.keys() if not name.endswith(COUNTER))
+    further = sorted(found.keys() - wanted.keys())
+    other = [name for name in wanted.keys() & found.keys() if getattr(found[name], "shape", None) != wanted[name].shape]
+    wrong = [*(f"lacks {name}" for name in absent), *(f"has {name} too" for name in further)]
+    for name in sorted(other):
+        shape = getattr(found[name], "shape", None)
+        wrong.append(f"has {name} {'of no shape' if shape is None else tuple(shape)} for {tuple(wanted[name].shape)}")
+    if wrong:
+        more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        reason = f"{asset.path()} holds other weights than {asset.name}: {', '.join(wrong[:SHOWN])}{more}"
+        raise Unavailable(reason, f"replace it, from {asset.source}")
+    network.load_state_dict(dict(found), strict=True)
 
 
 def _tensors(file: Path, path: tuple[str, ...], remedy: str) -> dict[str, torch.Tensor]:

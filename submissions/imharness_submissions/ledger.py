@@ -6,24 +6,18 @@ manifest, so that the board can be built again from this file alone. Loads no to
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from imharness.errors import StoreError, UsageError
+from imharness.errors import DamagedError
 from imharness.results.identity import digest
 from imharness.results.records import Standing
-from imharness_files.opening import GIB, read_bytes
 from imharness_files.text import plain
-
-if TYPE_CHECKING:
-    from imharness.results.store import Store
+from imharness_storage import open_backend
 
 FILE = "ledger.jsonl"
 Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
@@ -52,33 +46,38 @@ class Line(BaseModel):
 
 
 class Ledger:
-    """The ledger in the folder `root` of a store."""
+    """The ledger in the store at an address, or another file of that kind there."""
 
-    def __init__(self, root: Path, name: str = FILE) -> None:
-        self.path = root / name
+    def __init__(self, address: str | Path, name: str = FILE) -> None:
+        self._backend, self._name = open_backend(address), name
 
     def lines(self) -> list[Line]:
-        """Return all lines; raises `StoreError` when one was changed, moved or removed.
+        """Return all lines; raises `DamagedError` when one was changed, moved or removed.
 
         A last line whose writing was cut off is no decision.
         """
-        if not self.path.exists():
-            return []
+        return self._read(self._backend.lines(self._name))
+
+    def _read(self, texts: Sequence[bytes]) -> list[Line]:
+        """Return what lines say.
+
+        Where no file can be locked, two who write at the same time give their lines one number; both stay.
+        """
         found: list[Line] = []
-        try:
-            content = read_bytes(self.path, GIB)
-        except UsageError as error:
-            raise StoreError(str(error)) from None
-        for text in _whole(content):
+        seals: dict[int, set[str]] = {0: {""}}
+        where = f"{self._backend.address}/{self._name}"
+        for place, text in enumerate(texts, start=1):
             try:
                 line = Line.model_validate_json(text)
             except ValidationError:
-                raise StoreError(f"{self.path}: line {len(found) + 1} is damaged; restore the file") from None
-            before = found[-1].seal if found else ""
-            if line.number != len(found) + 1 or line.previous != before or line.seal != line.expected_seal():
-                raise StoreError(
-                    f"{self.path}: line {len(found) + 1} does not follow from the one before it: the file was changed"
+                raise DamagedError(f"{where}: line {place} is damaged; restore the file") from None
+            last = found[-1].number if found else 0
+            follows = line.number in (max(last, 1), last + 1) and line.previous in seals[line.number - 1]
+            if not follows or line.seal != line.expected_seal() or line.seal in seals.get(line.number, ()):
+                raise DamagedError(
+                    f"{where}: line {place} does not follow from the one before it: the file was changed"
                 )
+            seals.setdefault(line.number, set()).add(line.seal)
             found.append(line)
         return found
 
@@ -93,16 +92,13 @@ class Ledger:
         manifest: Mapping[str, Any] | None = None,
         lock: tuple[str, ...] = (),
     ) -> Line:
-        """Add a line, flush it to the disk, and return it; several processes may do so at once."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            before = self.lines()
-            file.seek(0)
-            end = len(b"\n".join(_whole(file.read())))
-            file.truncate(end)
+        """Add a line, and return it when it is kept; several processes may do so at once."""
+        added: list[Line] = []
+
+        def compose(texts: Sequence[bytes]) -> bytes:
+            before = self._read(texts)
             line = Line(
-                number=len(before) + 1,
+                number=before[-1].number + 1 if before else 1,
                 date=datetime.now(UTC).isoformat(timespec="seconds"),
                 name=name,
                 ids=ids,
@@ -113,16 +109,11 @@ class Ledger:
                 lock=lock,
                 previous=before[-1].seal if before else "",
             )
-            line = line.model_copy(update={"seal": line.expected_seal()})
-            content = (b"\n" if before else b"") + line.model_dump_json().encode() + b"\n"
-            try:
-                if file.write(content) != len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(file.fileno())
-            except OSError as error:
-                file.truncate(end)
-                raise StoreError(f"cannot write {self.path}: {error.strerror}; nothing was decided") from None
-        return line
+            added.append(line.model_copy(update={"seal": line.expected_seal()}))
+            return added[-1].model_dump_json().encode()
+
+        self._backend.append(self._name, compose)
+        return added[-1]
 
     def standings(self) -> dict[str, tuple[Standing, ...]]:
         """Return what was decided about each component, by id, oldest first."""
@@ -156,18 +147,3 @@ class Ledger:
             elif line.decision == "withdrawn":
                 found.pop(line.name, None)
         return list(found.values())
-
-
-def _whole(content: bytes) -> list[bytes]:
-    """Return the lines of a ledger, without a last one whose writing was cut off."""
-    texts = content.split(b"\n")
-    try:
-        Line.model_validate_json(texts[-1])
-    except ValidationError:
-        texts.pop()
-    return texts
-
-
-def submission_files(store: Store) -> dict[str, Path]:
-    """Return the file of each submission of a store by its name, sorted."""
-    return {path.stem: path for path in sorted((store.root / "submissions").glob("*.json"))}

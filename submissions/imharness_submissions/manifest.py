@@ -131,7 +131,7 @@ def read_manifest(folder: Path) -> Submission:
     try:
         return Submission.model_validate(content)
     except ValidationError as error:
-        raise UsageError(f"{path}: {explain(error)}") from None
+        raise UsageError(f"{path}: {explain(error, Submission)}") from None
 
 
 def read_lock(folder: Path) -> list[str]:

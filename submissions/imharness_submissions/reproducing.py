@@ -18,20 +18,19 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from imharness.components.registry import installed
 from imharness.contracts.track import Progress
-from imharness.errors import HarnessError, StoreError, UsageError
+from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.plan import plan_track
-from imharness.planning.profile import load_profile
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
 from imharness_cli.entries import known_entries
-from imharness_disk import alone
+from imharness_profiles import load_profile
 from imharness_secret.images import seeds_of_task
-from imharness_submissions.ledger import Ledger, submission_files
+from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
-from imharness_submissions.sandbox.stored import StoredSubmission, read_submission
+from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission, read_submission
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.standings import refresh_standing
 
@@ -72,9 +71,8 @@ def reproduce(
     `tolerance` a share of each column's span. `secret`: the seed of the secret split that the store is of. Raises
     `UsageError` when the store has no finished cell of it, or has cells of another split.
     """
-    found = submission_files(store)
-    if name in found:
-        submitted = read_submission(found[name])
+    if name in store.names(SUBMISSIONS):
+        submitted = read_submission(store, name)
         opened = _open(submitted, trusted)
         ids, running = opened.ids, opened
         device = device if opened.submission.hardware.gpu else "cpu"
@@ -83,7 +81,7 @@ def reproduce(
     try:
         records = _records(store, set(ids))
         if not records:
-            raise UsageError(f"store {store.root} has no finished cell of {name}.")
+            raise UsageError(f"store {store.address} has no finished cell of {name}.")
         for record in records:
             seeds_of_task(secret, record.spec.seed, record.spec.options)
         chosen = random.Random(seed).sample(records, min(sample, len(records)))
@@ -95,8 +93,8 @@ def reproduce(
     worst = max((r.difference for r in results if r.difference is not None), default=float("nan"))
     reason = f"{held} of {len(results)} cells within {tolerance:g}, largest difference {worst:.2g}, "
     reason += f"of {len(records)} cells, on {device_name(torch.device(device))}"
-    Ledger(store.root).append(name, ids, "reproduced" if held == len(results) else "not reproduced", reason)
-    with alone(store.root):
+    Ledger(store.address).append(name, ids, "reproduced" if held == len(results) else "not reproduced", reason)
+    with store.alone():
         known = known_entries(store)
         for track in store.tracks():
             board = store.board(track)
@@ -129,10 +127,13 @@ def _open(submitted: StoredSubmission, trusted: bool) -> RunningSubmission:
 
 def _records(store: Store, ids: set[str]) -> list[TaskRecord]:
     keys = {key for track in store.tracks() for sweep in store.sweeps(track) for key in sweep.cells.values()}
-    records = [record for key in sorted(keys) if (record := store.record(key)) is not None]
-    return [
-        r for r in records if r.status == "done" and any(ref.id in ids for ref in r.spec.components.values())
-    ]  # fmt: skip
+    found = []
+    for _, record in store.records(keys):
+        if isinstance(record, DamagedError):
+            raise record
+        if record.status == "done" and any(ref.id in ids for ref in record.spec.components.values()):
+            found.append(record)
+    return sorted(found, key=lambda record: record.key)
 
 
 def _again(
@@ -144,10 +145,18 @@ def _again(
     with _computing(device, beside, secret) as (fresh, compute):
         for number, record in enumerate(records):
             for need in record.spec.needs.values():
-                fresh.adopt(store, need)
+                _adopt(fresh, store, need)
             found.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))
             advance(number + 1, len(records))
     return found
+
+
+def _adopt(fresh: Store, store: Store, key: str) -> None:
+    """Copy a finished task, verified."""
+    record = store.record(key)
+    if record is None:
+        raise StoreError(f"store {store.address} has no task {key[:12]}")
+    fresh.commit(record, store.rows(record), store.arrays(record))
 
 
 @contextmanager
@@ -157,7 +166,7 @@ def _computing(
     """Yield an empty store, and a function that computes a task into it, in this process."""
     with tempfile.TemporaryDirectory() as work:
         store = Store(Path(work))
-        executor = open_executor(store.root, devices=[device], workers=0, prepare=prepare, secret=secret)
+        executor = open_executor(store.address, devices=[device], workers=0, prepare=prepare, secret=secret)
 
         def compute(key: str, spec: TaskSpec) -> TaskRecord:
             executor.submit(key, spec)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -27,7 +28,6 @@ from imharness.running.executor import Executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_cli.entries import known_entries
 from imharness_conformance import CheckResult, check_component
-from imharness_disk import alone
 from imharness_files.text import plain
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
@@ -35,7 +35,7 @@ from imharness_submissions.manifest import Claim, read_lock, read_manifest
 from imharness_submissions.opening import RunningSubmission, open_submission
 from imharness_submissions.owners import look_alikes
 from imharness_submissions.report import Checked, ClaimResult, GradientAudit, ReportedCell, SubmissionReport
-from imharness_submissions.sandbox.stored import StoredSubmission
+from imharness_submissions.sandbox.stored import SUBMISSIONS, StoredSubmission
 from imharness_submissions.sandbox.worker import guest_beside
 from imharness_submissions.standings import refresh_standing
 
@@ -48,17 +48,19 @@ class Run:
 
     def __init__(
         self, folder: Path, store: Store, profile: Profile, *, device: str = "cpu", workers: int = 0, seed: int = 0,
-        limit: int | None = None, trusted: bool = False, command: str = "",
+        limit: int | None = None, trusted: bool = False, command: str = "", executor: str = "local",
+        settings: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         self.folder, self.store, self.profile, self.command = folder, store, profile, command
         self.workers, self.seed, self.limit = workers, seed, limit
+        self.executor, self.settings = executor, settings
         self.name = folder.resolve().name
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
         self.lock = tuple(read_lock(folder))
         self.broken = False
         """Whether a stage of the run broke off."""
-        ledger = Ledger(store.root)
+        ledger = Ledger(store.address)
         try:
             self.alike = list(look_alikes(self.submission, ledger, self.name))
             self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
@@ -136,8 +138,8 @@ class Run:
 
         def start() -> Executor:
             return open_executor(
-                self.store.root, devices=[self.device], workers=self.workers, batch_size=self.profile.batch_size,
-                time_limit_s=self.profile.time_limit_s,
+                self.store.address, name=self.executor, devices=[self.device], workers=self.workers,
+                batch_size=self.profile.batch_size, time_limit_s=self.profile.time_limit_s, settings=self.settings,
                 prepare=[guest_beside(self.opened.guest, self.opened.description, self.profile.secret)],
                 secret=self.profile.secret,
             )  # fmt: skip
@@ -217,7 +219,7 @@ class Run:
             name=self.name, manifest=manifest, lock=self.lock, folder=str(self.folder.resolve()),
             description=self.opened.description, report=report.model_dump(mode="json"),
         )  # fmt: skip
-        self.store.put(f"submissions/{self.name}.json", stored.model_dump_json(indent=1).encode())
+        self.store.replace(f"{SUBMISSIONS}/{self.name}.json", stored)
 
     def boards(self, graphs: Sequence[Graph], outcome: RunResult) -> list[Board]:
         """Add the cells to the runs of the same configuration, make the tables again, and return them."""
@@ -266,7 +268,7 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
             found.gradient_audits = run.audit_gradients(watch("attacks on defenses"))
         found.seconds = time.perf_counter() - clock
         run.keep(run.report(found, []))  # the tables show facts from the package description
-        with alone(run.store.root):
+        with run.store.alone():
             with run.noting("the tables"):
                 boards = run.boards(found.graphs, found.outcome)
             report = run.report(found, boards)
@@ -282,7 +284,7 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
 
 def _decide(run: Run, report: SubmissionReport) -> None:
     """Write the outcome into the ledger: added or re-scored, and flagged where there are reasons."""
-    ledger = Ledger(run.store.root)
+    ledger = Ledger(run.store.address)
     again = any(line.name == run.name and line.decision == "added" for line in ledger.lines())
     manifest = run.submission.model_dump(mode="json")
     if run.submission.package.file:

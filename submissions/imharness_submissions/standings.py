@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from imharness_submissions.ledger import Ledger, submission_files
+from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def judged(store: Store, known: StoreEntries) -> StoreEntries:
     """Return `known` with the entries that were submitted to a store, and the decisions of its ledger."""
-    ledger, registry = Ledger(store.root), known.registry
-    if submission_files(store):  # showing them needs torch
+    ledger, registry = Ledger(store.address), known.registry
+    if store.names("submissions"):  # showing them needs torch
         from imharness_submissions.sandbox.stored import with_submissions
 
         registry = with_submissions(registry, store)

@@ -52,8 +52,8 @@ def test_results_list_show_verify(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
-def test_results_export(folder: Path, form: str, tmp_path: Path) -> None:
-    assert call(folder, "results", "export", "--format", form, "--out", str(tmp_path)).exit_code == 0
+def test_rows_are_exported(folder: Path, form: str, tmp_path: Path) -> None:
+    assert call(folder, "results", "export", "--rows", "--format", form, "--to", str(tmp_path)).exit_code == 0
     path = tmp_path / f"perceptual-distance.{form}"
     if form == "parquet":
         rows = pq.read_table(path).to_pylist()
@@ -63,6 +63,26 @@ def test_results_export(folder: Path, form: str, tmp_path: Path) -> None:
         rows = list(csv.DictReader(path.read_text().splitlines()))
     assert len(rows) == 6
     assert {row["metric"] for row in rows} == {"harness/mse"}
+
+
+def test_tables_are_exported(folder: Path, tmp_path: Path) -> None:
+    words = ["results", "export", "--track", "perceptual"]
+    printed = call(folder, *words, "--format", "latex", "--caption", "Mine").output
+    assert printed.count("\\begin{tabular}") == 1
+    assert "\\caption{Mine}" in printed
+    made = call(folder, *words, "--format", "parquet", "--to", str(tmp_path / "a.parquet"), "--columns", "rank")
+    assert made.output == f"{tmp_path / 'a.parquet'}\n"
+    assert pq.read_table(tmp_path / "a.parquet")["metric"].to_pylist() == ["harness/mse"]
+    tables = ["--table", "ranking", "--table", "agreement"]
+    call(folder, *words, "--format", "csv", *tables, "--to", str(tmp_path / "folder"))
+    names = {file.name for file in (tmp_path / "folder").iterdir()}
+    assert names == {"perceptual-ranking.csv", "perceptual-agreement.csv"}
+    for wrong in (
+        ["--format", "csv", *tables], ["--format", "xlsx"], ["--format", "latex", *tables, "--caption", "x"],
+        ["--format", "latex", "--rows"], ["--format", "csv", "--rows", "--columns", "rank"],
+    ):  # fmt: skip
+        call(folder, *words, *wrong, raises=UsageError)
+    call(folder, "results", "export", "--track", "percptual", "--format", "csv", raises=UsageError)
 
 
 def test_dry_run_says_what_is_done(folder: Path) -> None:

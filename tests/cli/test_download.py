@@ -1,82 +1,89 @@
-"""An asset is fetched in several goes if need be, and kept only when it is the right file."""
+"""An asset is fetched in several goes if need be, and kept only when it is the right file.
 
-import io
-import urllib.request
+The files come from a server on this machine, which breaks connections off and sends half of what it promised.
+"""
+
+import threading
+from collections.abc import Iterator
 
 import pytest
 from tests.small_asset import CONTENT, asset
+from tests.small_server import Server
 
 from imharness.components.assets import cache_folder
-from imharness.errors import HarnessError, Unavailable
-from imharness_cli.download import CHUNK, download
+from imharness.errors import HarnessError
+from imharness_cli import download as module
+from imharness_cli.download import download
 
 pytestmark = pytest.mark.usefixtures("empty_places")
 
 
-class Answer(io.BytesIO):
-    """What a server sends; it breaks off after `breaks_after` bytes."""
-
-    def __init__(self, content: bytes, status: int, breaks_after: int | None = None) -> None:
-        super().__init__(content)
-        self.status, self.left = status, breaks_after
-
-    def read(self, size: int = -1) -> bytes:
-        if self.left is not None:
-            if self.left == 0:
-                raise ConnectionResetError("connection reset")
-            size = min(size, self.left)
-            self.left -= size
-        return super().read(size)
-
-
-def serve(monkeypatch: pytest.MonkeyPatch, content: bytes, breaks: list[int | None], ranges: bool = True) -> list[str]:
-    asked: list[str] = []
-
-    def urlopen(request: urllib.request.Request, timeout: float) -> Answer:
-        wanted = request.get_header("Range") or ""
-        asked.append(wanted)
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and ranges else 0
-        return Answer(content[start:], 206 if start else 200, breaks.pop(0))
-
-    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
-    return asked
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
+    with Server() as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
 
 
 def nothing(done: int, total: int) -> None:
     """Progress that nobody looks at."""
 
 
-def test_a_download_that_broke_off_goes_on(monkeypatch, tmp_path) -> None:
-    asked = serve(monkeypatch, CONTENT, [CHUNK * 2, None])
-    with pytest.raises(HarnessError, match="broke off: connection reset; run the command again to go on"):
-        download(asset(), nothing)
-    with pytest.raises(Unavailable):
-        asset().path()
-    path = download(asset(), nothing)
-    assert asked == ["", f"bytes={CHUNK * 2}-"]
+def test_half_bodies_are_gone_on_with_while_more_comes(server: Server) -> None:
+    server.breaks = [2_000_000, 1_500_000]
+    path = download(server.asset(), nothing)
+    assert server.asked == ["", "bytes=2000000-", "bytes=3500000-"]
     assert path.read_bytes() == CONTENT
     assert asset().path() == path
 
 
-def test_a_server_without_ranges_starts_anew(monkeypatch) -> None:
-    serve(monkeypatch, CONTENT, [CHUNK, None], ranges=False)
-    with pytest.raises(HarnessError, match="broke off"):
-        download(asset(), nothing)
-    assert download(asset(), nothing).read_bytes() == CONTENT
+def test_a_server_that_brings_no_more_ends_it_and_the_next_command_goes_on(server: Server) -> None:
+    server.breaks = [1_000_000, 0]
+    with pytest.raises(HarnessError, match=r"broke off: .*; run the command again to go on"):
+        download(server.asset(), nothing)
+    assert download(server.asset(), nothing).read_bytes() == CONTENT
+    assert server.asked[-1] == "bytes=1000000-"
 
 
-def test_a_web_page_instead_of_the_file_is_refused(monkeypatch) -> None:
-    serve(monkeypatch, b"<html>sign in</html>", [None])
+def test_half_a_file_without_size_and_digest_is_not_taken_for_the_whole(server: Server) -> None:
+    server.breaks = [100, 0]
+    with pytest.raises(HarnessError, match=r"0 of 5119900 bytes|100 of 5120000 bytes"):
+        download(server.asset(size=0, sha256=""), nothing)
+    assert not list(cache_folder().rglob("*.bin"))
+
+
+def test_a_file_that_was_whole_before_is_asked_for_once_more(server: Server) -> None:
+    part = cache_folder() / "a" / "weights.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(CONTENT)
+    assert download(server.asset(size=0), nothing).read_bytes() == CONTENT
+    assert server.asked == [f"bytes={len(CONTENT)}-"]
+
+
+def test_a_server_without_ranges_starts_anew(server: Server) -> None:
+    server.ranges, server.breaks = False, [2_000_000]
+    assert download(server.asset(), nothing).read_bytes() == CONTENT
+
+
+def test_a_web_page_instead_of_the_file_is_refused(server: Server) -> None:
+    server.content = b"<html>sign in</html>"
     with pytest.raises(HarnessError, match=r"a web page instead of the file\?"):
-        download(asset(), nothing)
+        download(server.asset(size=0), nothing)
     assert not list(cache_folder().rglob("*.*"))
 
 
-def test_some_digits_of_a_digest_are_enough_and_a_file_without_address_says_where_it_goes(
-    tmp_path, monkeypatch
-) -> None:
-    short = asset().model_copy(update={"sha256": asset().sha256[:8], "size": 0})
-    serve(monkeypatch, CONTENT, [None])
+def test_a_server_that_nobody_answers_at_is_told(server: Server) -> None:
+    gone = server.asset(address="http://127.0.0.1:1/x")
+    with pytest.raises(HarnessError, match=r"broke off: .*refused"):
+        download(gone, nothing)
+
+
+def test_some_digits_of_a_digest_are_enough_and_a_file_without_address_says_where_it_goes(server: Server) -> None:
+    short = server.asset(sha256=asset().sha256[:8], size=0)
     assert download(short, nothing).read_bytes() == CONTENT
     assert not short.model_copy(update={"sha256": "00000000"}).fits(asset().sha256)
     by_hand = asset().model_copy(update={"file": "b/none.pth", "address": "", "source": "its authors"})

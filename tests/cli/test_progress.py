@@ -21,3 +21,11 @@ def test_a_log_says_every_now_and_then_how_far_the_work_is(monkeypatch: pytest.M
     with console.progress("quiet", shown=False) as advance:
         advance(1, 2)
     assert "quiet" not in said.getvalue()
+
+
+def test_no_bar_is_drawn_into_a_pipe_although_colours_are_forced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notebooks set FORCE_COLOR for the commands that they run."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(console, "err", Console(file=io.StringIO()))
+    assert console.err.is_terminal
+    assert console.progress_form("auto") == "plain"

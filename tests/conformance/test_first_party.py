@@ -24,7 +24,9 @@ from imharness_iqa.metrics import koncept512
 
 AT_BOUND_S = 0.25
 """An error at the end of a parameter's bounds comes early; `harness plugins check` waits longer for it."""
-ACCELERATOR = "runs on the accelerator too"
+ACCELERATOR, DEVICE = "runs on the accelerator too", "keeps every tensor on its device"
+FEW_QUERIES = 24
+"""Enough for every line of a search to run: on an acted accelerator an operation takes 0.2 ms."""
 FEW = {
     "queries": 200, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
     "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
@@ -36,13 +38,13 @@ FEWER = {
 }  # fmt: skip
 LARGE = {
     "koncept512": 64, "linearity": 64, "spaq": 64, "fid": 64, "dists": 48, "zhang-dists": 32, "cadv": 32, "fpr": 64,
-    "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 32, "disco": 32, "mprnet": 32,
+    "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 16, "disco": 32, "mprnet": 32,
 }  # fmt: skip
 """Networks that take up to a second for an image, which are built once for all checks and see two images at most;
 the images' side, px."""
-PYIQA = {"maniqa", "clip-iqa-plus", "topiq", "paq2piq"}
+PYIQA = {"maniqa", "clip-iqa-plus", "topiq", "paq2piq", "pyiqa", "pyiqa-fr"}
 """They load weights that pyiqa keeps, in files that have no stand-in: without the weights they cannot be called."""
-EXTRA = {"dp-sgd", "mprnet"} | PYIQA
+EXTRA = {"dp-sgd", "foolbox", "mprnet", "torchattacks"} | PYIQA
 """Components that need a package which is not a dependency."""
 
 
@@ -54,7 +56,8 @@ def marks(component: Component) -> list[pytest.MarkDecorator]:
     """Mark what needs an extra package; what such a package does at its import is no fault of the component."""
     if name_of(component) not in EXTRA or getattr(component, "backbone", "") == "embedded":
         return []
-    return [pytest.mark.extra, pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")]
+    warned = ("torch.jit.script. is deprecated:FutureWarning", "gaussian_filter. from:DeprecationWarning")
+    return [pytest.mark.extra, *(pytest.mark.filterwarnings(f"ignore:.*{text}") for text in warned)]
 
 
 def small(component: Component) -> Component:
@@ -90,7 +93,7 @@ def component(request: pytest.FixtureRequest, stand_ins: StandIns, monkeypatch: 
 
 
 BUILT: dict[str, object] = {}
-"""The large component that was built last, by label and device."""
+"""The large component that was built last, by its label and the device."""
 
 
 def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
@@ -101,7 +104,8 @@ def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
     def once(self: Component, device: torch.device) -> object:
         key = f"{self.label} {device}"
         if key not in BUILT:
-            BUILT.clear()
+            for other in [other for other in BUILT if not other.startswith(f"{self.label} ")]:
+                del BUILT[other]
             BUILT[key] = build(self, device)
         return BUILT[key]
 
@@ -117,6 +121,9 @@ def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
 
 
 def passes(component: Component, check: str) -> None:
+    if check == DEVICE and "queries" in type(component).model_fields:
+        with suppress(ValidationError):
+            component = component.with_parameters(queries=FEW_QUERIES)
     trial = next(t for t in trials(component, 1) if t.check == check)
     outcome = (replace(trial, limit=AT_BOUND_S) if trial.at_bound else trial).run()
     assert outcome.status == "passed", outcome.message

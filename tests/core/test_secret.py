@@ -8,8 +8,9 @@ import torch
 
 from imharness.data import ImageSet
 from imharness.errors import UsageError
-from imharness.planning.profile import Profile, load_profile
+from imharness.planning.profile import Profile
 from imharness_conformance.samples import images as samples
+from imharness_profiles import load_profile
 from imharness_secret import OPTION, digest_of, read_seed
 from imharness_secret.images import BLOCK, FADED, changed, hidden, seeds_of_task
 from imharness_statistics.splits import loses_advantage

@@ -1,18 +1,25 @@
 """Commands in processes of their own that tell how far they are, so that a fault can be sent at a known moment.
 
-Each is forked from a process that has imported the harness, which saves seconds of every start.
+Each is forked from a process that has imported the harness, which saves seconds of every start, and has computed
+nothing: where gradients were computed on a device other than the CPU, a forked process can compute none.
 """
 
 import contextlib
+import functools
 import hashlib
+import itertools
+import json
 import mmap
 import os
 import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from tests.forking import ending
 
 import imharness.planning.plan
 import imharness.ranking.board
@@ -35,61 +42,109 @@ parameters."harness/square" = { queries = 20 }
 """  # noqa: E501
 
 
+MOMENTS = 4096
+"""How many commands can tell how far they are."""
+RUNNING = -1000
+
+
 class Moment:
     """In which phase a process is, and how many phases it has entered; shared with it, and kept when it is killed."""
 
-    def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, 16)
+    _shared = mmap.mmap(-1, 16 * MOMENTS)
+
+    def __init__(self, number: int) -> None:
+        self._place = slice(16 * number, 16 * number + 16)
 
     def enter(self, phase: str) -> None:
-        self._shared[:16] = struct.pack("qq", PHASES.index(phase), self.count + 1)
+        self._shared[self._place] = struct.pack("qq", PHASES.index(phase), self.count + 1)
 
     @property
     def phase(self) -> str:
-        return PHASES[struct.unpack("qq", self._shared[:16])[0]]
+        return PHASES[struct.unpack("qq", self._shared[self._place])[0]]
 
     @property
     def count(self) -> int:
-        return int(struct.unpack("qq", self._shared[:16])[1])
+        return int(struct.unpack("qq", self._shared[self._place])[1])
+
+
+class Forks:
+    """The process that commands are forked from. It answers requests line by line, and ends with this one."""
+
+    def __init__(self) -> None:
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if os.fork() == 0:
+            with ending():
+                os.close(self._requests)
+                for line in os.fdopen(requests):
+                    os.write(answers, f"{_answer(json.loads(line))}\n".encode())
+        self._lines = os.fdopen(self._answers)
+
+    def ask(self, **request: object) -> int:
+        """Return the answer to a request: a process, or how one ended and -1000 where it goes on."""
+        os.write(self._requests, f"{json.dumps(request)}\n".encode())
+        return int(self._lines.readline())
+
+
+@functools.cache
+def forks() -> Forks:
+    """Return the process that commands of this one are forked from."""
+    return Forks()
+
+
+def _answer(request: dict[str, Any]) -> int:
+    if "pid" in request:
+        pid, status = os.waitpid(request["pid"], os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else RUNNING
+    pid = os.fork()
+    if pid == 0:
+        _become(**request)
+    return pid
+
+
+def _become(
+    words: Sequence[str], folder: str, log: str, phase: str | None, number: int, environment: Mapping[str, str]
+) -> None:
+    with ending():
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(opened, 1)
+        os.dup2(opened, 2)
+        sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))  # not those of tests
+        moment = Moment(number)
+        moment.enter(phase or "planning")
+        if phase is None:
+            _tell(moment)
+        sys.argv = ["harness", *words]
+        main()
 
 
 class Command:
     """`harness WORDS` in a process group of its own. `phase`: where it begins; None: what it does tells."""
 
+    _numbers = itertools.count()
+
     def __init__(self, words: Sequence[str], folder: Path, log: Path, phase: str | None = None) -> None:
-        self.moment, self.log, self.code = Moment(), log, -1
+        number = next(self._numbers)
+        self.moment, self.log, self.code = Moment(number), log, -1
         self._ended = False
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 70
-            try:
-                os.setsid()
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                os.chdir(folder)
-                opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(opened, 1)
-                os.dup2(opened, 2)
-                sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False) for fd in (1, 2))  # not those of tests
-                self.moment.enter(phase or "planning")
-                if phase is None:
-                    _tell(self.moment)
-                sys.argv = ["harness", *words]
-                main()
-            except SystemExit as ended:
-                code = int(ended.code or 0)
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
+        self.pid = forks().ask(
+            words=list(words), folder=str(folder), log=str(log), phase=phase, number=number,
+            environment=dict(os.environ),
+        )  # fmt: skip
 
     @property
     def ended(self) -> bool:
         if not self._ended:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self._ended = pid != 0
-            self.code = os.waitstatus_to_exitcode(status) if self._ended else -1
+            code = forks().ask(pid=self.pid)
+            self._ended = code != RUNNING
+            self.code = code if self._ended else -1
         return self._ended
 
     def wait(self, until: Callable[[], bool] = lambda: False, seconds: float = 400.0) -> bool:

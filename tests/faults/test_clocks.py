@@ -16,7 +16,7 @@ from imharness.results.store import Store
 def planned(configuration: str) -> SimpleNamespace:
     info = SimpleNamespace(id="t/t")
     track = SimpleNamespace(info=info, title="T", measures="m")
-    return SimpleNamespace(track=track, run_configuration=configuration, tasks={}, missing={}, secret="")
+    return SimpleNamespace(track=track, run_configuration=configuration, tasks={}, missing={}, secret="", set_up={})
 
 
 def test_the_latest_run_is_the_one_that_came_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

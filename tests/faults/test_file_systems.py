@@ -9,6 +9,7 @@ from tests.faults.failing import FLAKY, FULL, READ_ONLY, failing
 from tests.faults.forked import STUDY, digests
 
 from imharness.results.store import Store
+from imharness_cli.stores import compact, verify
 from imharness_submissions.ledger import Ledger
 
 RUN = ("run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "--limit", "2", "--workers", "0")
@@ -18,7 +19,7 @@ CHANGING = {
     ("build", FULL): ("site", "build"),
     ("publish", READ_ONLY): ("site", "publish", "--to", "site", "--release", "one"),
     ("decide", FULL): ("submissions", "decide", "x", "flagged", "--reason", "a test"),
-    ("export", READ_ONLY): ("results", "export", "--format", "csv", "--out", "site/export"),
+    ("export", READ_ONLY): ("results", "export", "--rows", "--format", "csv", "--to", "site/export"),
 }
 READING = {
     "list": ("results", "list"),
@@ -26,7 +27,7 @@ READING = {
     "ledger": ("submissions", "ledger"),
     "rank": ("results", "rank"),
     "build": ("site", "build"),
-    "export": ("results", "export", "--format", "csv", "--out", "export"),
+    "export": ("results", "export", "--rows", "--format", "csv", "--to", "export"),
 }
 
 
@@ -68,7 +69,7 @@ def test_what_cannot_be_written_is_named_and_goes_on_later(folder: Path, name: s
     done = harness_here(*words, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert digests(store.root) == before
-    assert list(store.verify()) == []
+    assert list(verify(store)) == []
 
 
 @pytest.mark.parametrize("name", READING)
@@ -111,3 +112,12 @@ def test_a_slow_file_system_changes_nothing(folder: Path, harness_here) -> None:
         assert done.returncode == 0, done.stderr
     assert harness_here(*RUN, cwd=folder).returncode == 0
     assert digests(store.root) == before
+
+
+def test_tables_of_packed_cells_are_those_of_single_files(folder: Path, harness_here) -> None:
+    store, track = Store(folder / "store"), "harness/iqa"
+    before = store.board(track)
+    assert compact(store) == len(list(store.all_keys()))
+    done = harness_here("results", "rank", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert Store(folder / "store").board(track) == before

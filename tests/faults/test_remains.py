@@ -9,12 +9,13 @@ import pytest
 from tests.faults.forked import age, remains
 
 import imharness_disk
-from imharness.errors import StoreError, StoreUnreachable
+from imharness.errors import DamagedError, StoreError
 from imharness.results.store import Store
 from imharness_disk import UNFINISHED, alone, write_whole
 from imharness_leaderboard import publishing
-from imharness_leaderboard.changes import FILE, Release, read_releases, releases_json
-from imharness_submissions.ledger import Ledger
+from imharness_leaderboard.changes import FILE as RELEASES
+from imharness_leaderboard.changes import Release, read_releases, releases_json
+from imharness_submissions.ledger import FILE, Ledger
 
 
 def test_a_later_run_removes_what_was_left_an_hour_ago(tmp_path: Path) -> None:
@@ -35,41 +36,42 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_part(tmp_path: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreUnreachable, match="the disk is full; what was finished before is kept"):
+    with pytest.raises(StoreError, match="the disk is full; what was finished before is kept") as raised:
         write_whole(tmp_path, "a/b", b"after")
+    assert not isinstance(raised.value, DamagedError)
     assert (tmp_path / "a" / "b").read_bytes() == b"before"
     assert remains(tmp_path) == []
 
 
 def test_a_line_of_the_ledger_that_was_cut_off_is_no_decision(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger, file = Ledger(tmp_path), tmp_path / FILE
     ledger.append("x", ("a/x",), "added", "for a test")
-    whole = ledger.path.read_bytes()
+    whole = file.read_bytes()
     ledger.append("x", ("a/x",), "flagged", "for a test")
-    for cut in (len(whole) + 1, len(whole) + 100, len(ledger.path.read_bytes()) - 2):
-        content = ledger.path.read_bytes()
-        ledger.path.write_bytes(content[:cut])
+    for cut in (len(whole) + 1, len(whole) + 100, len(file.read_bytes()) - 2):
+        content = file.read_bytes()
+        file.write_bytes(content[:cut])
         assert [line.decision for line in ledger.lines()] == ["added"]
         ledger.append("x", ("a/x",), "flagged", "for a test")
         assert [line.decision for line in ledger.lines()] == ["added", "flagged"]
-    ledger.path.write_bytes(ledger.path.read_bytes()[:-1])  # an editor took the last line break
+    file.write_bytes(file.read_bytes()[:-1])  # an editor took the last line break
     ledger.append("x", ("a/x",), "withdrawn", "for a test")
     assert [line.decision for line in ledger.lines()] == ["added", "flagged", "withdrawn"]
 
 
 def test_a_ledger_on_a_full_disk_takes_no_half_of_a_line(tmp_path: Path, monkeypatch) -> None:
-    ledger = Ledger(tmp_path)
+    ledger, file = Ledger(tmp_path), tmp_path / FILE
     ledger.append("x", ("a/x",), "added", "for a test")
-    before = ledger.path.read_bytes()
+    before = file.read_bytes()
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match="No space left on device; nothing was decided"):
+    with pytest.raises(StoreError, match="No space left on device; nothing was added"):
         ledger.append("x", ("a/x",), "flagged", "for a test")
     monkeypatch.undo()
-    assert ledger.path.read_bytes().rstrip(b"\n") == before.rstrip(b"\n")
+    assert file.read_bytes().rstrip(b"\n") == before.rstrip(b"\n")
     ledger.append("x", ("a/x",), "withdrawn", "for a test")
     assert [line.decision for line in ledger.lines()] == ["added", "withdrawn"]
 
@@ -77,12 +79,12 @@ def test_a_ledger_on_a_full_disk_takes_no_half_of_a_line(tmp_path: Path, monkeyp
 def test_a_publication_that_was_cut_off_can_be_repeated(tmp_path: Path, monkeypatch) -> None:
     def built(store, folder: Path, releases, release: str, secret):
         now = [*releases, Release(name=release, date=date(2026, 1, 1), boards={})]
-        write_whole(folder, FILE, releases_json(now).encode())
+        write_whole(folder, RELEASES, releases_json(now).encode())
 
     monkeypatch.setattr(publishing, "build_site", built)
     built(None, tmp_path, [], "one", None)  # killed before the snapshot was made
     publishing.publish_site(tmp_path, tmp_path, "one")
-    assert (tmp_path / "v" / "one" / FILE).is_file()
+    assert (tmp_path / "v" / "one" / RELEASES).is_file()
     assert [release.name for release in read_releases(tmp_path)] == ["one"]
     with pytest.raises(StoreError.__mro__[1], match="published already"):
         publishing.publish_site(tmp_path, tmp_path, "one")

@@ -173,7 +173,6 @@ def test_damaged_ledgers_are_refused(tmp_path: Path) -> None:
     from imharness_submissions.ledger import Ledger
 
     good = ledger_text(tmp_path / "good").encode()
-    ledger = Ledger(tmp_path)
 
     @settings(
         max_examples=INPUTS, deadline=None, database=None, derandomize=INPUTS == 150, phases=[Phase.generate],
@@ -184,6 +183,6 @@ def test_damaged_ledgers_are_refused(tmp_path: Path) -> None:
         def read(path: Path) -> None:
             assert [line.reason for line in Ledger(path.parent, path.name).lines()] in (["for a test"], [])
 
-        tried(read, ledger.path, content)
+        tried(read, tmp_path / "ledger.jsonl", content)
 
     one()

@@ -1,7 +1,7 @@
 """Every reader of users' files refuses what is not what it says: in one line, within two seconds, in little memory."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,13 @@ from tests.files import malformed
 from tests.files.spent import bounded
 
 from imharness.errors import HarnessError
-from imharness.planning.profile import load_profile
 from imharness_cli.commands import component
 from imharness_files.images import read_pixels
 from imharness_iqa.calibration import read_presets
 from imharness_iqa.external import read_external
 from imharness_membership.audit_inputs import read_audit
-from imharness_submissions.ledger import Ledger
+from imharness_profiles import load_profile
+from imharness_submissions.ledger import FILE, Ledger
 from imharness_submissions.manifest import read_lock, read_manifest
 
 HASH = f"--hash=sha256:{'0' * 64}"
@@ -42,7 +42,7 @@ id = "good/median"
 def ledger_text(folder: Path) -> str:
     ledger = Ledger(folder)
     ledger.append("x", ("a/x",), "added", "for a test")
-    return ledger.path.read_text()
+    return (folder / FILE).read_text()
 
 
 def audit(suffix: str) -> Callable[[Path, bytes], object]:
@@ -113,7 +113,7 @@ PROFILES = (
     ("escape", 'description = "x"', 'description = "x\\u001b[2J"'),
 )  # fmt: skip
 LOCKS = [("not UTF-8", b"\xff"), ("NUL", b"a\0==1"), ("a line separator", f"a==1 \u2028 {HASH}".encode())]
-CASES: dict[str, tuple[Callable[[Path, bytes], object], list[tuple[str, bytes]]]] = {
+CASES: dict[str, tuple[Callable[[Path, bytes], object], Sequence[tuple[str, malformed.Content]]]] = {
     "audit npz": (audit(".npz"), list(malformed.npz_files())),
     "audit csv": (audit(".csv"), list(malformed.audit_csv_files())),
     "audit parquet": (audit(".parquet"), list(malformed.parquet_files())),
@@ -140,7 +140,8 @@ def refused(read: Callable[[Path, bytes], object], folder: Path, content: bytes)
 )
 def test_a_malformed_file_is_refused_in_one_line(reader: str, name: str, tmp_path: Path) -> None:
     read, files = CASES[reader]
-    refused(read, tmp_path, dict(files)[name])
+    content = dict(files)[name]
+    refused(read, tmp_path, content if isinstance(content, bytes) else content())
 
 
 @pytest.mark.parametrize("number", range(6))

@@ -13,7 +13,7 @@ from imharness.results.records import Board, Chart, ColumnSpec, Row, Series, Tab
 from imharness_leaderboard.chart_pictures import chart_picture
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.numbers import csv_bytes
-from imharness_leaderboard.picture import Picture
+from imharness_leaderboard.picture import Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, short
@@ -172,6 +172,25 @@ def test_a_heat_map_of_attacks_has_the_means_of_the_scores() -> None:
     wanted = np.mean([scores.values["d"][c][scores.entries.index(NONE)].mean() for c in chosen])
     assert by_metric["sharpness"][list(by_metric[""]).index("square")] == pytest.approx(wanted, rel=1e-6)
     assert len(heat[""]) == len(LEVELS)
+
+
+def unnamed(svg: bytes) -> bytes:
+    """A picture with its markers and clip paths numbered: their names are digests of their colours, too."""
+    numbers: dict[bytes, bytes] = {}
+    return re.sub(
+        rb'(?<=[#"])[mpC][0-9a-f_]{10,}(?=[")])', lambda m: numbers.setdefault(m[0], b"%d" % len(numbers)), svg
+    )
+
+
+def test_the_dark_picture_is_the_light_one_in_the_colours_that_a_dark_drawing_has() -> None:
+    comparison, numbers = paired().stored()
+    compared = comparison_pictures(board(), Scores(board(), comparison, numbers))
+    pictures = [*contest_pictures()[0].values(), *compared, scatter(CROWD)]
+    assert len(pictures) >= 7
+    for picture in pictures:
+        light, dark = picture.svg("light"), picture.svg("dark")
+        assert unnamed(light) != unnamed(dark)
+        assert unnamed(darkened(light)) == unnamed(dark), picture.name
 
 
 def test_names_lose_their_parameters_only_where_that_leaves_them_apart() -> None:

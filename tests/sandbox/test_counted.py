@@ -1,5 +1,7 @@
 """What processes hold is counted from outside, however they hide it."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -29,3 +31,14 @@ def test_memory_counts_when_the_first_thread_has_ended() -> None:
         process.kill()
     assert [one.pid for one in found] == [process.pid]
     assert min(used) > MIB
+
+
+def test_counting_ends_with_the_first_process_after_the_limit() -> None:
+    """A guest that forks without end would be counted without end otherwise."""
+    start = "for i in 1 2 3 4 5; do sleep 60 & done; echo ready; wait"
+    with subprocess.Popen(["sh", "-c", start], stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        every, some = counted(process.pid), counted(process.pid, most=2)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert (len(every), len(some)) == (6, 3)

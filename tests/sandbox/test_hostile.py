@@ -10,9 +10,11 @@ from tests.sandbox.conftest import HERE, Opened, laid_out
 from imharness.contracts.call import checked
 from imharness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
 from imharness.randomness import ImageRng
+from imharness.results.store import Store
 from imharness.running.target import MetricTarget
 from imharness_conformance import check_component
 from imharness_conformance.samples import images as sample_images
+from imharness_logs import keeping, log_of
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import offer_of
@@ -38,6 +40,16 @@ def test_honest_plugins_are_not_flagged(opened: Opened, name: str) -> None:
     for _ in range(3):
         cell(guest, checked(component, component.build(CPU)))
     assert guest.attempts == []
+
+
+def test_what_a_guest_prints_is_in_the_log_of_its_task(opened: Opened, tmp_path: Path) -> None:
+    guest, component = opened("hostile/reads_prints")
+    store = Store(tmp_path)
+    with keeping(store, "key"):
+        cell(guest, checked(component, component.build(CPU)))
+    log = log_of(store, "key")
+    assert log is not None
+    assert set(log.text.splitlines()) == {"a note for the others"}
 
 
 @pytest.mark.parametrize(

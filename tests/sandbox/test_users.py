@@ -14,9 +14,9 @@ from tests.submissions.conftest import PROFILE
 
 from imharness.components.component import Component
 from imharness.components.registry import installed
-from imharness.planning.profile import load_profile
 from imharness.randomness import ImageRng, derive_seed
 from imharness_conformance.conformance import components_of
+from imharness_profiles import load_profile
 from imharness_submissions.gradient_audit import TrialAttacks, unfollowed
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Limits

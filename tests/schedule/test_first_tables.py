@@ -5,8 +5,8 @@ import pytest
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
-from imharness.planning.profile import load_profile
 from imharness_cli.watching import first_sets
+from imharness_profiles import load_profile
 
 STEPS = {
     "harness/iqa": {"clean", "purify", "defended", "attack", "evaluate"},

@@ -50,13 +50,21 @@ def times() -> Times:
     return found
 
 
-def test_the_median_of_the_most_alike_is_the_estimate(times: Times) -> None:
+def test_the_estimate_is_of_the_most_alike(times: Times) -> None:
     assert seconds(times, "attack", "metric:a/m", "attack:a/slow") == 2.0
     assert seconds(times, "attack", "metric:a/other", "attack:a/slow") == 2.0  # the attack alone
-    assert seconds(times, "attack", "metric:a/m", "attack:a/new") == 1.5  # the metric alone: 0.5, 1, 2, 9
-    assert seconds(times, "attack", "metric:a/x", "attack:a/y") == 1.5  # the step
+    assert seconds(times, "attack", "metric:a/m", "attack:a/new") == 1.25  # the metric alone: 0.5 and 2
+    assert seconds(times, "attack", "metric:a/x", "attack:a/y") == 1.25  # the step
     assert seconds(times, "fit", "metric:a/m") is None
     assert times.size(place_of(spec("attack", "metric:a/m", "attack:a/slow"))) == 100
+
+
+def test_estimates_of_new_kinds_add_up_to_what_kinds_like_them_took_together() -> None:
+    times = Times("cpu")
+    took = [0.1] * 9 + [9.1]  # a median would say 0.1
+    for number, value in enumerate(took):
+        times.add(spec("attack", "metric:a/m", f"attack:a/{number}"), value)
+    assert sum(seconds(times, "attack", "metric:a/m", f"attack:b/{n}") or 0 for n in range(10)) == pytest.approx(10.0)
 
 
 def test_of_several_components_the_costliest_counts(times: Times) -> None:

@@ -226,6 +226,21 @@ def test_the_first_tables_are_made_when_their_cells_are_done_and_later_ones_cost
     assert len(told) == 1
 
 
+def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_pages_when_time_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
+    asked.offer(3)
+    asked.tables.spent_s = 100.0
+    asked.offer(99, left_s=100.0)
+    asked.offer(100, left_s=100.0)
+    asked.offer(100, left_s=100.0)
+    assert asked.boards == [3, 100]
+    assert asked.tables.whole.keys() == {"a/t"}
+    assert asked.built.acquire(timeout=10)
+    assert not asked.built.acquire(blocking=False)  # one build, of the first tables
+
+
 def test_tables_that_are_not_possible_yet_are_tried_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

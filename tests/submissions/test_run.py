@@ -8,9 +8,9 @@ from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
 
 from imharness.errors import StoreError
-from imharness.planning.profile import load_profile
 from imharness.results.store import Store
 from imharness_cli.commands import build_site
+from imharness_profiles import load_profile
 from imharness_submissions.commands.submissions import decide
 from imharness_submissions.commands.submissions import report as show_report
 from imharness_submissions.ledger import Ledger
@@ -129,14 +129,15 @@ def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for decision in ("added", "flagged"):
         ledger.append("x", ("a/x",), decision, "for a test")
-    lines = ledger.path.read_text().splitlines()
+    file = tmp_path / "ledger.jsonl"
+    lines = file.read_text().splitlines()
     for damaged in (
         lines[1:],
         [lines[0].replace('"added"', '"withdrawn"'), *lines[1:]],
         [json.dumps({**json.loads(lines[0]), "seal": "0" * 64}), *lines[1:]],
         ["{", *lines[1:]],
     ):
-        ledger.path.write_text("\n".join(damaged) + "\n")
+        file.write_text("\n".join(damaged) + "\n")
         with pytest.raises(StoreError):
             ledger.lines()
 

@@ -22,10 +22,10 @@ LEVEL = 1 / 32
 
 
 @pytest.fixture(scope="module")
-def query(tmp_path_factory: pytest.TempPathFactory, harness) -> ResultQuery:
+def query(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> ResultQuery:
     folder = tmp_path_factory.mktemp("adaptive")
     (folder / "truth.toml").write_text(PROFILE)
-    run = harness(
+    run = harness_forked(
         "run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu", cwd=folder,
         packages=("acme-truth",),
     )  # fmt: skip

@@ -29,19 +29,19 @@ ALPHA = 0.05
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory: pytest.TempPathFactory, harness) -> dict:
-    return board_of(ran(tmp_path_factory.mktemp("truth"), harness, SMALL))
+def board(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> dict:
+    return board_of(ran(tmp_path_factory.mktemp("truth"), harness_forked, SMALL))
 
 
 @pytest.fixture(scope="module")
-def mirrored(tmp_path_factory: pytest.TempPathFactory, harness) -> Path:
+def mirrored(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
     """The folder of a run in which a mirror is the best defense against attacks that do not know it."""
-    return ran(tmp_path_factory.mktemp("mirrored"), harness, MIRRORED)
+    return ran(tmp_path_factory.mktemp("mirrored"), harness_forked, MIRRORED)
 
 
-def ran(folder: Path, harness, profile: str) -> Path:
+def ran(folder: Path, harness_forked, profile: str) -> Path:
     (folder / "truth.toml").write_text(profile)
-    run = harness(
+    run = harness_forked(
         "run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu", cwd=folder,
         packages=("acme-truth",),
     )  # fmt: skip
@@ -66,9 +66,9 @@ def test_a_defense_that_does_nothing_has_the_numbers_of_none(board: dict) -> Non
     assert {BASELINE, "acme/idle"} & set(marked["adaptive_d"])
 
 
-def test_metrics_without_any_defense_have_their_tables(tmp_path: Path, harness) -> None:
+def test_metrics_without_any_defense_have_their_tables(tmp_path: Path, harness_forked) -> None:
     bare = SMALL.replace('"harness/none", "acme/idle", "acme/trapdoor"', '"harness/none"')
-    board = board_of(ran(tmp_path, harness, bare))
+    board = board_of(ran(tmp_path, harness_forked, bare))
     assert column(board, "fixed_d")[BASELINE]["value"] == pytest.approx(100 * 4 / 255, abs=0.01)
     assert board["rankings"][0]["winner"] == ""
 
@@ -208,7 +208,7 @@ def test_a_defense_that_helps_is_told_apart() -> None:
 
 
 def crowned(study: Study, query: ResultQuery) -> bool:
-    return worst.ranking(query, study, worst.rules(query, study, 0.05)).rankings[0].winner != ""
+    return worst.ranking(study, worst.rules(query, study, 0.05), {}).rankings[0].winner != ""
 
 
 def test_a_defense_that_does_nothing_is_crowned_as_seldom_as_the_test_says(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from imharness.stats import front, rank_of
 from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
 from imharness_policy import Contest, common, contest
+from imharness_statistics import ranks
 
 ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
 PROTECTION = Column(
@@ -88,6 +89,14 @@ def test_without_a_difference_to_a_control_or_with_few_photographs_there_is_no_w
         "This data cannot tell good from none (undefended): it has 4 photographs, and a test needs 5. Proxies: labels."
     )
     assert few.tables[0].rows[0].values["rank"] == Value(value=1)
+
+
+def test_of_a_difference_near_zero_no_exact_number_of_units_is_told() -> None:
+    none = levels(0, 20, 20, 20)
+    sides = np.where(np.arange(none.shape[1]) % 2, 1.0, -1.0)  # half of the photographs are better, half are worse
+    for mean, told in ((0.001, "more than 1,000 would, were"), (0.2, "; about ")):
+        assert told in ranked({"none": none, "good": none + sides - mean}).rankings[0].claim
+    assert ranked({"none": none, "good": none.copy()}).rankings[0].claim.endswith("do not show a difference in D.")
 
 
 def test_an_entry_that_met_less_is_ranked_on_what_it_met_and_never_wins() -> None:
@@ -263,3 +272,30 @@ def test_families_weigh_the_same_however_many_units_they_have(clusters: bool) ->
     assert sum(covered) >= 35
     assert all(placed)
     assert found.rankings[0].balanced == "family"
+
+
+def test_ranks_of_resamples_that_are_looked_at_in_parts_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = np.random.default_rng(5).normal(size=(4, 30))
+    whole = rank_of(gains[0], gains[1:])
+    monkeypatch.setattr(ranks, "_HELD", 3000)
+    parts = rank_of(gains[0], gains[1:])
+    assert (parts.place, parts.best, parts.worst) == (whole.place, whole.best, whole.worst)
+    for name in ("ahead", "low", "high", "needed"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("undefined", "whose"), [(("none", "good", "late"), "none"), (("good", "late"), "good")])
+def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ...], whose: str) -> None:
+    scores = {"none": levels(0, 20, 20, 20), "good": levels(1, 5, 5, 5), "late": levels(2, 6, 6, 6)}
+    own = blocks(scores, 10)
+    why = "one score for all images, or fewer than 3 of them, in every condition"
+    known = {label: Value(missing=why) if label in undefined else Value(value=0.9) for label in scores}
+    rules = Contest(
+        own, PROTECTION, Column("srocc", "SROCC", "S.", "higher", value=lambda label: known[label]), "none", CLAIM,
+        controls={"none": "undefended"},
+    )  # fmt: skip
+    (ranking,) = contest(rules, id="r", title="", caption="", entry="defense").rankings
+    assert ranking.winner == ""
+    assert ranking.claim == (
+        f"SROCC of {whose} is not defined ({why}), so that no entry can be said to keep it: there is no winner."
+    )

@@ -19,8 +19,8 @@ class Asset(BaseModel):
     """A file by name, with the digest that it must have.
 
     `file` is the path inside an asset folder, `address` where it can be downloaded (empty: it must be put there by
-    hand, `source` says from where). `sha256` may be the first digits only, where the publisher names no more of them,
-    and empty where none is published: such a file is opened as weights only, and its tensors must fit.
+    hand, `steps` or `source` says from where). `sha256` may be the first digits only, where the publisher names no more
+    of them, and empty where none is published: such a file is opened as weights only, and its tensors must fit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +32,7 @@ class Asset(BaseModel):
     licence: str
     source: str
     address: str = Field(default="", pattern=r"^(https://.*)?$")
+    steps: str = ""
 
     def path(self) -> Path:
         """Return the verified file; raises `Unavailable` when it is absent or damaged."""
@@ -45,7 +46,14 @@ class Asset(BaseModel):
                     f"{candidate} is damaged: sha256 is not {self.sha256[:12]}…",
                     f"rm {candidate}; harness assets get {self.name}",
                 )
-        raise Unavailable(f"asset {self.name} is not on this machine", f"harness assets get {self.name}")
+        raise Unavailable(f"asset {self.name} is not on this machine", self.remedy())
+
+    def remedy(self) -> str:
+        """Return how to get the file: a command, with what a person does before it."""
+        if self.address:
+            return f"harness assets get {self.name}"
+        steps = self.steps or f"download {Path(self.file).name} from {self.source}"
+        return f"{steps}; then: harness assets import {self.name} {Path(self.file).name}"
 
     def fits(self, digest: str) -> bool:
         """Say whether a whole sha256 is that of this file."""
@@ -68,7 +76,13 @@ def data_folder(name: str, source: str) -> Path:
     for folder in folders():
         if (folder / name).is_dir():
             return folder / name
-    raise Unavailable(f"data set {name} is not on this machine", f"put it into {folders()[0] / name}, from {source}")
+    raise Unavailable(f"data set {name} is not on this machine", f"harness assets get {name} (from {source})")
+
+
+def place(path: str) -> Path:
+    """Return what a path names: a file or folder as it is, or else inside the first asset folder that has it."""
+    inside = (folder / path for folder in folders())
+    return next((found for found in (Path(path), *inside) if found.exists()), Path(path))
 
 
 def add_folder(folder: Path) -> None:

@@ -2,13 +2,16 @@
 
 import inspect
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.components.assets import Asset
 from imharness.errors import Unavailable
 from imharness.results.identity import ComponentRef, label_of
+
+if TYPE_CHECKING:
+    from imharness_inputs import DataSource
 
 KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track", "weight-training")
 """What a component can be; a contract says which."""
@@ -100,6 +103,10 @@ class Component(BaseModel):
 
     def assets(self) -> tuple[Asset, ...]:
         """Return the files `build` needs on this machine."""
+        return ()
+
+    def data_sources(self) -> tuple["DataSource", ...]:
+        """Return where the data come from that `build` reads."""
         return ()
 
     def require(self) -> None:

@@ -120,8 +120,11 @@ def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> N
         return
     manager.unregister(name=name)
     if unknown:
-        raise PluginError(f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], ['components'])}")
-    raise PluginError("implements no hook; write a function components() and mark it with @hookimpl")
+        known = [name for name, hook in vars(manager.hook).items() if hook.has_spec()]
+        raise PluginError(f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], known)}")
+    raise PluginError(
+        "implements no hook; write a function components() or board_finished() and mark it with @hookimpl"
+    )
 
 
 def _check_version(wanted: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
@@ -15,7 +15,8 @@ from imharness.components.component import KINDS, Component
 from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
 from imharness.components.papers import paper_of
 from imharness.errors import PluginError, UsageError, did_you_mean
-from imharness.results.identity import ComponentRef
+from imharness.results.identity import LOCAL, ComponentRef
+from imharness_errors.fields import explain as explain
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Track
@@ -84,7 +85,7 @@ class Registry:
             nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
             raise UsageError(f"no {kind} is called {name!r}." + (nearest or f" Known: {', '.join(known) or 'none'}."))
         if match["address"]:
-            return [type(found[-1]).model_validate({found[-1].address: match["address"]})]
+            return [_valid(found[-1], {found[-1].address: match["address"]})]
         if match["parameters"] == "*":
             return [variant for component in found for variant in component.variants()]
         return found if match["parameters"] is None else [_with_parameters(found[-1], match["parameters"])]
@@ -113,18 +114,14 @@ def _with_parameters(template: Component, text: str) -> Component:
             changes[name.strip()] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
             changes[name.strip()] = value.strip()
+    return _valid(template, changes)
+
+
+def _valid(template: Component, changes: Mapping[str, Any]) -> Component:
     try:
         return type(template).model_validate(changes)
     except ValidationError as error:
-        raise UsageError(f"{template.info.id}: {explain(error)}") from None
-
-
-def explain(error: ValidationError) -> str:
-    """Return a pydantic error as one line: field, what is wrong, what came."""
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']} (got {item.get('input')!r:.60})"
-        for item in error.errors(include_url=False)
-    )
+        raise UsageError(f"{template.info.id}: {explain(error, type(template))}") from None
 
 
 def build_registry(loaded: Loaded) -> Registry:
@@ -158,6 +155,8 @@ def checked_offer(item: object) -> Component:
     wanted = info_class(type(item))
     if not isinstance(info, wanted):
         raise PluginError(f"{type(item).__name__}.info must be a {wanted.__name__}, got {type(info).__name__}")
+    if item.info.id.startswith(f"{LOCAL}/"):
+        raise PluginError(f"{item.info.id}: the owner {LOCAL!r} is that of objects in notebooks; choose another")
     if not item.summary:
         raise PluginError(f"{type(item).__name__} has no docstring; its first line is shown to readers")
     paper_of(item)

@@ -82,3 +82,7 @@ class ImageDataset(Component, Builds[ImageSet]):
 
     kind: ClassVar[str] = "dataset"
     call = Data(returns=ImageSetKind("ImageSet", ImageSet))
+
+    def published_units(self) -> int:
+        """Return how many images the published set has with these parameters; 0: known only once it is read."""
+        return 0

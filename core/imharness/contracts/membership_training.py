@@ -29,6 +29,8 @@ class TrainingPlan:
     batch_size: int
     learning_rate: float
     optimiser: Literal["adam", "sgd"] = "adam"
+    decay_after: int = 0
+    """Epochs after which the learning rate is a tenth; 0: never."""
 
 
 Network: TypeAlias = torch.nn.Module

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from imharness.contracts.values import Images
     from imharness.randomness import ImageRng
     from imharness.ranking.ranking import TrackReport
+    from imharness.results.records import TaskSpec
     from imharness_blocks.blocks import Blocks
 
 C = TypeVar("C")
@@ -168,6 +169,14 @@ class Step:
         return self.run(context)
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a task is expected to cost: rows that it leaves, and floating-point operations of its networks."""
+
+    rows: int
+    operations: float
+
+
 def step(*, version: str) -> Callable[[Callable[[StepContext], StepResult]], Step]:
     """Make a function a step of a track, named after it: ``@step(version="2")``.
 
@@ -187,6 +196,9 @@ class Query(Protocol):
     (the label without the field of its parameter study), `control` (what it is a control for, or empty), what its
     `info` says (such as `access`, `norm`, `group`, `labelled`, `higher_means`, `differentiable`, bounds as `lower` and
     `upper`), `closeness`, and `parameters` as JSON (``parameters->>'radius'``). A fact that one does not have is NULL.
+
+    Joins are carried out as they are written, and only rows of the first table need not fit into memory: name the
+    largest first.
     """
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
@@ -230,6 +242,10 @@ class Track(Component):
     @abstractmethod
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Add the tasks for a selection. Reads no data and loads no weights."""
+
+    def work(self, spec: TaskSpec, units: int) -> Work | None:
+        """Return what a task costs on a data set of so many images or rows, or None where the track does not know."""
+        return None
 
     @abstractmethod
     def report(self, query: Query) -> TrackReport:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from imharness.components.component import KINDS, SELECTABLE, Component
 from imharness.components.registry import Registry, explain
 from imharness.contracts.track import Option, Planned, Step, Track
-from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.errors import HarnessError, Unavailable, UsageError, did_you_mean
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import Missing, TaskSpec
@@ -48,6 +48,10 @@ class Graph:
     secret: str = ""
     tasks: dict[str, Task] = field(default_factory=dict)
     missing: dict[str, Missing] = field(default_factory=dict)
+    components: dict[str, Component] = field(default_factory=dict)
+    """By kind and label, everything that was planned with."""
+    set_up: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The options and parameters that the profile gives the track."""
 
     def by_step(self) -> dict[str, int]:
         """Return how many tasks each step has."""
@@ -67,15 +71,20 @@ class ChosenComponents:
 
 @dataclass
 class GraphPlanner:
-    """The `Planner` that collects tasks in a graph. `common`, `options`: what all its tasks have."""
+    """The `Planner` that collects tasks in a graph. `common`, `options`: what all its tasks have.
+
+    `whole`: nothing is missing, whatever this machine lacks.
+    """
 
     graph: Graph
     registry: Registry
     seed: int
     limit: int | None
+    whole: bool = False
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
     refs: dict[tuple[type, Component], tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
+    planned: dict[tuple[object, ...], Planned] = field(default_factory=dict)
 
     def component(self, kind: str, name: str, /) -> Component:
         return self.registry.one(kind, name)
@@ -92,6 +101,19 @@ class GraphPlanner:
         options, needs = {**self.options, **(options or {})}, needs or {}
         shown = {f"{group}.{name}": own for group, named in (measures or {}).items() for name, own in named.items()}
         known = {role: self._ref(own) for role, own in {**self.common, **(components or {}), **shown}.items()}
+        place = (
+            chosen.name, *((role, id(found)) for role, found in known.items()), len(options),
+            *((name, type(value), value) for name, value in options.items()),
+            *((name, task.key if isinstance(task, Task) else task) for name, task in needs.items()),
+        )  # fmt: skip
+        if place not in self.planned:
+            self.planned[place] = self._planned(chosen, known, options, needs)
+        return self.planned[place]
+
+    def _planned(
+        self, chosen: Step, known: Mapping[str, tuple[ComponentRef, Missing | None]], options: Mapping[str, Option],
+        needs: Mapping[str, Planned],
+    ) -> Planned:  # fmt: skip
         address = _address(chosen.name, {role: ref.label for role, (ref, _) in known.items()}, options)
         absent = next((gap for _, gap in known.values() if gap), None)
         if absent is None:
@@ -113,7 +135,8 @@ class GraphPlanner:
         place = (type(component), component)  # without the type, those of equal fields share a hash
         found = self.refs.get(place)
         if found is None:
-            found = self.refs[place] = (component.ref(), _gap(component))
+            found = self.refs[place] = (component.ref(), None if self.whole else _gap(component))
+            self.graph.components[f"{component.kind} {component.label}"] = component
         return found
 
 
@@ -134,18 +157,20 @@ def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option])
 def plan_track(
     name: str, profile: Profile, registry: Registry, *, only: Mapping[str, Sequence[str]] | None = None,
     further: Mapping[str, Sequence[str]] | None = None, seed: int = 0, limit: int | None = None,
+    whole: bool = False,
 ) -> Graph:  # fmt: skip
     """Return the graph of one track.
 
     `only` narrows the profile's selection: kind -> names. `further` adds to it. A kind that the track does not use is
-    no error.
+    no error. `whole`: as if everything were on this machine; such a graph says what there is to do, and cannot be run.
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
     secret = {OPTION: digest_of(profile.secret)} if profile.secret else {}
     facts = [track.info.id, profile.name, profile.identity(name), seed, limit, *secret.values()]
-    graph = Graph(track, digest(facts)[:16], digest_of(profile.secret))
-    planner = GraphPlanner(graph, registry, seed, limit, options=secret)
+    set_up = part.model_dump(mode="json", include={"options", "parameters"})
+    graph = Graph(track, digest(facts)[:16], digest_of(profile.secret), set_up=set_up)
+    planner = GraphPlanner(graph, registry, seed, limit, whole, options=secret)
     try:
         track.plan(planner, ChosenComponents(_selection(registry, part, only or {}, further or {})))
     except HarnessError:
@@ -159,7 +184,7 @@ def _configured_track(registry: Registry, name: str, part: TrackProfile) -> Trac
     try:
         return registry.track(name).with_parameters(**part.options)
     except ValidationError as error:
-        raise UsageError(f"options of track {name}: {explain(error)}") from None
+        raise UsageError(f"options of track {name}: {explain(error, type(registry.track(name)))}") from None
 
 
 def _selection(
@@ -167,7 +192,12 @@ def _selection(
 ) -> list[Component]:
     for kind in [*part.select, *only, *further]:
         if kind not in KINDS:
-            raise UsageError(f"{kind!r} is no kind of component; kinds: {', '.join(SELECTABLE)}.")
+            hint = did_you_mean(kind, SELECTABLE)
+            raise UsageError(f"{kind!r} is no kind of component; kinds: {', '.join(SELECTABLE)}.{hint}")
+    known = {entry.component.info.id for entry in registry.entries.values()}
+    for id in part.parameters:
+        if id not in known and not registry.failures:  # it may be of a package that does not load
+            raise UsageError(f"parameters are set for {id!r}, which no component is called.{did_you_mean(id, known)}")
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in part.select.items():
         for component in _named(registry, kind, [*(only.get(kind) or names), *further.get(kind, ())]):
@@ -189,7 +219,7 @@ def _named(registry: Registry, kind: str, names: Sequence[str]) -> list[Componen
 
 
 def _all(registry: Registry, kind: str, name: str) -> list[Component]:
-    every = registry.of_kind(kind)
+    every = [component for component in registry.of_kind(kind) if not component.address]
     return every if name == "*" else [variant for component in every for variant in component.variants()]
 
 
@@ -203,4 +233,4 @@ def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:
     try:
         return component.with_parameters(**{**changes, **own}) if changes else component
     except ValidationError as error:
-        raise UsageError(f"parameters of {component.info.id}: {explain(error)}") from None
+        raise UsageError(f"parameters of {component.info.id}: {explain(error, type(component))}") from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import HarnessError
+from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.ranking import TrackReport, winner
 from imharness.results.identity import version_of
@@ -48,7 +48,7 @@ def merged_sweep(
     gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
     return Sweep(
         track=track.info.id, title=track.title, measures=track.measures, profile=profile, secret=graph.secret,
-        run_configuration=graph.run_configuration, seed=seed, limit=limit, command=command,
+        run_configuration=graph.run_configuration, set_up=graph.set_up, seed=seed, limit=limit, command=command,
         waiting=len(graph.tasks.keys() - done - failed.keys()),
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         number=1 + max((sweep.number for sweep in store.sweeps(track.info.id)), default=0),
@@ -66,7 +66,14 @@ def quiet(_: str) -> Progress:
 def make_board(
     store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = quiet
 ) -> Board:
-    """Compute the tables of a configuration and keep them, with the scores behind them.
+    """Compute the tables of a configuration and keep them, with the scores behind them; see `made_board`."""
+    return store.save_board(*made_board(store, track, sweep, known, progress))
+
+
+def made_board(
+    store: Store, track: Track, sweep: Sweep, known: KnownEntries, progress: Callable[[str], Progress] = quiet
+) -> tuple[Board, dict[str, npt.NDArray[np.float32]]]:
+    """Return the tables of a configuration, and by comparison the scores behind them.
 
     While cells are waiting, nothing is marked, and no ranking says who wins. `progress`: opens what shows how far a
     part of the work is.
@@ -94,14 +101,18 @@ def make_board(
         rankings=() if sweep.waiting else tuple(report.rankings), charts=tuple(report.charts),
         examples=tuple(report.examples), sources=store.sources(sweep), scored_by=_scorers(track, known),
     )  # fmt: skip
-    return store.save_board(board, {comparison.id: numbers for comparison, numbers in stored})
+    return board, {comparison.id: numbers for comparison, numbers in stored}
 
 
 def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[TaskRecord], list[Missing]]:
-    """Leave out what was withdrawn."""
-    kept = [r for r in records if not any(ref.id in gone for ref in r.spec.components.values())]
-    used = {ref.id for r in records for ref in r.spec.components.values()}
-    gaps = [Missing(what=id, reason=f"withdrawn: {why}", remedy="") for id, why in sorted(gone.items()) if id in used]
+    """Leave out what was withdrawn; "owner/" stands for all of an owner."""
+
+    def why(id: str) -> str:
+        return gone.get(id) or gone.get(f"{id.partition('/')[0]}/", "")
+
+    kept = [r for r in records if not any(why(ref.id) for ref in r.spec.components.values())]
+    used = sorted({ref.id for r in records for ref in r.spec.components.values()})
+    gaps = [Missing(what=id, reason=f"withdrawn: {why(id)}", remedy="") for id in used if why(id)]
     return kept, gaps
 
 
@@ -128,12 +139,13 @@ def records_of(
     store: Store, sweep: Sweep, advance: Callable[[int, int], None] = lambda done, total: None
 ) -> list[TaskRecord]:
     """Return the records of a configuration, and those that were imported; `advance` is told how many were read."""
-    keys, found = store.keys_of(sweep), list[TaskRecord]()
-    for done, key in enumerate(keys, start=1):
-        if (record := store.record(key)) is not None:
-            found.append(record)
+    keys, found = store.keys_of(sweep), dict[str, TaskRecord]()
+    for done, (key, record) in enumerate(store.records(keys), start=1):
+        if isinstance(record, StoreError):
+            raise record
+        found[key] = record
         advance(done, len(keys))
-    return found
+    return [found[key] for key in keys if key in found]
 
 
 def newest_only(records: list[TaskRecord]) -> tuple[list[TaskRecord], list[Missing]]:

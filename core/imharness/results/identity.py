@@ -10,6 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+LOCAL = "local"
+"""The owner of objects of a notebook or script: `imharness.defense` and the like. No published table has them."""
+LEFT_HERE = "an object of a notebook or script, which nobody else can run"
+"""Why tables that are made for others leave such an object out."""
+
 
 def canonical_json(value: object) -> str:
     """Return `value` as JSON with sorted keys, no spaces and no NaN: equal values, equal text."""

@@ -6,9 +6,9 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,8 +18,10 @@ from imharness.results.records import TaskRecord
 from imharness.results.store import Store
 from imharness_blocks.blocks import Blocks
 from imharness_blocks.rows import made_of
+from imharness_storage.cells import ALONE
+from imharness_storage.segments import CELL
 
-MEMORY = "1GB"
+MEMORY = "300MB"
 """What the database may hold in memory; rows that become arrays are not counted."""
 AT_ONCE = 2**17
 """Rows that are looked at together."""
@@ -28,6 +30,10 @@ AT_ONCE = 2**17
 class ResultQuery:
     """The `Query` that tracks make their tables with.
 
+    Joins are carried out as they are written, rows of the first table streaming past the others in their order; what
+    the database would choose itself holds as many rows in memory as a step has. One thread adds numbers up, so that
+    sums are the same each time.
+
     `components`: one mapping of facts for each component that took part, for the view ``components``. What does not
     fit into `MEMORY` goes to a temporary folder, which is removed with the query.
     """
@@ -35,9 +41,12 @@ class ResultQuery:
     def __init__(
         self, store: Store, records: Iterable[TaskRecord], components: Sequence[Mapping[str, object]] = ()
     ) -> None:
+        import duckdb  # here, as plans need no tables
+
         folder = tempfile.mkdtemp(prefix="imharness-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self._db = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": MEMORY, "temp_directory": folder})
+        self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
+        self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         steps: dict[str, list[TaskRecord]] = {}
         for record in records:
             steps.setdefault(record.spec.step, []).append(record)
@@ -63,34 +72,37 @@ class ResultQuery:
         return pa.table({}) if found is None else found.to_arrow_table()
 
     def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
-        facts = [_facts(record) | {"filename": _file(store, record)} for record in records]
+        with_rows = [record for record in records if record.rows is not None]
+        files = {record.key: file for record, file in zip(with_rows, store.row_files(with_rows), strict=True)}
+        places = {record.key: files.get(record.key, ("", ALONE)) for record in records}
+        facts = [_facts(r) | {"filename": str(places[r.key][0]), CELL: places[r.key][1]} for r in records]
         self._db.register(f"{name}_tasks", _table(facts))
-        with_rows = [_file(store, record) for record in records if record.rows is not None]
-        if with_rows:
+        if files:
             self._db.execute(
-                f'CREATE VIEW "{name}" AS SELECT t.*, r.* EXCLUDE (filename) FROM ({_rows(with_rows)}) r '
-                f"JOIN {name}_tasks t ON t.filename = r.filename"
+                f'CREATE VIEW "{name}" AS SELECT t.* EXCLUDE ({CELL}), r.* EXCLUDE (filename, {CELL}) '
+                f"FROM ({_rows(files.values())}) r "
+                f"JOIN {name}_tasks t ON t.filename = r.filename AND t.{CELL} = r.{CELL}"
             )
 
 
-def _rows(paths: Sequence[str]) -> str:
-    """Return the SQL that reads files. Those with the same columns are read as one, so that only one is asked for
-    its columns whenever the SQL is used."""
-    alike: dict[str, list[str]] = {}
-    for path in paths:
-        alike.setdefault(pq.read_schema(path).to_string(), []).append("'" + path.replace("'", "''") + "'")
+def _rows(files: Iterable[tuple[Path, int]]) -> str:
+    """Return the SQL that reads the files of tasks; see `Store.row_files`. The column `_cell` says whose a row is.
+
+    Files with the same columns are read as one, so that only one is asked for its columns whenever the SQL is used.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for path, cell in dict(files).items():
+        select = f"SELECT *, {ALONE} AS {CELL}" if cell == ALONE else "SELECT *"
+        quoted = "'" + str(path).replace("'", "''") + "'"
+        alike.setdefault((select, pq.read_schema(path).to_string()), []).append(quoted)
     return " UNION ALL BY NAME ".join(
-        f"SELECT * FROM read_parquet([{', '.join(own)}], filename = true)" for own in alike.values()
+        f"{select} FROM read_parquet([{', '.join(own)}], filename = true)" for (select, _), own in alike.items()
     )
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:
     names = dict.fromkeys(key for row in rows for key in row)
     return pa.table({key: [row.get(key) for row in rows] for key in names})
-
-
-def _file(store: Store, record: TaskRecord) -> str:
-    return str(store.path_of(record.rows)) if record.rows is not None else ""
 
 
 def _facts(record: TaskRecord) -> dict[str, object]:

@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.rankings import Ranking
+from imharness_storage.files import StoredFile
 
 SCHEMA = 3
 EXTERNAL = "external"
@@ -49,14 +50,6 @@ class TaskSpec(_Frozen):
         return f"{self.step}: " + ", ".join(part for part in (roles, options) if part)
 
 
-class StoredFile(_Frozen):
-    """A file of the store with its digest."""
-
-    file: str
-    sha256: str
-    size: int
-
-
 class Failure(_Frozen):
     """Why a task has no result. `who` is the component at fault, or the harness."""
 
@@ -85,7 +78,7 @@ class TaskRecord(_Frozen):
     isolation: str = "none"
     """What kept the code of its components apart from the runner: "none", or "bubblewrap+seccomp" and the like."""
     notes: tuple[str, ...] = ()
-    """What code that is kept apart tried and may not."""
+    """What code that is kept apart tried and may not; which objects of a notebook drew from global randomness."""
     seal: str = ""
 
     def sealed(self) -> TaskRecord:
@@ -96,6 +89,10 @@ class TaskRecord(_Frozen):
         """Return the digest that `seal` must equal."""
         younger = {"isolation", "notes"} if self.schema_version < 3 else set()
         return digest(self.model_dump(mode="json", exclude={"seal"} | younger))
+
+
+LEFT_OUT = "did not fit into the budget of"
+"""How the reason begins why tasks were planned and then left out."""
 
 
 class Missing(_Frozen):
@@ -111,7 +108,8 @@ class RunFacts(_Frozen):
 
     `run_configuration` is the digest of profile, seed and limit (stores of before 1.0 call it edition), `failed` has a
     line for each address. `secret`: digest of the seed of the secret split that the images are of, or "". `waiting`:
-    how many cells the run had still to compute.
+    how many cells the run had still to compute. `set_up`: the options and parameters that the profile gave the track,
+    None in stores of before they were kept.
     """
 
     schema_version: int = SCHEMA
@@ -120,6 +118,7 @@ class RunFacts(_Frozen):
     measures: str
     profile: str
     run_configuration: str = Field(default="", validation_alias=AliasChoices("run_configuration", "edition"))
+    set_up: Mapping[str, Mapping[str, Any]] | None = None
     seed: int
     secret: str = ""
     limit: int | None
@@ -128,6 +127,11 @@ class RunFacts(_Frozen):
     missing: tuple[Missing, ...]
     failed: Mapping[str, str] = Field(default_factory=dict)
     waiting: int = 0
+
+    @property
+    def left_out(self) -> tuple[Missing, ...]:
+        """What is missing for no other reason than a budget."""
+        return tuple(gap for gap in self.missing if gap.reason.startswith(LEFT_OUT))
 
 
 class Sweep(RunFacts):

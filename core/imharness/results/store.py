@@ -1,26 +1,27 @@
-"""Content-addressed files: a result exists whole or not at all. Imports no torch.
+"""Results that exist whole or not at all, at an address (see `imharness_storage.address`). Imports no torch.
 
 ::
 
-    store/tasks/ab/<key>.json              the record, sealed, written last
-    store/rows/ab/<key>.parquet            one row per image
-    store/artifacts/ab/<key>.safetensors   arrays: attacked images, trained weights
-    store/sweeps/<track>/<run_configuration>.json    what was planned
-    store/boards/<track>.json              the tables
-    store/boards/<track>.safetensors       the scores that are compared pairwise
-    store/submissions/<name>.json          manifest, offer and report of a submission
-    store/runs/<run>.json, store/times/<device>.json    what runs say of themselves, how long tasks took
-    store/ledger.jsonl                     what was decided about entries
+    tasks/ab/<key>.json              the record, sealed, written last
+    rows/ab/<key>.parquet            one row per image
+    artifacts/ab/<key>.safetensors   arrays: attacked images, trained weights
+    segments/<track>/<step>/         records and rows of many tasks (see `imharness_storage.segments`)
+    sweeps/<track>/<run_configuration>.json    what was planned
+    boards/<track>.json              the tables
+    boards/<track>.<digest>.safetensors        the scores that are compared pairwise
+    submissions/<name>.json          manifest, offer and report of a submission
+    logs/ab/<key>.json               what a task printed, warned and logged (see `imharness_logs`)
+    runs/<run>.json, times/<device>.json       what runs say of themselves, how long tasks took
+    ledger.jsonl                     what was decided about entries
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,28 +29,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.numpy
-from pydantic import BaseModel, ValidationError
 
-from imharness.errors import StoreError
+from imharness.errors import DamagedError
 from imharness.results.identity import digest
-from imharness.results.records import EXTERNAL, Board, StoredFile, Sweep, TaskRecord
-from imharness_disk import prepare, reading, write_whole
+from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord
+from imharness_storage import sha256_of
+from imharness_storage.cells import Survey, one, row_files, task_file
+from imharness_storage.files import Files, StoredFile, text_of
+from imharness_storage.segments import Segments
 
-M = TypeVar("M", bound=BaseModel)
 
+class Store(Files):
+    """Results at an address."""
 
-class Store:
-    """A folder of results; several processes and machines may share one."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def prepare(self) -> None:
-        """Create the folder, check that it can be written, and remove remains; raises `StoreError` otherwise."""
-        try:
-            prepare(self.root)
-        except OSError as error:
-            raise StoreError(f"store {self.root} cannot be written: {error.strerror}; choose another --store") from None
+    def __init__(self, address: str | Path) -> None:
+        super().__init__(address)
+        self.segments = Segments(self.backend)
 
     def commit(
         self,
@@ -58,89 +53,123 @@ class Store:
         arrays: Mapping[str, npt.NDArray[Any]],
     ) -> TaskRecord:
         """Write rows, arrays and, last, the sealed record; return the record."""
-        key, changes = record.key, {}
+        key, changes = record.key, dict[str, object]()
         if rows:
             table = pa.table({name: pa.array(column) for name, column in rows.items()})
-            content = io.BytesIO()
-            pq.write_table(table, content, compression="zstd")
-            changes["rows"] = self.put(f"rows/{key[:2]}/{key}.parquet", content.getvalue())
-            changes["n_rows"] = table.num_rows
+            changes |= {"rows": self._put_rows(key, table), "n_rows": table.num_rows}
         if arrays:
             packed = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
             changes["arrays"] = self.put(f"artifacts/{key[:2]}/{key}.safetensors", packed)
-        final = record.model_copy(update=changes).sealed()
-        self._put_model(_task(key), final)
-        return final
+        return self._put_record(record.model_copy(update=changes).sealed())
 
     def record(self, key: str) -> TaskRecord | None:
-        """Return the record of a task, or None when there is none; raises `StoreError` when it is damaged."""
-        path = self.root / _task(key)
-        record = self._model(path, TaskRecord)
-        if record is None:
-            return None
+        """Return the record of a task, or None when there is none; raises `DamagedError` when it is damaged."""
+        content = one(self.backend, self.segments, self.is_sound, key)
+        return None if content is None else self.complete(self.opened(key, content), self.backend.size)
+
+    def records(self, keys: Iterable[str] | None = None) -> Iterator[tuple[str, TaskRecord | DamagedError]]:
+        """Yield the records of these tasks, or of all, in no particular order; the error where one is damaged."""
+        survey = self.survey()
+        for key, text in survey.contents(survey.keys() if keys is None else keys, self.is_sound):
+            yield key, self._judged(survey, key, text)
+
+    def finished(self, keys: Iterable[str]) -> tuple[set[str], list[str]]:
+        """Return which tasks are done, and a line for each that is damaged, whose record is removed.
+
+        Records in segments are not opened for it: an index is verified as a whole.
+        """
+        wanted, survey = list(keys), self.survey()
+        done, lines = survey.packed(wanted)
+        for key, text in survey.contents(survey.singles.intersection(wanted), self.is_sound):
+            record = self._judged(survey, key, text)
+            if isinstance(record, DamagedError):
+                lines.append(str(record))
+                self.forget(key)
+            elif record.status == "done":
+                done.add(key)
+        return done, [*self.segments.damaged.values(), *lines]
+
+    def survey(self) -> Survey:
+        """Look at the whole store by few listings."""
+        return Survey(self.backend, self.segments)
+
+    def opened(self, key: str, content: bytes) -> TaskRecord:
+        """Return the record in a file or segment; raises `DamagedError` for one that was changed."""
+        record = self.valid(task_file(key), content, TaskRecord)
         if record.key != key or record.seal != record.expected_seal():
-            raise StoreError(
-                f"{path} was changed after it was written: its seal does not fit; delete it to compute again"
+            raise DamagedError(
+                f"{self.address}/{task_file(key)} was changed after it was written: its seal does not fit; "
+                "delete it to compute again"
             )
+        return record
+
+    def _judged(self, survey: Survey, key: str, content: bytes) -> TaskRecord | DamagedError:
+        try:
+            return self.complete(self.opened(key, content), survey.size)
+        except DamagedError as error:
+            return error
+
+    def is_sound(self, key: str, content: bytes) -> bool:
+        """Return whether a content is the whole record of a task."""
+        try:
+            return bool(self.opened(key, content))
+        except DamagedError:
+            return False
+
+    def complete(self, record: TaskRecord, size: Callable[[str], int]) -> TaskRecord:
+        """Return a record whose files are there; raises `DamagedError` for another."""
         for file in (record.rows, record.arrays):
-            if file is not None and self._size(file) != file.size:
-                raise StoreError(f"{self.root / file.file} is missing or truncated; it will be computed again")
+            if file is None or size(file.file) == file.size:
+                continue
+            if file is not record.rows or self.segments.find(record.key, record.seal) is None:
+                raise DamagedError(f"{self.address}/{file.file} is missing or truncated; it will be computed again")
         return record
 
     def all_keys(self) -> Iterator[str]:
         """Yield the keys of all records, sorted."""
-        yield from sorted(path.stem for path in (self.root / "tasks").glob("*/*.json"))
+        yield from self.survey().keys()
 
     def rows(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
         """Return the rows of a task as columns, verified."""
         if record.rows is None:
             return {}
-        table = pq.read_table(io.BytesIO(self._get(record.rows)))
+        table = self.table(record, record.rows)
         return {name: table[name].to_numpy() for name in table.column_names}
+
+    def table(self, record: TaskRecord, file: StoredFile) -> pa.Table:
+        """Return the rows of a task, which it wrote to a file, verified."""
+        table = self.segments.rows(record.key, record.seal)
+        if table is None and self.backend.size(file.file) < 0:
+            self.segments.refresh()
+            table = self.segments.rows(record.key, record.seal)
+        return table if table is not None else pq.read_table(io.BytesIO(self.content(file)))
+
+    def row_files(self, records: Iterable[TaskRecord]) -> list[tuple[Path, int]]:
+        """Return for each record with rows the Parquet file that has them; see `imharness_storage.cells.row_files`."""
+        self.segments.refresh()
+        wanted = [(record.key, record.seal, record.rows) for record in records if record.rows is not None]
+        return row_files(self.backend, self.segments, wanted)
 
     def arrays(self, record: TaskRecord) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays of a task, verified."""
-        if record.arrays is None:
-            return {}
-        return dict(safetensors.numpy.load(self._get(record.arrays)))
-
-    def verify(self) -> Iterator[str]:
-        """Re-hash everything; yield one line for each damaged file."""
-        for key in self.all_keys():
-            try:
-                record = self.record(key)
-                if record is not None:
-                    self.rows(record)
-                    self.arrays(record)
-            except StoreError as error:
-                yield str(error)
-
-    def adopt(self, other: Store, key: str) -> None:
-        """Copy a finished task of another store, verified."""
-        record = other.record(key)
-        if record is None:
-            raise StoreError(f"store {other.root} has no task {key[:12]}")
-        for file in (record.rows, record.arrays):
-            if file is not None:
-                self.put(file.file, other._get(file))
-        self._put_model(_task(key), record)
+        return self._arrays(record.arrays)
 
     def forget(self, key: str) -> None:
         """Remove the record of a task; its files are overwritten when it is computed again."""
-        (self.root / _task(key)).unlink(missing_ok=True)
+        self.backend.delete(task_file(key))
 
     def save_sweep(self, sweep: Sweep) -> None:
         """Write what was planned for a track."""
-        self._put_model(f"sweeps/{_folder(sweep.track)}/{sweep.run_configuration}.json", sweep)
+        self.replace(f"sweeps/{_folder(sweep.track)}/{sweep.run_configuration}.json", sweep)
 
     def sweep(self, track: str, run_configuration: str) -> Sweep | None:
         """Return one configuration of a track, or None."""
-        return self._model(self.root / "sweeps" / _folder(track) / f"{run_configuration}.json", Sweep)
+        return self.current(f"sweeps/{_folder(track)}/{run_configuration}.json", Sweep)
 
     def sweeps(self, track: str) -> list[Sweep]:
         """Return all configurations of a track that were run here."""
-        paths = sorted((self.root / "sweeps" / _folder(track)).glob("*.json"))
-        return [sweep for path in paths if path.stem != EXTERNAL and (sweep := self._model(path, Sweep))]
+        names = (name for name in self.names(f"sweeps/{_folder(track)}") if name != EXTERNAL)
+        return [sweep for name in names if (sweep := self.sweep(track, name))]
 
     def latest(self, track: str) -> Sweep | None:
         """Return the configuration of a track that was run last, or None."""
@@ -159,80 +188,45 @@ class Store:
         """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
         file = f"boards/{_folder(board.track)}"
         if numbers:
-            stored = self.put(f"{file}.safetensors", safetensors.numpy.save(dict(numbers)))
+            packed = safetensors.numpy.save(dict(numbers))
+            stored = self.put(f"{file}.{sha256_of(packed)[:16]}.safetensors", packed)
             board = board.model_copy(update={"numbers": stored})
-        self._put_model(f"{file}.json", board)
+        before = None
+        with suppress(DamagedError):
+            before = self.board(board.track)
+        self.replace(f"{file}.json", board)
+        if before is not None and before.numbers is not None and before.numbers != board.numbers:
+            self.backend.delete(before.numbers.file)
         return board
 
     def numbers(self, board: Board) -> dict[str, npt.NDArray[np.float32]]:
         """Return the scores of a board's comparisons, verified."""
-        if board.numbers is None:
-            return {}
-        return dict(safetensors.numpy.load(self._get(board.numbers)))
+        return self._arrays(board.numbers)
 
     def board(self, track: str) -> Board | None:
-        """Return the tables of a track, or None; raises `StoreError` when they are damaged."""
-        return self._model(self.root / "boards" / f"{_folder(track)}.json", Board)
+        """Return the tables of a track, or None; raises `DamagedError` when they are damaged."""
+        return self.current(f"boards/{_folder(track)}.json", Board)
 
     def ranked(self) -> list[str]:
         """Return the tracks that have tables."""
-        return sorted(path.stem.replace("--", "/", 1) for path in (self.root / "boards").glob("*.json"))
+        return [name.replace("--", "/", 1) for name in self.names("boards")]
 
     def tracks(self) -> list[str]:
         """Return the tracks that were run here."""
-        folders = {path.parent.name for path in (self.root / "sweeps").glob("*/*.json") if path.stem != EXTERNAL}
-        return sorted(name.replace("--", "/", 1) for name in folders)
+        found = (name.rpartition("/") for name in self.names("sweeps"))
+        return sorted({folder.replace("--", "/", 1) for folder, _, name in found if name != EXTERNAL})
 
-    def documents(self, folder: str, model: type[M]) -> list[M]:
-        """Return the JSON documents of a folder, by name; damaged ones are left out."""
-        found = []
-        for path in sorted((self.root / folder).glob("*.json")):
-            with suppress(StoreError):
-                found.append(self._model(path, model))
-        return [document for document in found if document is not None]
+    def _arrays(self, file: StoredFile | None) -> dict[str, npt.NDArray[Any]]:
+        return {} if file is None else dict(safetensors.numpy.load(self.content(file)))
 
-    def path_of(self, file: StoredFile) -> Path:
-        """Return where a stored file lies."""
-        return self.root / file.file
+    def _put_rows(self, key: str, table: pa.Table) -> StoredFile:
+        content = io.BytesIO()
+        pq.write_table(table, content, compression="zstd")
+        return self.put(f"rows/{key[:2]}/{key}.parquet", content.getvalue())
 
-    def _size(self, file: StoredFile) -> int:
-        path = self.root / file.file
-        with reading(path):
-            return path.stat().st_size if path.exists() else -1
-
-    def _put_model(self, file: str, content: BaseModel) -> None:
-        self.put(file, content.model_dump_json(indent=1).encode())
-
-    def put(self, file: str, content: bytes) -> StoredFile:
-        """Write a file of the store, whole or not at all, and on the disk when this returns."""
-        write_whole(self.root, file, content)
-        return StoredFile(file=file, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
-
-    def _get(self, file: StoredFile) -> bytes:
-        path = self.root / file.file
-        try:
-            with reading(path):
-                content = path.read_bytes()
-        except FileNotFoundError:
-            raise StoreError(f"{path} is missing; run again to compute it anew") from None
-        if hashlib.sha256(content).hexdigest() != file.sha256:
-            raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; run again to compute it anew")
-        return content
-
-    @staticmethod
-    def _model(path: Path, model: type[M]) -> M | None:
-        """Return what a file says, or None when there is no such file."""
-        try:
-            with reading(path):
-                return model.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (ValidationError, ValueError):
-            raise StoreError(f"{path} is no valid {model.__name__}; delete it to compute it again") from None
-
-
-def _task(key: str) -> str:
-    return f"tasks/{key[:2]}/{key}.json"
+    def _put_record(self, record: TaskRecord) -> TaskRecord:
+        self.backend.put(task_file(record.key), text_of(record))
+        return record
 
 
 def _folder(track: str) -> str:

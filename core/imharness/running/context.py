@@ -175,7 +175,8 @@ class TaskContext:
 
             found, size = in_chunks(len(batch), size, one)
             chunks += found
-        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in (chunks[0] if chunks else ())}
+        names = dict.fromkeys(name for chunk in chunks for name in chunk)  # a stack of images has those of one size
+        return {name: np.concatenate([chunk[name] for chunk in chunks if name in chunk]) for name in names}
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
@@ -241,7 +242,7 @@ NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", 
 
 
 @functools.cache
-def _libraries() -> dict[str, str]:
+def libraries() -> dict[str, str]:
     """Return what is the same for all tasks of a process: reading the metadata of a package opens files."""
     found = {"python": platform.python_version(), "torch": torch.__version__, "harness": imharness.__version__}
     for name in NUMERIC:
@@ -252,7 +253,7 @@ def _libraries() -> dict[str, str]:
 
 def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
     """Return the versions a result was made with: Python, numeric libraries, harness, packages of the components."""
-    found = dict(_libraries())
+    found = dict(libraries())
     for ref in spec.components.values():
         origin = registry.provenance(registry.revive(ref)).provenance
         found[origin.distribution] = origin.version

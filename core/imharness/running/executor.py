@@ -1,7 +1,7 @@
 """Where tasks are computed: what an executor is, how its workers set themselves up, and how one is opened.
 
 A package offers an executor by an entry point in the group ``imharness.executors``: a name, and a function
-``(workers, time_limit_s)`` that returns an `Executor`. Each of its workers makes a `Worker` from its `WorkerConfig`.
+``(workers, time_limit_s, /, **settings)`` that returns an `Executor`; workers make a `Worker` from a `WorkerConfig`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, did_you_mean
-from imharness.results.records import TaskSpec
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness_logs import keeping
 from imharness_memory import OUT_OF_MEMORY
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ class TaskResult:
     key: str
     status: Literal["done", "failed", "died", "store"]
     line: str = ""
+
+    @classmethod
+    def of(cls, record: TaskRecord) -> TaskResult:
+        """Return what a record says."""
+        failure = record.failure
+        line = f"{failure.who}: {failure.error}: {failure.message}" if failure else ""
+        return cls(record.key, record.status, line)
 
 
 class Executor(Protocol):
@@ -73,10 +81,10 @@ class WorkerConfig:
     """How a worker sets itself up; it can be pickled and sent to another machine.
 
     `prepare`: functions as ``module:function``, each with JSON facts. The worker imports each and calls it with its
-    facts; it returns a `Preparation`. `secret`: the seed of the secret split, where the run is of one.
+    facts; it returns a `Preparation`. `store` is an absolute address, `secret` the seed of the secret split, if any.
     """
 
-    store: Path
+    store: str
     device: str
     threads: int
     batch_size: int
@@ -104,21 +112,22 @@ class Worker:
         for prepared in self._prepared:
             registry = registry.joined(prepared.components)
         place, store = torch.device(config.device), Store(config.store)
-        self._cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
+        if place.type == "cuda":
+            torch.cuda.set_device(place)  # what "cuda" without a number means
+        self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec) -> TaskResult:
-        """Compute a task and store its record."""
+        """Compute a task and store its record, with a log of what was said meanwhile."""
         from imharness.running.context import run_task
 
         try:
-            record = run_task(self._cache, key, spec, lambda done, total: None)
+            with keeping(self.cache.store, key):
+                record = run_task(self.cache, key, spec, lambda done, total: None)
         except StoreError as error:
             return TaskResult(key, "store", str(error))
         except MemoryError:
             return TaskResult(key, "failed", OUT_OF_MEMORY)
-        failure = record.failure
-        line = f"{failure.who}: {failure.error}: {failure.message}" if failure else ""
-        return TaskResult(key, record.status, line)
+        return TaskResult.of(record)
 
     def close(self) -> None:
         """End what the preparation started."""
@@ -129,23 +138,23 @@ class Worker:
         return [note for prepared in self._prepared for note in prepared.end_task(failed)]
 
 
-def find_executor(name: str) -> Callable[[Sequence[WorkerConfig], float], Executor]:
+def find_executor(name: str) -> Callable[..., Executor]:
     """Return the function that opens an executor; raises `UsageError` for an unknown name."""
     points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
     if name not in points:
         known = ", ".join(sorted(points))
         raise UsageError(f"no executor is called {name!r}.{did_you_mean(name, points)} Known: {known}.")
     try:
-        found: Callable[[Sequence[WorkerConfig], float], Executor] = points[name].load()
+        found: Callable[..., Executor] = points[name].load()
     except (ImportError, AttributeError) as error:
         raise PluginError(f"executor {name} ({points[name].value}) cannot be loaded: {error}") from error
     return found
 
 
 def open_executor(
-    store: Path, *, name: str = "local", devices: Sequence[str] = ("auto",), workers: int | None = None,
+    store: str | Path, *, name: str = "local", devices: Sequence[str] = ("auto",), workers: int | None = None,
     batch_size: int = 16, time_limit_s: float = float("inf"), prepare: Sequence[tuple[str, Mapping[str, Any]]] = (),
-    secret: str = "",
+    secret: str = "", settings: Mapping[str, Any] | None = None,
 ) -> Executor:  # fmt: skip
     """Return an executor whose workers write into a store.
 
@@ -154,16 +163,16 @@ def open_executor(
         workers: None for one per GPU, or one per core (at most 8) on the CPU; 0 computes in this process.
         batch_size: images that a step takes at once.
         time_limit_s: a task that takes longer fails, where the executor can end it.
-        prepare, secret: see `WorkerConfig`.
+        prepare, secret: see `WorkerConfig`; `settings`: keyword arguments of the executor's own.
     """
     from imharness.running.device import resolve_devices
+    from imharness_storage import absolute
 
     places, cores = resolve_devices(devices), os.cpu_count() or 1
-    on_cpu = places == ["cpu"]
+    on_cpu, own = places == ["cpu"], settings if settings and workers != 0 else {}
     count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
-    threads = 1 if on_cpu else max(1, cores // max(count, 1))  # sums depend on threads: workers change no result
-    configs = [
-        WorkerConfig(store.resolve(), places[i % len(places)], threads, batch_size, tuple(prepare), secret)
+    configs = [  # one thread each: sums depend on threads, and neither workers nor cores change a result
+        WorkerConfig(absolute(store), places[i % len(places)], 1, batch_size, tuple(prepare), secret)
         for i in range(max(count, 1))
     ]
-    return find_executor(name if count else IN_PROCESS)(configs, time_limit_s)
+    return find_executor(name if count else IN_PROCESS)(configs, time_limit_s, **own)

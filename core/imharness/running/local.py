@@ -1,4 +1,4 @@
-"""Workers on this machine: this process, or one process per device, or several on the CPU with one thread each.
+"""Workers on this machine: this process, or processes on each device, with one thread each.
 
 CPU workers are forked from a server that has imported the harness once; CUDA survives no fork, so GPU workers are not.
 
@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 import numpy as np
 
 from imharness.results.records import TaskSpec
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
-from imharness_memory import OUT_OF_MEMORY
+from imharness_memory import OUT_OF_MEMORY, keep_freed_memory
+from imharness_memory.devices import with_room
 
 PREPARED = "imharness.running.prepared"
 READY = "ready"
@@ -72,12 +75,16 @@ class _Process:
 
 
 class LocalWorkers:
-    """A pool of worker processes."""
+    """A pool of worker processes; `settings` are the fields of `imharness_memory.devices.LocalSettings`."""
 
-    def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
-        self._context = _context(workers)
+    def __init__(self, configs: Sequence[WorkerConfig], /, time_limit_s: float, **settings: Any) -> None:
+        devices, lines = with_room([config.device for config in configs], **settings)
+        for line in lines:
+            logging.getLogger(__name__).warning(line)
+        placed = [replace(configs[0], device=device) for device in devices]
+        self._context = _context(placed)
         self._limit, self._looked = time_limit_s, time.monotonic()
-        self._workers = [self._start(config) for config in workers]
+        self._workers = [self._start(config) for config in placed]
 
     @property
     def idle(self) -> int:
@@ -161,6 +168,7 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
     os.environ.clear()  # those of the server may be older
     os.environ.update(environment)
     np.random.seed()  # a fork begins with its server's state
+    keep_freed_memory()
     worker = Worker(config)
     with contextlib.suppress(OSError):
         pipe.send_bytes(json.dumps(READY).encode())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
-from imharness.errors import StoreError, StoreUnreachable
+from imharness.errors import StoreError
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.running.executor import Executor
@@ -34,17 +34,7 @@ Watch = Callable[[RunResult, Mapping[str, float]], None]
 
 def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult) -> None:
     """Note which tasks already have a result; a damaged one is named and will be computed again."""
-    for key in tasks:
-        try:
-            record = store.record(key)
-        except StoreUnreachable:
-            raise
-        except StoreError as error:
-            outcome.warnings.append(str(error))
-            store.forget(key)
-            continue
-        if record is not None and record.status == "done":
-            outcome.done.add(key)
+    outcome.done, outcome.warnings = store.finished(tasks)
     outcome.reused = len(outcome.done)
 
 

@@ -118,8 +118,16 @@ class MetricTarget:
         whole = () if self._reference is None else (self._reference.repeat_interleave(copies, dim=0),)
 
         def chunk(start: int, stop: int) -> torch.Tensor:
-            streams = rng.slice(start, stop) if rng is not None else None
-            return one(images[start:stop], streams, tuple(r[start:stop] for r in whole))
+            compared = tuple(r[start:stop] for r in whole)
+            if rng is None:
+                return one(images[start:stop], None, compared)
+            streams = rng.slice(start, stop)
+            before = streams.states()
+            try:
+                return one(images[start:stop], streams, compared)
+            except (MemoryError, RuntimeError):
+                streams.restore(before)  # its halves draw the same numbers
+                raise
 
         parts, self._micro_batch = in_chunks(len(images), self._micro_batch, chunk)
         return torch.cat(parts)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from imharness.images import Attack, AttackInfo, Images, Perturb, hookimpl
 from imharness_iqa.adam_attack import STRENGTHS, AdamAttack, relative
+from imharness_vision.constants import constant
 
 LUMA = (0.299, 0.587, 0.114)
 GREY_LEVELS = 255
@@ -22,8 +23,8 @@ def activity(images: Images) -> torch.Tensor:
 
     The border of 1 px counts as flat; an image without any gradient is active everywhere.
     """
-    weights = images.new_tensor(LUMA).view(1, 3, 1, 1)
-    kernel = images.new_tensor(SOBEL)
+    weights = constant(LUMA, images).view(1, 3, 1, 1)
+    kernel = constant(SOBEL, images)
     both = torch.stack([kernel, kernel.T])[:, None]
     inner = F.conv2d((images * weights).sum(dim=1, keepdim=True), both).norm(dim=1, keepdim=True)
     magnitude = F.pad(inner, [1] * 4)

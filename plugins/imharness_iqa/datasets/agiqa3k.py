@@ -5,9 +5,22 @@ asset folder ``agiqa-3k``: ``data.csv`` and the images, beside it or in ``images
 """
 
 from imharness.data import ImageDataset, Info, Unavailable, data_folder, hookimpl
+from imharness_inputs import Archive, DataSource
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
-SOURCE = "https://github.com/lcysyzxdxc/AGIQA-3k-Database"
+SOURCE = DataSource(
+    name="agiqa-3k",
+    licence="MIT",
+    page="https://github.com/lcysyzxdxc/AGIQA-3k-Database",
+    archives=(
+        Archive(file="AGIQA-3K.zip"),
+        Archive(file="data.csv", address="https://github.com/lcysyzxdxc/AGIQA-3k-Database/raw/main/data.csv"),
+    ),
+    steps="get data.csv and, by the link of Google Drive in the README, the images from "
+    "https://github.com/lcysyzxdxc/AGIQA-3k-Database, and call the archive AGIQA-3K.zip",
+    members=("images/*.jpg", "data.csv"),
+    units=2_982,
+)
 
 
 class Agiqa3k(FolderDataset):
@@ -15,11 +28,15 @@ class Agiqa3k(FolderDataset):
 
     info = Info(id="harness/agiqa-3k", version="1", paper="li2024")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the images come from."""
+        return (SOURCE,)
+
     def listing(self) -> Listing:
         """Return the images that the table names."""
-        folder = data_folder("agiqa-3k", SOURCE)
+        folder = data_folder("agiqa-3k", SOURCE.page)
         if not (folder / "data.csv").is_file():
-            raise Unavailable(f"{folder / 'data.csv'} does not exist", f"get it from {SOURCE}")
+            raise Unavailable(f"{folder / 'data.csv'} does not exist", SOURCE.by_hand())
         names, scores = read_scores(folder / "data.csv", ("name",), ("mos_quality",))
         place = folder / "images"
         return Listing(place if place.is_dir() else folder, names, {"mos": scores})

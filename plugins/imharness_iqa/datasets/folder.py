@@ -1,10 +1,8 @@
 """Any folder of images, with or without opinion scores: ``folder:PATH``."""
 
-from pathlib import Path
-
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Unavailable, UsageError, hookimpl
+from imharness.data import ImageDataset, Info, Unavailable, UsageError, hookimpl, place
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, read_scores
 
 NAMES = ("image", "image_name", "name", "filename")
@@ -16,17 +14,17 @@ class Folder(FolderDataset):
 
     info = Info(id="harness/folder", version="1")
     address = "path"
-    path: str = Field(default="", description="Folder of images.")
+    path: str = Field(default="", description="Folder of images, here or among the assets.")
     mos: str = Field(default="", description="Table of scores, if it is not PATH/mos.csv; higher is better.")
 
     def listing(self) -> Listing:
         """Return the images of the folder, or those that the table of scores names."""
         if not self.path:
             raise Unavailable("no folder is named", "--dataset folder:PATH")
-        folder = Path(self.path)
+        folder = place(self.path)
         if not folder.is_dir():
             raise Unavailable(f"{folder} is no folder", "--dataset folder:PATH")
-        table = Path(self.mos) if self.mos else folder / "mos.csv"
+        table = place(self.mos) if self.mos else folder / "mos.csv"
         if not table.is_file():
             if self.mos:
                 raise UsageError(f"{table} does not exist.")

@@ -9,9 +9,26 @@ from pydantic import Field
 
 from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, derive_seed, hookimpl
 from imharness_files.tables import read_csv
+from imharness_inputs import Archive, DataSource
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
-SOURCE = "https://database.mmsp-kn.de/kadid-10k-database.html"
+DISTORTED = 125
+"""Distorted images of each photograph."""
+SOURCE = DataSource(
+    name="kadid10k",
+    licence="free for research",
+    page="https://database.mmsp-kn.de/kadid-10k-database.html",
+    archives=(
+        Archive(
+            file="kadid10k.zip",
+            address="https://datasets.vqa.mmsp-kn.de/archives/kadid10k.zip",
+            size=3_067_408_471,
+        ),
+    ),
+    members=("images/", "dmos.csv"),
+    units=10_125,
+    shape=(384, 512),
+)
 
 
 class Kadid10k(FolderDataset):
@@ -20,12 +37,16 @@ class Kadid10k(FolderDataset):
     info = Info(id="harness/kadid10k", version="1", paper="lin2019")
     references: int = Field(default=0, ge=0, le=81, description="Photographs drawn, with all distortions; 0: all.")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the images come from."""
+        return (SOURCE,)
+
     def listing(self) -> Listing:
         """Return the distorted images of all or of some photographs."""
-        folder = data_folder("kadid10k", SOURCE)
+        folder = data_folder("kadid10k", SOURCE.page)
         table = folder / "dmos.csv"
         if not table.is_file():
-            raise Unavailable(f"{table} does not exist", f"get it from {SOURCE}")
+            raise Unavailable(f"{table} does not exist", SOURCE.by_hand())
         names, scores = read_scores(table, ("dist_img",), ("dmos",))
         sources = [row.get("ref_img", "") for _, row in read_csv(table).rows()]
         if not all(sources):
@@ -37,6 +58,10 @@ class Kadid10k(FolderDataset):
             kept = [i for i, source in enumerate(sources) if source in drawn]
             names, scores, sources = ([column[i] for i in kept] for column in (names, scores, sources))
         return Listing(folder / "images", names, {"mos": scores, "reference": sources})
+
+    def published_units(self) -> int:
+        """Return the distorted images of the drawn photographs."""
+        return self.drawn_of(DISTORTED * self.references or SOURCE.units)
 
 
 @hookimpl

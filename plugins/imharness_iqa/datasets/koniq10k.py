@@ -10,9 +10,26 @@ from typing import Literal
 from pydantic import Field
 
 from imharness.data import ImageDataset, Info, Unavailable, data_folder, hookimpl
+from imharness_inputs import Archive, DataSource
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
-SOURCE = "https://database.mmsp-kn.de/koniq-10k-database.html"
+SOURCE = DataSource(
+    name="koniq10k",
+    licence="free for research",
+    page="https://database.mmsp-kn.de/koniq-10k-database.html",
+    archives=(
+        Archive(file="koniq10k_512x384.zip", address="https://datasets.vqa.mmsp-kn.de/archives/koniq10k_512x384.zip"),
+        Archive(
+            file="koniq10k_distributions_sets.csv",
+            address="https://github.com/subpic/koniq/raw/master/metadata/koniq10k_distributions_sets.csv",
+            size=1147194,
+            sha256="d0bd1ad54a60bc36fe172049e46ac76c83554e50ab84acebfd47b82b3e698a0a",
+        ),
+    ),
+    members=("512x384/", "koniq10k_distributions_sets.csv"),
+    units=10_073,
+    shape=(384, 512),
+)
 TABLES = ("koniq10k_distributions_sets.csv", "koniq10k_scores_and_distributions.csv")
 IMAGES = "512x384"
 
@@ -24,12 +41,16 @@ class KonIq10k(FolderDataset):
 
     split: Literal["all", "training", "validation", "test"] = Field(default="all", description="Published part.")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the photographs and their scores come from."""
+        return (SOURCE,)
+
     def listing(self) -> Listing:
         """Return the images that the table names."""
-        folder = data_folder("koniq10k", SOURCE)
+        folder = data_folder("koniq10k", SOURCE.page)
         table = next((folder / name for name in TABLES if (folder / name).is_file()), None)
         if table is None or not (folder / IMAGES).is_dir():
-            raise Unavailable(f"{folder} lacks {TABLES[0]} or the images in {IMAGES}", f"get them from {SOURCE}")
+            raise Unavailable(f"{folder} lacks {TABLES[0]} or the images in {IMAGES}", SOURCE.by_hand())
         names, scores = read_scores(
             table, ("image_name",), ("MOS",), {} if self.split == "all" else {"set": self.split}
         )

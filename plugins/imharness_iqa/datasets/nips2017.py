@@ -6,9 +6,20 @@ images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table i
 
 from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, hookimpl
 from imharness_files.tables import read_csv
+from imharness_inputs import Archive, DataSource
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, named_file
 
-SOURCE = "https://www.kaggle.com/c/nips-2017-non-targeted-adversarial-attack"
+SOURCE = DataSource(
+    name="nips2017",
+    licence="as stated on the page",
+    page="https://www.kaggle.com/datasets/google-brain/nips-2017-adversarial-learning-development-set",
+    archives=(Archive(file="archive.zip"),),
+    steps="sign in at https://www.kaggle.com/datasets/google-brain/nips-2017-adversarial-learning-development-set, "
+    "press Download, and keep archive.zip",
+    members=("images/", "images.csv"),
+    units=1_000,
+    shape=(299, 299),
+)
 
 
 class Nips2017(FolderDataset):
@@ -16,10 +27,14 @@ class Nips2017(FolderDataset):
 
     info = Info(id="harness/nips2017", version="1", paper="kurakin2018")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the images come from."""
+        return (SOURCE,)
+
     def listing(self) -> Listing:
-        folder = data_folder("nips2017", SOURCE)
+        folder = data_folder("nips2017", SOURCE.page)
         if not (folder / "images").is_dir():
-            raise Unavailable(f"{folder} lacks the folder images", f"get it from {SOURCE}")
+            raise Unavailable(f"{folder} lacks the folder images", SOURCE.by_hand())
         table = folder / "images.csv"
         if not table.is_file():
             return Listing(folder / "images", images_below(folder / "images"), proxy=NO_LABELS)

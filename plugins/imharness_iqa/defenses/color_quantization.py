@@ -24,7 +24,7 @@ class ColorQuantization(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            return (images * (self.npp - 1)).round() / (self.npp - 1)
+            return (images * (self.npp - 1)).round_().div_(self.npp - 1)
 
         return purify
 

@@ -61,10 +61,11 @@ class DiffPure(Purification):
         schedule = Schedule.linear()
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            resized = self.backbone == "published"
-            x = 2 * (_sized(images, (SIZE, SIZE)) if resized else padded(images, network.unit)) - 1
-            clean = schedule.purified(network, x, self.steps, lambda: rng.normal(*x.shape[1:])) / 2 + 0.5
-            clean = _sized(clean, images.shape[2:]) if resized else clean[:, :, : images.shape[2], : images.shape[3]]
+            large = self.backbone == "published"
+            x = 2 * (_sized(images, (SIZE, SIZE)) if large else padded(images, network.unit)) - 1
+            clean = schedule.purified(network, x, self.steps, lambda: rng.normal(*x.shape[1:]), recomputed=large)
+            clean = clean / 2 + 0.5
+            clean = _sized(clean, images.shape[2:]) if large else clean[:, :, : images.shape[2], : images.shape[3]]
             return clean.clamp(0, 1)
 
         return purify

@@ -16,14 +16,15 @@ WEIGHTS = Asset(
     sha256="",
     licence="MIT",
     source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/disco)",
+    address="https://titan.gml-team.ru:5003/fsdownload/zBJ7GXlz0/disco_pgd.pth",
 )
-EMBEDDED = {"width": 16, "blocks": 3, "hidden": 32, "layers": 2, "residual": True}
+EMBEDDED = {"width": 8, "blocks": 2, "hidden": 16, "layers": 2, "residual": True}
 
 
 class Disco(Purification):
     """Local implicit function that predicts every pixel anew; the embedded backbone is a smaller network."""
 
-    info = DefenseInfo(id="harness/disco", version="3", group="restoration", differentiable=True, paper="ho2022")
+    info = DefenseInfo(id="harness/disco", version="4", group="restoration", differentiable=True, paper="ho2022")
     backbone: Backbone = Field(
         default="published", description="Network: the published weights, or the smaller embedded one."
     )

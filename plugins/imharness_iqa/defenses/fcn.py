@@ -8,7 +8,7 @@ import torch
 
 from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.restorers import ColourFilter
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 WEIGHTS = Asset(
     name="fcn-mse",
@@ -16,6 +16,7 @@ WEIGHTS = Asset(
     sha256="",
     licence="none stated",
     source="https://github.com/msu-video-group/adversarial-defenses-for-iqa (metrics/defences/fcn)",
+    address="https://titan.gml-team.ru:5003/fsdownload/vbKqFGe3o/fcn_mse.pth",
 )
 
 
@@ -30,7 +31,7 @@ class Fcn(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         network = ColourFilter()
-        network.load_state_dict(state_dict(WEIGHTS, "model"), strict=True)
+        fill(network, WEIGHTS, state_dict(WEIGHTS, "model"))
         network = frozen(network, device)
 
         def purify(images: Images, rng: ImageRng) -> Images:

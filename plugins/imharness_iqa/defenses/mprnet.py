@@ -21,6 +21,7 @@ WEIGHTS = Asset(
     sha256="",
     licence="academic use only",
     source="https://github.com/swz30/MPRNet (Denoising, pretrained model)",
+    address="https://titan.gml-team.ru:5003/fsdownload/Qo5uhUQh4/mprnet_denoise.pth",
 )
 UNIT = 8
 
@@ -28,7 +29,7 @@ UNIT = 8
 class MprNet(Purification):
     """Denoises with MPRNet; the embedded backbone is a small denoiser instead."""
 
-    info = DefenseInfo(id="harness/mprnet", version="2", group="restoration", differentiable=True, paper="zamir2021")
+    info = DefenseInfo(id="harness/mprnet", version="3", group="restoration", differentiable=True, paper="zamir2021")
     backbone: Backbone = Field(default="published", description="Restoration network.")
 
     def assets(self) -> tuple[Asset, ...]:

@@ -35,10 +35,10 @@ DENOISING = _asset("realesr-general-wdn-x4v3", "1641f8c4464b9f097c9fdda558927371
 
 
 class RealEsrgan(Purification):
-    """Enlarges four times with Real-ESRGAN and shrinks back; the embedded backbone is a small upscaler instead."""
+    """Enlarges four times with Real-ESRGAN and shrinks back; the embedded upscaler enlarges twice."""
 
     info = DefenseInfo(
-        id="harness/real-esrgan", version="3", group="restoration", differentiable=True, paper="wang2021"
+        id="harness/real-esrgan", version="4", group="restoration", differentiable=True, paper="wang2021"
     )
     backbone: Backbone = Field(default="published", description="Upscaling network.")
     denoising: float = Field(default=0.2, ge=0, le=1, description="Weight of the general network in the blend.")

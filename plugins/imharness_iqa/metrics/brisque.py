@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, luma, normalised, window
+from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, luma, normalised
+from imharness_vision.filters import gaussian_line
 
 OPENCV = "https://github.com/opencv/opencv_contrib"
 SAMPLES = f"{OPENCV}/raw/2a5154a4/modules/quality/samples"
@@ -39,7 +40,7 @@ class Brisque(NoReferenceMetric):
 
     info = MetricInfo(
         id="harness/brisque",
-        version="1",
+        version="2",
         higher_means="worse_quality",
         bounds=(-10.61309814453125, 95.60858154296875),
         unit="DMOS",
@@ -54,10 +55,10 @@ class Brisque(NoReferenceMetric):
         vectors, weights, offset, gamma = (torch.as_tensor(x, dtype=torch.float64, device=device) for x in machine())
         storage = opened(RANGE)
         low, high = torch.from_numpy(storage.getNode("range").mat()).double().to(device)
-        kernel = window(7, 7 / 6).to(device)
+        line = gaussian_line(7, 7 / 6).to(device)
 
         def score(images: Images) -> Scores:
-            scaled = 2 * (_features(luma(images), kernel).double() - low) / (high - low) - 1
+            scaled = 2 * (_features(luma(images), line).double() - low) / (high - low) - 1
             distance = (scaled[:, None] - vectors[None]).square().sum(dim=2)
             return (weights * (-gamma * distance).exp()).sum(dim=1).sub(offset).float()
 
@@ -86,10 +87,10 @@ def machine() -> tuple[np.ndarray, np.ndarray, float, float]:
     )
 
 
-def _features(grey: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+def _features(grey: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
     """Return ``(N, 36)``: 18 numbers at full and at half size."""
     half = F.interpolate(grey, [side // 2 for side in grey.shape[2:]], mode="bicubic", align_corners=False)
-    return torch.cat([_of_scale(normalised(scaled, kernel, 1 / 255)[:, 0]) for scaled in (grey, half)], dim=1)
+    return torch.cat([_of_scale(normalised(scaled, line, 1 / 255)[:, 0]) for scaled in (grey, half)], dim=1)
 
 
 def _of_scale(x: torch.Tensor) -> torch.Tensor:

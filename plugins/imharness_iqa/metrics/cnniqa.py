@@ -13,7 +13,7 @@ from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import luma
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 WEIGHTS = Asset(
     name="cnniqa-live",
@@ -59,7 +59,7 @@ class Cnniqa(NoReferenceMetric):
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric; an image below 32 px is padded to one patch."""
         network = CnniqaNet()
-        network.load_state_dict(state_dict(WEIGHTS), strict=True)
+        fill(network, WEIGHTS, state_dict(WEIGHTS))
         network = frozen(network, device)
 
         def score(images: Images) -> Scores:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 WEIGHTS = Asset(
     name="fpr-natural-images",
@@ -17,6 +17,8 @@ WEIGHTS = Asset(
     sha256="",
     licence="none stated",
     source="https://github.com/Baoliang93/FPR",
+    steps="download the model for natural images by the link in the README of https://github.com/Baoliang93/FPR, and "
+    "call it FPR.pth",
 )
 PATCH = 64
 
@@ -81,7 +83,7 @@ class Fpr(NoReferenceMetric):
         network = FprNet()
         ours = network.state_dict()
         found = state_dict(WEIGHTS, "state_dict")
-        network.load_state_dict({name: tensor for name, tensor in found.items() if name in ours}, strict=True)
+        fill(network, WEIGHTS, {name: tensor for name, tensor in found.items() if name in ours})
         network = frozen(network, device)
 
         def score(images: Images) -> Scores:

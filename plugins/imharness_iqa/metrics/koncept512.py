@@ -13,7 +13,7 @@ from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Scores, hookimpl
 from imharness_training.contracts import TrainableMetric, TuningPlan
-from imharness_vision.weights import folded, frozen, state_dict
+from imharness_vision.weights import fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="koncept512",
@@ -21,6 +21,7 @@ WEIGHTS = Asset(
     sha256="",
     licence="MIT",
     source="https://github.com/ZhengyuZhao/koniq-PyTorch",
+    steps="download KonCept512.pth in a browser from https://drive.google.com/file/d/1fzFjWMQw4x_6lv3ZOxaqx3qI6I-q3Lrk/view",
 )
 SIZE = (512, 384)
 REPEATED = (10, 20, 9)
@@ -164,8 +165,8 @@ class KonCept512(TrainableMetric):
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:
-        network = KonCeptNet()
-        network.load_state_dict(state_dict(WEIGHTS), strict=True)
+        weights, network = state_dict(WEIGHTS), KonCeptNet()
+        fill(network, WEIGHTS, weights)
         return frozen(network, device)
 
     def build(self, device: torch.device) -> NoReferenceScore:

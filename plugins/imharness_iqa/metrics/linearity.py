@@ -9,10 +9,10 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, Scores, hookimpl
+from imharness.images import Asset, Images, MetricInfo, Scores, Unavailable, hookimpl
 from imharness_training.contracts import TrainableMetric, TuningPlan
 from imharness_vision.perceptual import normalised
-from imharness_vision.weights import frozen, state_dict
+from imharness_vision.weights import fill, frozen, state_dict
 
 WEIGHTS = Asset(
     name="linearity",
@@ -20,6 +20,7 @@ WEIGHTS = Asset(
     sha256="",
     licence="MIT",
     source="https://github.com/lidq92/LinearityIQA",
+    steps="download p1q2.pth in a browser from https://drive.google.com/file/d/1fwP7rhwdWwUtV92kkdLx88SXq3SvxfRs/view",
 )
 
 
@@ -69,10 +70,13 @@ class Linearity(TrainableMetric):
 
     def network(self, device: torch.device) -> nn.Module:
         """Return the network; its output is scaled by k and shifted by b, which are part of the published file."""
-        whole = torch.load(WEIGHTS.path(), map_location="cpu", weights_only=True)
+        whole = state_dict(WEIGHTS)
+        try:
+            line = {name: torch.tensor(float(whole[key][0])) for name, key in (("slope", "k"), ("offset", "b"))}
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise Unavailable(f"{WEIGHTS.path()} holds no line k, b", f"replace it, from {WEIGHTS.source}") from None
         network = LinearityNet()
-        scale = {"slope": torch.tensor(float(whole["k"][0])), "offset": torch.tensor(float(whole["b"][0]))}
-        network.load_state_dict({**state_dict(WEIGHTS, "model"), **scale}, strict=True)
+        fill(network, WEIGHTS, {**state_dict(WEIGHTS, "model"), **line})
         return frozen(network, device)
 
 

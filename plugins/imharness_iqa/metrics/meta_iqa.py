@@ -8,7 +8,7 @@ from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.perceptual import normalised
-from imharness_vision.weights import folded, frozen, state_dict
+from imharness_vision.weights import fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="meta-iqa",
@@ -16,6 +16,7 @@ WEIGHTS = Asset(
     sha256="",
     licence="none stated",
     source="https://github.com/zhuhancheng/MetaIQA",
+    steps="download metaiqa.pth in a browser from https://drive.google.com/file/d/19U_gHdK3Ld9uI23MABC14Pin9Vfw8AQM/view",
 )
 
 
@@ -55,8 +56,8 @@ class MetaIqa(NoReferenceMetric):
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        network = MetaIqaNet()
-        network.load_state_dict(state_dict(WEIGHTS), strict=True)
+        weights, network = state_dict(WEIGHTS), MetaIqaNet()
+        fill(network, WEIGHTS, weights)
         return frozen(folded(network), device)
 
 

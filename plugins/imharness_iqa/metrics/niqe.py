@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_iqa.natural_statistics import NEIGHBOURS, asymmetric_fit, log_gamma_ratio, normalised
+from imharness_vision.constants import constant
 
 PARAMETERS = Asset(
     name="niqe-pristine",
@@ -30,7 +31,7 @@ class Niqe(NoReferenceMetric):
 
     info = MetricInfo(
         id="harness/niqe",
-        version="1",
+        version="2",
         higher_means="worse_quality",
         bounds=(1.4140845773108388, 28.737131730780796),
         unit="1",
@@ -43,14 +44,15 @@ class Niqe(NoReferenceMetric):
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric; an image with a side below 96 px is one block, and a single block has no spread."""
         with np.load(PARAMETERS.path(), allow_pickle=False) as stored:
-            mean, covariance, kernel = (
+            mean, covariance, window = (
                 torch.from_numpy(stored[name]).float().to(device)
                 for name in ("mu_pris_param", "cov_pris_param", "gaussian_window")
             )
+        line = window.sum(dim=0)  # the window is a Gaussian of sum 1, and so the product of two lines
 
         def score(images: Images) -> Scores:
-            luminance = (images * images.new_tensor(Y_WEIGHTS).view(1, 3, 1, 1)).sum(dim=1, keepdim=True) + Y_OFFSET
-            found = _features(luminance, kernel)
+            luminance = (images * constant(Y_WEIGHTS, images).view(1, 3, 1, 1)).sum(dim=1, keepdim=True) + Y_OFFSET
+            found = _features(luminance, line)
             own_mean = found.mean(dim=1)
             centred = found - own_mean[:, None]
             own = centred.transpose(1, 2) @ centred / max(found.shape[1] - 1, 1)
@@ -61,7 +63,7 @@ class Niqe(NoReferenceMetric):
         return score
 
 
-def _features(luminance: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+def _features(luminance: torch.Tensor, line: torch.Tensor) -> torch.Tensor:
     """Return ``(N, blocks, 36)``: 18 numbers at full and at half size of each block."""
     height, width = (min(BLOCK, side // 2 * 2) for side in luminance.shape[2:])
     down, across = luminance.shape[2] // height, luminance.shape[3] // width
@@ -69,7 +71,7 @@ def _features(luminance: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     scales = []
     for scale in (1, 2):
         size = (height // scale, width // scale)
-        blocks = F.unfold(normalised(cut, kernel, 1.0), size, stride=size).transpose(1, 2)
+        blocks = F.unfold(normalised(cut, line, 1.0), size, stride=size).transpose(1, 2)
         scales.append(_of_blocks(blocks.unflatten(2, size)))
         half = (cut.shape[2] // 2, cut.shape[3] // 2)
         cut = F.interpolate(cut, half, mode="bicubic", antialias=True, align_corners=False)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_vision.weights import folded, frozen, state_dict
+from imharness_vision.weights import fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="spaq-baseline",
@@ -17,6 +17,7 @@ WEIGHTS = Asset(
     sha256="",
     licence="none stated",
     source="https://github.com/h4nwei/SPAQ",
+    steps="download BL_release.pt in a browser from https://drive.google.com/file/d/1pXjXAIItViTFs7qUBY-b11WY50mzoVM2/view",
 )
 WINDOW = 224
 
@@ -52,8 +53,8 @@ class Spaq(NoReferenceMetric):
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric; an image below 224 px is repeated at its border."""
-        network = SpaqNet()
-        network.load_state_dict(state_dict(WEIGHTS, "state_dict"), strict=True)
+        weights, network = state_dict(WEIGHTS, "state_dict"), SpaqNet()
+        fill(network, WEIGHTS, weights)
         network = frozen(folded(network), device)
 
         def score(images: Images) -> Scores:

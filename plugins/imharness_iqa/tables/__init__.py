@@ -13,6 +13,7 @@ from imharness_iqa.tables import (
     parameters,
     pictures,
     sampling,
+    strengths,
     trained,
     transfer,
     worst,
@@ -30,12 +31,13 @@ def report(query: Query, share: float) -> TrackReport:
     if not study.attacked.conditions:
         return TrackReport()
     rules = worst.rules(query, study, share)
-    ranking = worst.ranking(query, study, rules)
+    had = worst.gradients(query)
+    ranking = worst.ranking(study, rules, had)
     order = [row.label for row in ranking.tables[0].rows]
     distorted = measured.report(query, study, rules)
     tables = [
         *cost.tables(query, worst.Worst(study, rules)),
-        *breaks.tables(query, study, rules, order),
+        *breaks.tables(study, rules, order, had),
         *distorted.tables,
         *overall.tables(study),
         *trained.tables(study),
@@ -46,6 +48,7 @@ def report(query: Query, share: float) -> TrackReport:
         *transfer.tables(query, study),
         *sampling.tables(query, study),
         *distortion.tables(query),
+        *strengths.tables(query),
     ]
     return ranking + TrackReport(
         tables=tables,

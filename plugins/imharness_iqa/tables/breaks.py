@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from imharness.tracks import Query, Row, Table, Value, missing
+from imharness.tracks import Row, Table, Value, missing
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study
 from imharness_iqa.tables.part import Part
-from imharness_iqa.tables.worst import gradients, over
+from imharness_iqa.tables.worst import over
 from imharness_policy import Contest
 
 CAPTION = (
@@ -14,8 +14,8 @@ CAPTION = (
 )
 
 
-def tables(query: Query, study: Study, rules: Contest, order: Sequence[str]) -> list[Table]:
-    """Return attacks by defense and by metric. `order`: the defenses, the best first."""
+def tables(study: Study, rules: Contest, order: Sequence[str], had: Mapping[str, str]) -> list[Table]:
+    """Return attacks by defense and by metric. `order`: the defenses, the best first; `had`: see `worst.gradients`."""
     part = Part.whole(over(rules.scores, "strength", "attacker", "type", "labels"), study.sources)
     reach = {attack: _mean(part.where(attack=attack)) for attack in part.values("attack")}
     attacks = sorted(reach, key=lambda attack: (-reach[attack], attack))
@@ -29,7 +29,7 @@ def tables(query: Query, study: Study, rules: Contest, order: Sequence[str]) -> 
             CAPTION.format(mean="metrics and data sets") + "Defenses stand in the order of the ranking, attacks in "
             f"that of their mean D^D, the strongest first.{half}",
             {defense: {attack: part.of(defense).where(attack=attack) for attack in attacks} for defense in order},
-            gradients(query),
+            had,
         ),
         _heatmap(
             "attacks", "Which attack moves which metric", "attack", attacks, metrics, study.note,

@@ -17,19 +17,23 @@ BOTH_HALVES = 10
 """Photographs that a choice on one half and a report on the other need: five on each side can be tested."""
 
 
-def choose(fixed: "Part", entries: Mapping[str, str], trained: Collection[str]) -> tuple[list[str], set[str]]:
+def choose(
+    fixed: "Part", entries: Mapping[str, str], trained: Collection[str], aware: Collection[str] = ()
+) -> tuple[list[str], set[str]]:
     """Return one variant of each purification, sorted by label, and the photographs by which variants were chosen.
 
     `fixed`: images under fixed attacks. `entries`: label -> the defense that it is a variant of; a label that is not
-    there stands for itself. Of several variants the one with the lowest D is taken, over the conditions that all of
-    them have, on half of each data set's photographs; what is reported must be measured on the others. Where there are
-    fewer than `BOTH_HALVES` photographs, or no such condition, it is the variant with default values, and nothing is
-    chosen.
+    there stands for itself. `aware`: labels that attackers who know the defense went through; where these are some of
+    several variants, the others are left out, so that both attackers meet the same one. Of several variants the one
+    with the lowest D is taken, over the conditions that all of them have, on half of each data set's photographs; what
+    is reported must be measured on the others. Where there are fewer than `BOTH_HALVES` photographs, or no such
+    condition, it is the variant with default values, and nothing is chosen.
     """
     present = {fixed.blocks.entries[row] for _, row in fixed.lines("d")} - set(trained)
     variants: dict[str, list[str]] = {}
     for label in sorted(present):
         variants.setdefault(entries.get(label, label), []).append(label)
+    variants = {entry: [own for own in labels if own in aware] or labels for entry, labels in variants.items()}
     several = [label for labels in variants.values() if len(labels) > 1 for label in labels]
     seen = sorted({p for c, _ in fixed.of(*several).lines("d") for p in fixed.photographs[fixed.places[c]]})
     held = _chosen_from(seen) if len(seen) >= BOTH_HALVES else set()

@@ -103,7 +103,9 @@ def load(query: Query) -> Study:
     entries, groups, times = (
         dict(zip(defenses["defense"], defenses[name], strict=True)) for name in ("entry", "kind", "ms")
     )
-    chosen, held = choose(attacked.where(attacker="fixed"), entries, trained)
+    through = attacked.where(attacker="adaptive")
+    aware = {through.blocks.entries[row] for _, row in through.lines("d")}
+    chosen, held = choose(attacked.where(attacker="fixed"), entries, trained, aware)
     rest = set(attacked.photographs) | set(clean.photographs)
     reported, reported_clean = (part.on(rest - held) if held else part for part in (attacked, clean))
     return Study(
@@ -213,6 +215,10 @@ def _moved(own: Columns, reference: str = "source") -> tuple[np.ndarray, np.ndar
     return moved(own["score"], own[reference], own["lower"], own["upper"])
 
 
+def _change(own: Columns, reference: str = "source") -> np.ndarray:
+    return 100 * _share(own["score"], own[reference].astype(float), own["upper"] - own["lower"])
+
+
 def _ties(d: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(d), np.nan, 100.0 * (d == 0))
 
@@ -225,11 +231,11 @@ _MADE: Mapping[str, Callable[[Columns], np.ndarray]] = {
     "mse": lambda own: 1e3 * own["mse"],
     "psnr": lambda own: np.where(own["mse"] <= IDENTICAL, np.nan, own["psnr"]),
     "identical": lambda own: np.where(np.isnan(own["mse"]), np.nan, 100.0 * (own["mse"] <= IDENTICAL)),
-    "d": lambda own: _moved(own)[0],
+    "d": _change,
     "r": lambda own: _moved(own)[1],
-    "dd": lambda own: _moved(own, "defended")[0],
+    "dd": lambda own: _change(own, "defended"),
     "rd": lambda own: _moved(own, "defended")[1],
-    "ties": lambda own: _ties(_moved(own)[0]),
+    "ties": lambda own: _ties(_change(own)),
     "r_without_ties": lambda own: _but_ties(*_moved(own)),
 }
 """What a cell says that is not stored, by the columns that it is made of."""
@@ -240,9 +246,14 @@ def moved(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return D and R of scores ``(entries, units)`` against reference scores; bounds ``(units,)``."""
     reference, span = reference.astype(float), upper - lower
-    change = np.abs(reference - score) / span
+    change = _share(score, reference, span)
     room = np.maximum(upper - reference, reference - lower) / span
     return 100 * change, np.log10(np.maximum(room, EPS) / (change + EPS))
+
+
+def _share(score: np.ndarray, reference: np.ndarray, span: np.ndarray) -> np.ndarray:
+    """Return how far a score is from the reference, as a share of the range."""
+    return np.asarray(np.abs(reference - score) / span)
 
 
 def _note(query: Query) -> str:

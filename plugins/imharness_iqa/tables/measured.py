@@ -28,6 +28,7 @@ from imharness.tracks import (
     ranked,
 )
 from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
+from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.worst import stacked
 from imharness_policy import Contest
 
@@ -52,13 +53,14 @@ class Tried:
     """What attacks did, and at which distortion. `blocks`: D^D as ``score``, beside ``loss`` and ``linf``.
 
     `attacks`: for each data set and metric the settings of each attack and attacker; `units`, `photographs`: all images
-    and what they are made of.
+    and what they are made of. `naming`: looks their names up.
     """
 
     blocks: Blocks
     attacks: Mapping[tuple[str, str], Mapping[tuple[str, str], list[int]]]
     units: np.ndarray
     photographs: np.ndarray
+    naming: Naming
 
     def curves(
         self, measure: str, grid: np.ndarray, *, attacker: str = "", attack: str = "", entry: str = ""
@@ -74,7 +76,7 @@ class Tried:
             envelope = np.full(shape, np.nan)
             for (name, knows), settings in tried.items():
                 if (not attacker or attacker == knows) and (not attack or attack == name):
-                    own = (self._stacked(m, settings)[:, rows] for m in (measure, "score"))
+                    own = (self._stacked(m, settings, rows) for m in (measure, "score"))
                     np.fmax(envelope, joined(*own, grid), out=envelope)
             known = ~np.isnan(envelope).all(axis=2)
             total[known] += envelope[known]
@@ -90,13 +92,15 @@ class Tried:
         found = np.full((len(self.blocks.entries), len(self.units)), np.nan)
         plain = np.array([label == BASELINE for label in self.blocks.entries])
         for (_, knows), settings in (item for tried in self.attacks.values() for item in tried.items()):
-            own = np.fmax.reduce(self._stacked(measure, settings))
+            own = np.fmax.reduce(self._stacked(measure, settings, range(len(plain))))
             aware = plain | (knows == "adaptive")
             found[aware] = np.fmax(found[aware], own[aware])
         return np.array([np.median(own[~np.isnan(own)]) if np.isfinite(own).any() else np.nan for own in found])
 
-    def _stacked(self, name: str, settings: Sequence[int]) -> np.ndarray:
-        return stacked(self.blocks, self.blocks.values[name], settings, self.units)
+    def _stacked(self, name: str, settings: Sequence[int], rows: Sequence[int]) -> np.ndarray:
+        values = self.blocks.values[name]
+        some = values if len(rows) == len(self.blocks.entries) else Lazy(len(values), lambda c: values[c][rows])
+        return stacked(self.blocks, some, settings, self.units, self.naming)
 
 
 def joined(distortion: np.ndarray, moved: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -129,18 +133,19 @@ def tried(query: Query, study: Study, rules: Contest) -> Tried | None:
     sql = _ROWS.format(unit=UNIT, through="defense" if "defense" in known else "''")
     found = query.blocks(sql, entry="through", by=SETTING, unit="unit", measures=["loss", "linf"])
     scores = rules.scores
-    values = {"score": scores.values["dd"], **{name: _beside(found, name, scores, study) for name in WIDEST}}
+    naming = Naming()
+    values = {"score": scores.values["dd"], **{name: _beside(found, name, scores, study, naming) for name in WIDEST}}
     attacks: dict[tuple[str, str], dict[tuple[str, str], list[int]]] = {}
     for c in rules.settings:
         place = scores.conditions[c]
         group = attacks.setdefault((place["dataset"], place["metric"]), {})
         group.setdefault((place["attack"], place["attacker"]), []).append(c)
-    units = np.unique(np.concatenate([np.zeros(0, str), *(scores.units[c].astype(str) for c in rules.settings)]))
+    units = naming.joined(scores.units[c] for c in rules.settings)
     photographs = np.array([study.sources[unit][0] for unit in units], dtype=object)
-    return Tried(replace(scores, values=values), attacks, units, photographs) if attacks else None
+    return Tried(replace(scores, values=values), attacks, units, photographs, naming) if attacks else None
 
 
-def _beside(found: Blocks, measure: str, scores: Blocks, study: Study) -> Lazy:
+def _beside(found: Blocks, measure: str, scores: Blocks, study: Study, naming: Naming) -> Lazy:
     """Return what was measured on attacked images, for every score under a condition ``(entries, units)``, or NaN.
 
     `found`: by the defense that was attacked through, "" for attacks that do not know it.
@@ -153,12 +158,14 @@ def _beside(found: Blocks, measure: str, scores: Blocks, study: Study) -> Lazy:
             "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries]}  # fmt: skip
 
     def made(c: int) -> np.ndarray:
-        own, names = scores.conditions[c], scores.units[c].astype(str)
+        own, names = scores.conditions[c], naming.joined([scores.units[c]])
         filled = np.full((len(scores.entries), len(names)), np.nan)
         lines = place.get(tuple(own[name] for name in SETTING))
         if lines and rows[own["attacker"]]:
             here, there = zip(*((i, found.entries.index(label)) for i, label in rows[own["attacker"]]), strict=True)
-            filled[list(here)] = np.fmax.reduce(stacked(found, found.values[measure], lines, names))[list(there)]
+            filled[list(here)] = np.fmax.reduce(stacked(found, found.values[measure], lines, names, naming))[
+                list(there)
+            ]
         return filled
 
     return Lazy(len(scores.conditions), made)
@@ -175,11 +182,11 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     ends = {measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
             for measure, widest in WIDEST.items()}  # fmt: skip
     grids = {measure: np.linspace(0, end, STEPS + 1) for measure, end in ends.items()}
-    worst = own.curves("loss", grids["loss"])
+    shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
+    both = own.curves("loss", np.concatenate([grids["loss"], [1 - ssim for ssim in shown]]))
+    worst, points = both[..., : STEPS + 1], both[..., STEPS + 1 :]
     areas = {"area": worst, "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
              "linf": own.curves("linf", grids["linf"])}  # fmt: skip
-    shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
-    points = own.curves("loss", np.array([1 - ssim for ssim in shown]))
     rows = []
     for i, label in enumerate(entries):
         values = {key: _mean(_area(curves[i]), own) for key, curves in areas.items()}

@@ -10,6 +10,7 @@ import numpy as np
 from imharness.stats import mean_spearman
 from imharness.tracks import Blocks, Lazy, Value, mean_value, missing, value_of
 from imharness_iqa.tables.correlation import FEWEST, correlations, joined
+from imharness_iqa.tables.naming import Some, apart
 
 Sources = Mapping[str, tuple[str, str]]
 """Name of a unit -> the photograph that it is made of, and the data set, whichever subset of it."""
@@ -39,9 +40,11 @@ class Part:
     @classmethod
     def whole(cls, blocks: Blocks, sources: Sources) -> "Part":
         """Return all there is."""
-        names = sorted({name for units in blocks.units for name in units})
+        different = apart(blocks.units)
+        names = sorted({name for units in different for name in units})
         place = {name: i for i, name in enumerate(names)}
-        places = [np.array([place[name] for name in units], dtype=int) for units in blocks.units]
+        found = {id(units): np.array([place[name] for name in units], dtype=int) for units in different}
+        places = [found[id(units)] for units in blocks.units]
         photographs, sets = (np.array([sources[name][i] for name in names], dtype=object) for i in (0, 1))
         return cls(blocks, range(len(blocks.entries)), range(len(blocks.conditions)), places, photographs, sets)
 
@@ -64,15 +67,15 @@ class Part:
         """Return the part of the images that were made of some photographs."""
         wanted = np.isin(self.photographs.astype(str), list(photographs))
         kept = [wanted[places] for places in self.places]
-        own = self.blocks
+        own, some = self.blocks, Some()
         blocks = Blocks(
             own.entries,
             own.conditions,
-            tuple(units[mask] for units, mask in zip(own.units, kept, strict=True)),
+            tuple(some(units, mask) for units, mask in zip(own.units, kept, strict=True)),
             {name: _columns(found, kept) for name, found in own.values.items()},
             {name: _columns(found, kept) for name, found in own.about.items()},
         )
-        places = [p[mask] for p, mask in zip(self.places, kept, strict=True)]
+        places = [some(places, mask) for places, mask in zip(self.places, kept, strict=True)]
         return replace(self, blocks=blocks, places=places, known={})
 
     def values(self, facet: str) -> list[str]:
@@ -99,18 +102,18 @@ class Part:
         conditions = [c for c, some in zip(self.conditions, had.any(axis=1), strict=True) if some]
         score = self.blocks.values["score"]
         seen = [~np.isnan(score[c][rows]).all(axis=0) for c in conditions]
-        chosen = list(zip(conditions, seen, strict=True))
+        chosen, some = list(zip(conditions, seen, strict=True)), Some()
 
-        def some(name: str) -> Lazy:
+        def part(name: str) -> Lazy:
             found = self.blocks.values[name]
-            return Lazy(len(chosen), lambda i: found[chosen[i][0]][rows][:, chosen[i][1]])
+            return Lazy(len(chosen), lambda i: _some(found[chosen[i][0]], rows, chosen[i][1]))
 
         return Blocks(
             tuple(self.blocks.entries[row] for row in rows),
             tuple(self.blocks.conditions[c] for c in conditions),
-            tuple(self.blocks.units[c][mask] for c, mask in chosen),
-            {name: some(name) for name in measures},
-            {"photograph": tuple(self.photographs[self.places[c][mask]] for c, mask in chosen)},
+            tuple(some(self.blocks.units[c], mask) for c, mask in chosen),
+            {name: part(name) for name in measures},
+            {"photograph": tuple(some(self.photographs, some(self.places[c], mask)) for c, mask in chosen)},
         )
 
     def by_image(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
@@ -218,6 +221,12 @@ class Part:
                 self.known[key] = len(judged[0]), value_of(mean_spearman(*judged))
             found.append(self.known[key])
         return found
+
+
+def _some(block: np.ndarray, rows: Sequence[int], columns: np.ndarray) -> np.ndarray:
+    """Return some rows and, by a mask, columns of a block; the block itself where that is all of it."""
+    own = block if list(rows) == list(range(len(block))) else block[rows]
+    return own if columns.all() else own[:, columns]
 
 
 def _columns(blocks: Sequence[np.ndarray], kept: Sequence[np.ndarray]) -> Lazy:

@@ -1,6 +1,6 @@
 """Who wins: how far the worst attack moves the defended score, beside the order that is kept where nobody attacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
 from imharness_iqa.audit import flags
+from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
+from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.part import Part
 from imharness_policy import Contest, contest
 
@@ -44,7 +46,8 @@ class Worst:
         lines: dict[tuple[str, str], list[int]] = {}
         for c, own in enumerate(clean.conditions):
             lines.setdefault((_set_of(self.study, clean, c), own["metric"]), []).append(c)
-        found = [_worst(scores, own, clean, lines[key], rows) for key, own in groups.items()]
+        naming = Naming()
+        found = [_worst(scores, own, clean, lines[key], rows, naming) for key, own in groups.items()]
         joined = Blocks(
             scores.entries,
             tuple({"dataset": dataset, "metric": metric} for dataset, metric in groups),
@@ -88,9 +91,9 @@ def rules(query: Query, study: Study, share: float) -> Contest:
     )
 
 
-def ranking(query: Query, study: Study, own: Contest) -> TrackReport:
-    """Return the main table with its ranking and the comparison behind it."""
-    had, groups = gradients(query), {**study.groups, **dict.fromkeys(study.trained, "training")}
+def ranking(study: Study, own: Contest, had: Mapping[str, str]) -> TrackReport:
+    """Return the main table with its ranking and the comparison behind it. `had`: what `gradients` says."""
+    groups = {**study.groups, **dict.fromkeys(study.trained, "training")}
     found = contest(
         own,
         id="ranking",
@@ -142,19 +145,21 @@ def _proxies(query: Query) -> tuple[str, ...]:
     kinds = query("SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY "
                   "ALL")  # fmt: skip
     metrics = zip(kinds["labelled"], kinds["n"].tolist(), strict=True)
-    return (*(f"quality labels are {label}" for label in labels),
+    return (*(label if label == NO_LABELS else f"quality labels are {label}" for label in labels),
             *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics))  # fmt: skip
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:
     """Return the largest D^D of each image over some facets, as the measure ``score`` under the other facets."""
+    naming = Naming()
     groups: dict[tuple[tuple[str, str], ...], list[int]] = {}
     for c, own in enumerate(scores.conditions):
         groups.setdefault(tuple((name, value) for name, value in own.items() if name not in facets), []).append(c)
-    units = [np.unique(np.concatenate([scores.units[c].astype(str) for c in own])) for own in groups.values()]
-    found = [np.fmax.reduce(stacked(scores, scores.values["dd"], own, seen))
+    units = [naming.joined(scores.units[c] for c in own) for own in groups.values()]
+    found = [np.fmax.reduce(stacked(scores, scores.values["dd"], own, seen, naming))
              for own, seen in zip(groups.values(), units, strict=True)]  # fmt: skip
-    return Blocks(scores.entries, tuple(map(dict, groups)), tuple(own.astype(object) for own in units),
+    shared = {id(own): own.astype(object) for own in units}
+    return Blocks(scores.entries, tuple(map(dict, groups)), tuple(shared[id(own)] for own in units),
                   {"score": tuple(found)})  # fmt: skip
 
 
@@ -191,17 +196,20 @@ def _set_of(study: Study, blocks: Blocks, condition: int) -> str:
     return study.sources[units[0]][1] if len(units) else blocks.conditions[condition]["dataset"]
 
 
-def _worst(scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequence[int], rows: Sequence[int]) -> Blocks:
+def _worst(
+    scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequence[int], rows: Sequence[int], naming: Naming
+) -> Blocks:
     """Return the worst of each image under some settings, as one condition.
 
     `lines`: the conditions of the clean scores of the same data set and metric; `rows`: the entries' places there.
     """
-    units = np.unique(np.concatenate([scores.units[c].astype(str) for c in settings]))
-    plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units)[:, rows])
+    units = naming.joined(scores.units[c] for c in settings)
+    plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
     found = {name: np.full(plain.shape, np.nan) for name in ("score", "dd", "d")}
     low, high = plain.copy(), plain.copy()
     for c in settings:
-        at = np.searchsorted(units, scores.units[c].astype(str))
+        known = naming.where(scores.units[c], units)
+        at = slice(None) if known is None else known[1]
         score, dd, d = (scores.values[name][c] for name in found)
         worse = (dd > found["dd"][:, at]) | np.isnan(found["dd"][:, at])
         worse &= ~np.isnan(dd) | np.isnan(found["score"][:, at])
@@ -211,17 +219,22 @@ def _worst(scores: Blocks, settings: Sequence[int], clean: Blocks, lines: Sequen
         low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
     shares = [100 * turned(*own) for own in zip(plain, low, high, strict=True)]
     values = {**found, "turned": np.array(shares)}
-    about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units))[0]
+    about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units, naming))[0]
              for name in ("mos", "sign")}  # fmt: skip
     return Blocks(scores.entries, ({},), (units.astype(object),), {name: (own,) for name, own in values.items()},
                   {name: (own,) for name, own in about.items()})  # fmt: skip
 
 
-def stacked(blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray) -> np.ndarray:
+def stacked(
+    blocks: Blocks, values: Sequence[np.ndarray], conditions: Sequence[int], units: np.ndarray, naming: Naming
+) -> np.ndarray:
     """Return numbers under some conditions ``(conditions, rows, units)``, NaN where there is none."""
-    found = np.full((len(conditions), len(values[conditions[0]]), len(units)), np.nan)
-    for own, c in zip(found, conditions, strict=True):
-        named = blocks.units[c].astype(str)
-        kept = np.isin(named, units)
-        own[:, np.searchsorted(units, named[kept])] = values[c][:, kept]
+    given = [values[c] for c in conditions]
+    found = np.full((len(conditions), len(given[0]), len(units)), np.nan)
+    for own, numbers, c in zip(found, given, conditions, strict=True):
+        where = naming.where(blocks.units[c], units)
+        if where is None:
+            own[:] = numbers
+        else:
+            own[:, where[1]] = numbers[:, where[0]]
     return found

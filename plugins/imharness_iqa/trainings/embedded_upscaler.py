@@ -16,7 +16,7 @@ BLUR, NOISE = 4.0, 20 / 255
 class EmbeddedUpscalerTraining(RestorerTraining):
     """The small upscaler, trained on blurred, shrunk and noisy images."""
 
-    info = Info(id="harness/embedded-upscaler", version="2")
+    info = Info(id="harness/embedded-upscaler", version="3")
     steps = 1500
     margin = 1.0
 
@@ -24,7 +24,7 @@ class EmbeddedUpscalerTraining(RestorerTraining):
         return SmallUpscaler()
 
     def degraded(self, clean: Images, rng: torch.Generator) -> Images:
-        """Blur, shrink four times and add noise, with other strengths for each image."""
+        """Blur, halve the size and add noise, with other strengths for each image."""
         from kornia.filters import gaussian_blur2d
 
         blur, noise = (torch.rand(len(clean), 1, generator=rng) for _ in range(2))

@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_files.opening import read_bytes
+from imharness_inputs import DataSource
 from imharness_membership.tabular import PublishedTable, first_of
-
-SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html"
+from imharness_vision.cifar100 import CIFAR100, binary
 
 
 class Cifar100(PublishedTable):
@@ -16,15 +15,18 @@ class Cifar100(PublishedTable):
 
     info = Info(id="harness/cifar100", version="1", paper="krizhevsky2009")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the images come from."""
+        return (CIFAR100,)
+
     def files(self) -> tuple[Path, ...]:
-        return first_of("cifar100", SOURCE, ("train.bin", "test.bin"))
+        return first_of(CIFAR100, ("train.bin", "test.bin"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return images ``(60000, 3, 32, 32)`` in [0, 1] and the fine classes."""
-        rows = np.concatenate(
-            [np.frombuffer(read_bytes(file), np.uint8).reshape(-1, 2 + 3 * 32 * 32) for file in files]
-        )
-        return rows[:, 2:].reshape(-1, 3, 32, 32).astype(np.float32) / 255, rows[:, 1]
+        parts = [binary(file) for file in files]
+        pixels, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return pixels.astype(np.float32) / 255, labels
 
 
 @hookimpl

@@ -5,7 +5,18 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_column_is_class, first_of
+from imharness_inputs import Archive, DataSource
+from imharness_membership.tabular import PAGE, PublishedTable, arrays, first_column_is_class, first_of
+
+SOURCE = DataSource(
+    name="location30",
+    licence="none stated",
+    page=PAGE,
+    archives=(Archive(file="dataset_location.tgz", address=f"{PAGE}/raw/master/dataset_location.tgz"),),
+    members=("bangkok",),
+    units=5_010,
+    shape=(446,),
+)
 
 
 class Location30(PublishedTable):
@@ -13,8 +24,12 @@ class Location30(PublishedTable):
 
     info = Info(id="harness/location30", version="1", paper="shokri2017")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the table comes from."""
+        return (SOURCE,)
+
     def files(self) -> tuple[Path, ...]:
-        return first_of("location30", SOURCE, ("location30.npz",), ("bangkok",))
+        return first_of(SOURCE, ("location30.npz",), ("bangkok",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return bits; the npz has x and y, the text file the class first."""

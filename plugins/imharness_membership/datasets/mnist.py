@@ -5,9 +5,18 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
+from imharness_inputs import Archive, DataSource
 from imharness_membership.tabular import PublishedTable, first_of, idx
 
-SOURCE = "http://yann.lecun.com/exdb/mnist"
+SOURCE = DataSource(
+    name="mnist",
+    licence="CC BY-SA 3.0",
+    page="http://yann.lecun.com/exdb/mnist",
+    archives=(Archive(file="train-images-idx3-ubyte.gz"), Archive(file="train-labels-idx1-ubyte.gz")),
+    members=("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    units=60_000,
+    shape=(1, 28, 28),
+)
 
 
 class Mnist(PublishedTable):
@@ -15,9 +24,12 @@ class Mnist(PublishedTable):
 
     info = Info(id="harness/mnist", version="1", paper="lecun1998")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the digits come from."""
+        return (SOURCE,)
+
     def files(self) -> tuple[Path, ...]:
         return first_of(
-            "mnist",
             SOURCE,
             *(
                 (f"{part}-images-idx3-ubyte{end}", f"{part}-labels-idx1-ubyte{end}")

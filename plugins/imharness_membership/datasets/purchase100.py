@@ -5,7 +5,18 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_column_is_class, first_of
+from imharness_inputs import Archive, DataSource
+from imharness_membership.tabular import PAGE, PublishedTable, arrays, first_column_is_class, first_of
+
+SOURCE = DataSource(
+    name="purchase100",
+    licence="none stated",
+    page=PAGE,
+    archives=(Archive(file="dataset_purchase.tgz", address=f"{PAGE}/raw/master/dataset_purchase.tgz"),),
+    members=("dataset_purchase",),
+    units=197_324,
+    shape=(600,),
+)
 
 
 class Purchase100(PublishedTable):
@@ -13,8 +24,12 @@ class Purchase100(PublishedTable):
 
     info = Info(id="harness/purchase100", version="1", paper="shokri2017")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the table comes from."""
+        return (SOURCE,)
+
     def files(self) -> tuple[Path, ...]:
-        return first_of("purchase100", SOURCE, ("purchase100.npz",), ("dataset_purchase",))
+        return first_of(SOURCE, ("purchase100.npz",), ("dataset_purchase",))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return bits; the npz has features and one-hot labels, the text file the class first."""

@@ -5,7 +5,18 @@ from pathlib import Path
 import numpy as np
 
 from imharness.data import Info, TableDataset, hookimpl
-from imharness_membership.tabular import SOURCE, PublishedTable, arrays, first_of, rows_of
+from imharness_inputs import Archive, DataSource
+from imharness_membership.tabular import PAGE, PublishedTable, arrays, first_of, rows_of
+
+SOURCE = DataSource(
+    name="texas100",
+    licence="none stated",
+    page=PAGE,
+    archives=(Archive(file="dataset_texas.tgz", address=f"{PAGE}/raw/master/dataset_texas.tgz"),),
+    members=("feats", "labels"),
+    units=67_330,
+    shape=(6_169,),
+)
 
 
 class Texas100(PublishedTable):
@@ -13,8 +24,12 @@ class Texas100(PublishedTable):
 
     info = Info(id="harness/texas100", version="1", paper="shokri2017")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the table comes from."""
+        return (SOURCE,)
+
     def files(self) -> tuple[Path, ...]:
-        return first_of("texas100", SOURCE, ("texas100.npz",), ("feats", "labels"))
+        return first_of(SOURCE, ("texas100.npz",), ("feats", "labels"))
 
     def read(self, files: tuple[Path, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return bits; the npz has features and one-hot labels, the text files one row per line."""

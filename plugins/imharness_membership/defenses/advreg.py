@@ -4,9 +4,12 @@ Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adver
 algorithm 1; Song & Mittal, equations 2 and 3.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+
 import torch
 import torch.nn.functional as F
 from pydantic import Field
+from torch.func import functional_call, vmap
 
 from imharness.data import seeded_init
 from imharness.membership import (
@@ -16,16 +19,20 @@ from imharness.membership import (
     TrainingData,
     TrainingPlan,
     TrainPrivately,
+    TrainTogether,
     hookimpl,
 )
 from imharness_membership.evaluators.neural import AttackNet
-from imharness_membership.training import optimiser_of
+from imharness_membership.training import decay, faster_together, optimiser_of, stack_weights, unstack_weights
+
+CLASSES = 10
+"""Outputs of a network for whose attacker it is decided whether many are trained at once."""
 
 
 class AdvReg(MembershipTraining):
     """Adversarial regularisation: a penalty for what an attacker network finds out from the outputs."""
 
-    info = MembershipDefenseInfo(id="harness/advreg", version="1", paper="nasr2018")
+    info = MembershipDefenseInfo(id="harness/advreg", version="3", paper="nasr2018")
     weight: float = Field(default=3.0, gt=0, le=1000, description="Weight lambda of the attacker's gain.")
     width: int = Field(default=1024, ge=8, le=8192, description="Units of the attacker's first layer.")
     warm_up: int = Field(default=3, ge=0, description="Epochs without the penalty.")
@@ -36,19 +43,11 @@ class AdvReg(MembershipTraining):
         def train(
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
-            with torch.no_grad():
-                classes = network(data.features[:1]).shape[1]
-            with seeded_init(rng):
-                attacker = AttackNet(classes, self.width).to(device)
-            ours, theirs = optimiser_of(network, plan), torch.optim.Adam(attacker.parameters(), lr=1e-3)
+            attacker = self._attacker(network, data, rng)
+            ours, theirs = optimiser_of(network.parameters(), plan), _adam(attacker.parameters())
             network.train()
             for epoch in range(plan.epochs):
-                inside, outside = (
-                    torch.randperm(len(labels), generator=rng).to(device)
-                    for labels in (data.labels, data.reference_labels)
-                )
-                for number, batch in enumerate(inside.split(plan.batch_size)):
-                    others = outside[(torch.arange(len(batch)) + number * plan.batch_size) % len(outside)]
+                for batch, others in _batches(data, plan.batch_size, rng):
                     if epoch >= self.warm_up:
                         self._attack(network, attacker, theirs, data, batch, others)
                     logits = network(data.features[batch])
@@ -56,13 +55,74 @@ class AdvReg(MembershipTraining):
                     if epoch >= self.warm_up:
                         gain = F.logsigmoid(attacker(logits.softmax(dim=1), data.labels[batch])).mean()
                         loss = loss + self.weight * gain
-                    ours.zero_grad(set_to_none=True)
-                    loss.backward()
-                    ours.step()
+                    _step(ours, loss)
+                decay(ours, plan, epoch + 1)
                 progress(epoch + 1, plan.epochs)
             return network.eval()
 
         return train
+
+    def build_together(self, device: torch.device, network: torch.nn.Module) -> TrainTogether | None:
+        """Return the training of many small networks at once, each against an attacker of its own."""
+        if not faster_together(device, network, AttackNet(CLASSES, self.width)):
+            return None
+
+        def train(
+            networks: Sequence[torch.nn.Module],
+            data: Sequence[TrainingData],
+            plan: TrainingPlan,
+            rngs: Sequence[torch.Generator],
+            progress: Progress,
+        ) -> None:
+            attackers = [self._attacker(*one) for one in zip(networks, data, rngs, strict=True)]
+            weights, learnt = stack_weights(networks), stack_weights(attackers)
+            ours, theirs = optimiser_of(weights.values(), plan), _adam(learnt.values())
+            features, labels, others_x, others_y = (
+                torch.stack(own) for own in zip(*((d.features, d.labels, d.reference_features, d.reference_labels)
+                                                  for d in data), strict=True)
+            )  # fmt: skip
+            which = torch.arange(len(networks), device=device)[:, None]
+
+            def gains(own: dict, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+                return functional_call(attackers[0], own, (outputs, labels))
+
+            def answers(own: dict, x: torch.Tensor) -> torch.Tensor:
+                return functional_call(networks[0], own, (x,))
+
+            for epoch in range(plan.epochs):
+                networks[0].train()
+                parts = [list(_batches(d, plan.batch_size, rng)) for d, rng in zip(data, rngs, strict=True)]
+                for batches in zip(*parts, strict=True):
+                    batch, others = (torch.stack(rows) for rows in zip(*batches, strict=True))
+                    x, y = features[which, batch], labels[which, batch]
+                    if epoch >= self.warm_up:
+                        mixed_x = torch.cat([x, others_x[which, others]], dim=1)
+                        mixed_y = torch.cat([y, others_y[which, others]], dim=1)
+                        with torch.no_grad():
+                            outputs = vmap(answers)(weights, mixed_x).softmax(dim=2)
+                        truth = (torch.arange(mixed_y.shape[1], device=device) < batch.shape[1]).float()
+                        logits = vmap(gains)(learnt, outputs, mixed_y)
+                        wrong = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
+                        _step(theirs, wrong.mean(dim=1).sum())
+                    logits = vmap(answers)(weights, x)
+                    loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
+                    if epoch >= self.warm_up:
+                        known = F.logsigmoid(vmap(gains)(learnt, logits.softmax(dim=2), y)).mean(dim=1)
+                        loss = loss + self.weight * known
+                    _step(ours, loss.sum())
+                decay(ours, plan, epoch + 1)
+                unstack_weights(weights, networks)
+                progress(epoch + 1, plan.epochs)
+            for network in networks:
+                network.eval()
+
+        return train
+
+    def _attacker(self, network: torch.nn.Module, data: TrainingData, rng: torch.Generator) -> AttackNet:
+        with torch.no_grad():
+            classes = network(data.features[:1]).shape[1]
+        with seeded_init(rng):
+            return AttackNet(classes, self.width).to(data.features.device)
 
     def _attack(
         self,
@@ -79,10 +139,27 @@ class AdvReg(MembershipTraining):
         truth = (torch.arange(len(labels), device=labels.device) < len(members)).float()
         with torch.no_grad():
             outputs = network(features).softmax(dim=1)
-        loss = F.binary_cross_entropy_with_logits(attacker(outputs, labels), truth)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
+        _step(optimiser, F.binary_cross_entropy_with_logits(attacker(outputs, labels), truth))
+
+
+def _adam(parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+    """Return the attacker's optimiser."""
+    return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+
+
+def _batches(data: TrainingData, size: int, rng: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the members of each batch of an epoch, and as many of the defender's other rows."""
+    inside, outside = (
+        torch.randperm(len(labels), generator=rng).to(labels.device) for labels in (data.labels, data.reference_labels)
+    )
+    for number, batch in enumerate(inside.split(size)):
+        yield batch, outside[(torch.arange(len(batch)) + number * size) % len(outside)]
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    optimiser.step()
 
 
 @hookimpl

@@ -20,7 +20,7 @@ from imharness.membership import (
     Unavailable,
     hookimpl,
 )
-from imharness_membership.training import optimiser_of
+from imharness_membership.training import decay, generator_on, optimiser_of
 
 
 class DpSgd(MembershipTraining):
@@ -57,11 +57,11 @@ class DpSgd(MembershipTraining):
             private = GradSampleModule(network.train())
             rate, steps = _sampling(plan, len(data.labels))
             optimiser = DPOptimizer(
-                optimiser_of(private, plan),
+                optimiser_of(private.parameters(), plan),
                 noise_multiplier=self.noise,
                 max_grad_norm=self.clip,
                 expected_batch_size=round(rate * len(data.labels)),
-                generator=rng,
+                generator=generator_on(rng, device),
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the library's hooks fire on inputs without gradients
@@ -73,6 +73,7 @@ class DpSgd(MembershipTraining):
                             private(data.features[chosen]), data.labels[chosen]
                         ).backward()
                         optimiser.step()
+                    decay(optimiser, plan, epoch + 1)
                     progress(epoch + 1, plan.epochs)
             private.remove_hooks()
             return network.eval()

@@ -12,7 +12,7 @@ from imharness.membership import (
     TrainPrivately,
     hookimpl,
 )
-from imharness_membership.training import epochs
+from imharness_membership.training import epochs, generator_on
 
 
 class Dropout(MembershipTraining):
@@ -30,9 +30,10 @@ class Dropout(MembershipTraining):
             def thinned(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor] | None:
                 if not module.training:
                     return None
-                kept = torch.rand(inputs[0].shape, generator=rng).to(inputs[0].device) >= self.share
+                kept = torch.rand(inputs[0].shape, generator=masks, device=masks.device) >= self.share
                 return (inputs[0] * kept / (1 - self.share),)
 
+            masks = generator_on(rng, device)
             linear = [module for module in network.modules() if isinstance(module, torch.nn.Linear)]
             hooks = [module.register_forward_pre_hook(thinned) for module in linear[1:] or linear]
             for done in epochs(network, data, plan, rng):

@@ -21,7 +21,7 @@ BATCH, LEARNING_RATE = 64, 1e-3
 class MemGuard(MembershipRelease):
     """Adds the least noise that makes the defender's own attack classifier undecided, within a budget."""
 
-    info = MembershipDefenseInfo(id="harness/memguard", version="1", paper="jia2019")
+    info = MembershipDefenseInfo(id="harness/memguard", version="2", paper="jia2019")
     budget: float = Field(default=1.0, ge=0, le=2, description="Expected L1 distance of released probabilities.")
     epochs: int = Field(default=400, ge=1, le=10_000, description="Epochs of training the defender's classifier.")
 
@@ -55,7 +55,7 @@ def member_classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) 
         layers = [nn.Linear(features.shape[1], 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU()]
         network = nn.Sequential(*layers, nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
         network.to(features.device)
-    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, fused=True)
     for _ in range(epochs):
         for batch in torch.randperm(len(truth), generator=rng).to(features.device).split(BATCH):
             loss = F.binary_cross_entropy_with_logits(network(features[batch]), truth[batch], pos_weight=weight)

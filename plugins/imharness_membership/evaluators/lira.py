@@ -20,7 +20,7 @@ ENOUGH = 64
 class Lira(ReferenceEvaluator):
     """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
 
-    info = Info(id="harness/lira", version="2", paper="carlini2022")
+    info = Info(id="harness/lira", version="3", paper="carlini2022")
     mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
         default="online",
         description="online: references with and without the row; offline: without it, by its tail or its density.",
@@ -35,28 +35,39 @@ class Lira(ReferenceEvaluator):
     ) -> torch.Tensor:
         """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density."""
         pooled = trained < ENOUGH if self.global_variance is None else self.global_variance
-        out = _gaussian(references.log_odds, ~references.member, pooled)
+        inside, out = (_gaussian(*sums, pooled) for sums in _sums(references.log_odds, references.member))
         if self.mode == "offline-cdf":
             return -torch.special.log_ndtr(-(observed - out[0]) / out[1].sqrt())
         if self.mode == "offline-logpdf":
             return -_log_density(observed, *out)
-        inside = _gaussian(references.log_odds, references.member, pooled)
         return _log_density(observed, *inside) - _log_density(observed, *out)
 
 
-def _gaussian(log_odds: torch.Tensor, chosen: torch.Tensor, pooled: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return mean and variance ``(m,)`` over the chosen references; a row without any gets those of all rows.
+def _sums(log_odds: torch.Tensor, member: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+    """Return count, sum and sum of squares ``(m,)``, and the centre, for references with the row and without it.
+
+    Sums are of distances from the centre of all answers; those without the row are what is left of the sums of all.
+    """
+    centre = log_odds.mean(dtype=torch.float64)
+    count, total, power, whole, whole_power = log_odds.new_zeros(5, log_odds.shape[1], dtype=torch.float64)
+    for values, mask in zip(log_odds, member, strict=True):
+        shifted, weight = values.double().sub_(centre), mask.double()
+        own = shifted * weight
+        count.add_(weight)
+        total.add_(own)
+        power.addcmul_(own, shifted)
+        whole.add_(shifted)
+        whole_power.addcmul_(shifted, shifted)
+    return (count, total, power, centre), (len(log_odds) - count, whole - total, whole_power - power, centre)
+
+
+def _gaussian(
+    count: torch.Tensor, total: torch.Tensor, power: torch.Tensor, centre: torch.Tensor, pooled: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and variance ``(m,)`` from sums; a row without references gets those of all rows.
 
     `pooled`: all rows get one variance, that of the answers around the mean of their row.
     """
-    count = torch.zeros(log_odds.shape[1], dtype=torch.float64, device=log_odds.device)
-    total, power = torch.zeros_like(count), torch.zeros_like(count)
-    centre = log_odds.double().mean()
-    for values, mask in zip(log_odds, chosen, strict=True):
-        shifted = (values.double() - centre) * mask
-        count += mask
-        total += shifted
-        power += shifted.square()
     mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
     spread = (power - count * mean.square()).clamp(min=0)
     common = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)

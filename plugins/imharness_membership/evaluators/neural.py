@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import generator, seeded_init
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
 
@@ -37,7 +36,7 @@ def _layers(*widths: int) -> nn.Sequential:
 class Neural(LearntEvaluator):
     """Predicts membership with a neural network trained on shadow outputs and labels."""
 
-    info = Info(id="harness/neural", version="1", paper="nasr2018")
+    info = Info(id="harness/neural", version="2", paper="nasr2018")
     width: int = Field(
         default=1024, ge=8, le=8192, description="Units of the first layer; the other layers scale with it."
     )
@@ -45,11 +44,10 @@ class Neural(LearntEvaluator):
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""
 
+        learn = self.learner(lambda inputs: AttackNet(inputs[0].shape[1], self.width))
+
         def infer(query: MembershipQuery) -> Scores:
-            rng = generator(self.seed)
-            with torch.enable_grad(), seeded_init(rng):
-                network = AttackNet(query.shadow_outputs.shape[1], self.width).to(device)
-                self.learn(network, (query.shadow_outputs, query.shadow_labels), query.shadow_member, rng)
+            network = learn((query.shadow_outputs, query.shadow_labels), query.shadow_member)
             with torch.no_grad():
                 return network(query.target_outputs, query.target_labels)
 

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import generator, seeded_init
 from imharness.membership import (
     ContractError,
     Evidence,
@@ -48,22 +47,20 @@ class WhiteBoxNet(nn.Module):
 class WhiteBox(LearntEvaluator):
     """Predicts membership from last-layer gradients, outputs and labels, with a network trained on a shadow model."""
 
-    info = Info(id="harness/white-box", version="1", paper="nasr2019")
+    info = Info(id="harness/white-box", version="2", paper="nasr2019")
     reads = frozenset[Evidence]({"gradients"})
     width: int = Field(default=256, ge=8, le=8192, description="Units of the first layer of each branch.")
 
     def build(self, device: torch.device) -> InferMembership:
         """Return the evaluator: the logit of the network."""
 
+        learn = self.learner(lambda inputs: WhiteBoxNet(inputs[0].shape[1], inputs[1].shape[1], self.width))
+
         def infer(query: MembershipQuery) -> Scores:
             if query.gradients is None:
                 raise ContractError(f"{self.info.id} needs gradients; run it in a track, which has the model")
-            rng, seen = generator(self.seed), query.gradients
-            with torch.enable_grad(), seeded_init(rng):
-                network = WhiteBoxNet(seen.shadow_error.shape[1], seen.shadow_features.shape[1], self.width).to(device)
-                self.learn(
-                    network, (seen.shadow_error, seen.shadow_features, query.shadow_labels), query.shadow_member, rng
-                )
+            seen = query.gradients
+            network = learn((seen.shadow_error, seen.shadow_features, query.shadow_labels), query.shadow_member)
             with torch.no_grad():
                 parts = (seen.target_error, seen.target_features, query.target_labels)
                 return torch.cat([network(*rows) for rows in zip(*(p.split(4096) for p in parts), strict=True)])

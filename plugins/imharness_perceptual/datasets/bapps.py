@@ -16,9 +16,20 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, UsageError, hookimpl
+from imharness.data import (
+    ContractError,
+    ImageDataset,
+    Images,
+    ImageSet,
+    Info,
+    Unavailable,
+    UsageError,
+    data_folder,
+    hookimpl,
+)
 from imharness_files.arrays import read_array
 from imharness_files.opening import MIB
+from imharness_inputs import Archive, DataSource
 from imharness_vision.image_files import read_files
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}
@@ -26,7 +37,31 @@ VERDICT = {"2afc": "judge", "jnd": "same"}
 PARTS = {"test": "val", "train": "train"}
 JUDGES = {("2afc", "test"): 5, ("2afc", "train"): 2, ("jnd", "test"): 3, ("jnd", "train"): 3}
 """How many people were asked about each pair (section 2.2)."""
-SOURCE = "https://github.com/richzhang/PerceptualSimilarity"
+BUCKET = "https://perceptual-similarity.s3.us-west-2.amazonaws.com/dataset"
+SOURCE = DataSource(
+    name="bapps",
+    licence="BSD-2-Clause",
+    page="https://github.com/richzhang/PerceptualSimilarity",
+    archives=(
+        Archive(
+            file="twoafc_val.tar.gz",
+            address=f"{BUCKET}/twoafc_val.tar.gz",
+            sha256="41486671b06de923e7ba277c4797d4d9d86d609863ba35ecdb576133f8b9d859",
+            into="2afc",
+        ),
+        Archive(
+            file="twoafc_train.tar.gz",
+            address=f"{BUCKET}/twoafc_train.tar.gz",
+            sha256="b4f5c772c7cd88ac44bcb4ff0741745d434c05f0094f2bfb262ddcd0055bf393",
+            into="2afc",
+        ),
+        Archive(file="jnd.tar.gz", address=f"{BUCKET}/jnd.tar.gz"),
+    ),
+    members=("2afc/val/", "jnd/val/"),
+    optional=("2afc/train/",),
+)
+PUBLISHED = {("2afc", "test"): 36_300, ("2afc", "train"): 151_400, ("jnd", "test"): 9_600, ("jnd", "train"): 0}
+"""How many pairs were judged, to hundreds (table 3)."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +80,35 @@ class Bapps(ImageDataset):
 
     info = Info(id="harness/bapps", version="2", paper="zhang2018")
     address = "path"
-    path: str = Field(default="", description="The folder that holds 2afc/ and jnd/.")
+    path: str = Field(default="", description="The folder that holds 2afc/ and jnd/; empty: bapps, among the assets.")
     test: Literal["2afc", "jnd"] = Field(default="2afc", description="What people were asked.")
     split: Literal["test", "train"] = Field(default="test", description="The published val or train part.")
     size: int = Field(default=64, ge=16, le=256, description="Side that patches are brought to, px; 64 in the paper.")
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the published patches come from."""
+        return () if self.path else (SOURCE,)
+
+    def published_units(self) -> int:
+        """Return the images of the published part: both sides of each pair, and the reference of a choice."""
+        return 0 if self.path else PUBLISHED[self.test, self.split] * (len(FOLDERS[self.test]))
+
     def require(self) -> None:
         """Raise `Unavailable` unless the part is there."""
-        if not self.path or not self._root.is_dir():
-            raise Unavailable(f"{self._root if self.path else 'BAPPS'} is not on this machine", f"get it from {SOURCE}")
+        if not self._root.is_dir():
+            raise Unavailable(f"{self._root} is not on this machine", SOURCE.by_hand())
 
     @property
     def _root(self) -> Path:
-        return Path(self.path) / self.test / PARTS[self.split]
+        """Return the folder of the part; raises `Unavailable` where neither a path nor the asset is there."""
+        place = Path(self.path) if self.path else data_folder(SOURCE.name, SOURCE.page)
+        return place / self.test / PARTS[self.split]
 
     def content(self) -> str:
         """Return a digest of names and sizes."""
-        if not self.path or not self._root.is_dir():
+        try:
+            self.require()
+        except Unavailable:
             return ""
         state = sorted((str(f), f.stat().st_size) for f in self._root.rglob("*") if f.is_file())
         return hashlib.sha256(repr(state).encode()).hexdigest()

@@ -15,16 +15,36 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, UsageError, hookimpl
+from imharness.data import (
+    ContractError,
+    ImageDataset,
+    Images,
+    ImageSet,
+    Info,
+    Unavailable,
+    UsageError,
+    data_folder,
+    hookimpl,
+)
 from imharness_files.images import image_shape
 from imharness_files.opening import MIB, read_text
 from imharness_files.text import number
+from imharness_inputs import DataSource
 from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"
 NAME = re.compile(r"i[0-9]{2}_[0-9]{2}_[0-9]\.bmp")
 SIZES = (0, 256, 128, 64)
-SOURCE = "https://www.ponomarenko.info/tid2013.htm"
+SOURCE = DataSource(
+    name="tid2013",
+    licence="free for research",
+    page="https://www.ponomarenko.info/tid2013.htm",
+    steps="get https://www.ponomarenko.info/tid2013/tid2013.rar (about 913 MB), unpack it with bsdtar -xf "
+    "tid2013.rar or 7-Zip, and give the folder that holds mos_with_names.txt",
+    members=(f"{DISTORTED}/", f"{REFERENCES}/", SCORES),
+    units=3_025,
+    shape=(384, 512),
+)
 
 
 class Tid2013(ImageDataset):
@@ -32,7 +52,9 @@ class Tid2013(ImageDataset):
 
     info = Info(id="harness/tid2013", version="1", paper="ponomarenko2015")
     address = "path"
-    path: str = Field(default="", description="The folder that holds mos_with_names.txt.")
+    path: str = Field(
+        default="", description="The folder that holds mos_with_names.txt; empty: tid2013, among the assets."
+    )
     size: int = Field(
         default=0, ge=0, le=512, description="Shorter side that images are brought to, px; 0: as they are."
     )
@@ -41,20 +63,36 @@ class Tid2013(ImageDataset):
         """Return the data set at several sizes."""
         return [self.with_parameters(size=size) for size in SIZES]
 
+    def data_sources(self) -> tuple[DataSource, ...]:
+        """Return where the published images come from."""
+        return () if self.path else (SOURCE,)
+
+    def published_units(self) -> int:
+        """Return how many images the published set has."""
+        return 0 if self.path else SOURCE.units
+
     def require(self) -> None:
         """Raise `Unavailable` unless the scores are there."""
-        if not self.path or not (Path(self.path) / SCORES).is_file():
-            raise Unavailable(f"{self.path or 'TID2013'} has no {SCORES} here", f"get it from {SOURCE}")
+        if not (self._root / SCORES).is_file():
+            raise Unavailable(f"{self._root} has no {SCORES}", SOURCE.by_hand())
+
+    @property
+    def _root(self) -> Path:
+        """Return the folder; raises `Unavailable` where neither a path nor the asset is there."""
+        return Path(self.path) if self.path else data_folder(SOURCE.name, SOURCE.page)
 
     def content(self) -> str:
         """Return a digest of the scores."""
-        file = Path(self.path) / SCORES
-        return hashlib.sha256(file.read_bytes()).hexdigest() if self.path and file.is_file() else ""
+        try:
+            self.require()
+        except Unavailable:
+            return ""
+        return hashlib.sha256((self._root / SCORES).read_bytes()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
         """Return references and distorted images; ``severity`` is the level, ``family`` the distortion's number."""
         self.require()
-        root = Path(self.path)
+        root = self._root
         originals = (
             {f.stem.upper(): f for f in sorted((root / REFERENCES).iterdir())} if (root / REFERENCES).is_dir() else {}
         )

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 from pydantic import Field, model_validator
 
+from imharness.data import cache_folder, data_folder
 from imharness.images import (
     Asset,
     FullReferenceMetric,
@@ -44,7 +45,7 @@ class Lpips(FullReferenceMetric):
     variant: Variant = Field(default="lin", description="What was trained: see the module.")
     weights: str = Field(
         default="",
-        description="File that `harness train lpips` wrote: tune, scratch or your own lin; scratch of embedded ships.",
+        description="File that `harness train lpips` wrote; empty: published, shipped or among the assets.",
     )
 
     @model_validator(mode="after")
@@ -70,15 +71,29 @@ class Lpips(FullReferenceMetric):
         """Raise `Unavailable` unless the weights are here."""
         super().require()
         if not self._published and self.variant != "random" and not self._file.is_file():
+            place = cache_folder() / self._folder
             raise Unavailable(
                 f"weights of LPIPS, {self.variant} on {self.net}, are not on this machine",
-                f"harness train lpips --variant {self.variant} --net {self.net}",
+                f"harness train lpips --variant {self.variant} --net {self.net} --train 'bapps[split=train]' "
+                f"--test bapps --out {place}",
             )
 
     @property
+    def _folder(self) -> str:
+        """The folder among the assets where weights that nobody published are looked for."""
+        return f"trained/lpips-{self.net}-{self.variant}"
+
+    @property
     def _file(self) -> Path:
-        shipped = not self.weights and self.net == "embedded" and self.variant == "scratch"
-        return Path(str(SHIPPED)) if shipped else Path(self.weights)
+        """The file that is named, the one that ships, or the one among the assets; it need not be there."""
+        if self.weights:
+            return Path(self.weights)
+        if self.net == "embedded" and self.variant == "scratch":
+            return Path(str(SHIPPED))
+        try:
+            return data_folder(self._folder, "harness train lpips") / "lpips.safetensors"
+        except Unavailable:
+            return Path()
 
     def content(self) -> str:
         """Return a digest of the weights, unless they are published ones."""

@@ -1,34 +1,54 @@
 """Multi-scale structural similarity, as torchmetrics computes it.
 
 Wang, Simoncelli & Bovik, "Multi-scale structural similarity for image quality assessment" (Asilomar 2003): five scales,
-11x11 Gaussian window of 1.5 px.
+11x11 Gaussian window of 1.5 px, borders left out; at the last scale they are mirrored instead, as torchmetrics has it.
+The window is slid down and then across.
 """
 
 import torch
+import torch.nn.functional as F
 
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
+from imharness_vision.filters import filtered, gaussian_line
 
 SMALLEST = 161
 """Side that is left with an 11x11 window after four halvings, px."""
+WINDOW, SIGMA = 11, 1.5
+WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+"""Exponents of the scales, from the full size down."""
+C1, C2 = 0.01**2, 0.03**2
 
 
 class MsSsim(FullReferenceMetric):
     """Multi-scale structural similarity, five scales, 11x11 Gaussian window; 1 for identical images."""
 
-    info = MetricInfo(id="harness/ms-ssim", version="1", higher_means="better_quality", unit="1")
+    info = MetricInfo(id="harness/ms-ssim", version="2", higher_means="better_quality", unit="1")
 
     def build(self, device: torch.device) -> FullReferenceScore:
         """Return the metric; raises `UsageError` for sides below 161 px."""
-        from torchmetrics.functional.image import multiscale_structural_similarity_index_measure
+        line, weights = gaussian_line(WINDOW, SIGMA).to(device), torch.tensor(WEIGHTS, device=device)[:, None]
 
         def score(images: Images, reference: Images) -> Scores:
             if min(images.shape[-2:]) < SMALLEST:
                 raise UsageError(f"MS-SSIM needs images of at least {SMALLEST} px, got {tuple(images.shape[-2:])}")
-            return multiscale_structural_similarity_index_measure(
-                images, reference, reduction="none", data_range=1.0, normalize="relu"
-            ).reshape(len(images))
+            found = []
+            for _ in WEIGHTS[1:]:
+                found.append(_maps(images, reference, line)[0].mean(dim=(1, 2, 3)))
+                images, reference = F.avg_pool2d(images, 2), F.avg_pool2d(reference, 2)
+            images, reference = (F.pad(x, [WINDOW // 2] * 4, mode="reflect") for x in (images, reference))
+            contrast, luminance = _maps(images, reference, line)
+            found.append((contrast * luminance).mean(dim=(1, 2, 3)))
+            return (torch.stack(found).relu() ** weights).prod(dim=0)
 
         return score
+
+
+def _maps(x: torch.Tensor, y: torch.Tensor, line: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the comparison of contrast and structure at each place of a window, and that of luminance."""
+    mean_x, mean_y, mean_xy, power = filtered(torch.stack([x, y, x * y, torch.addcmul(x * x, y, y)]), line)
+    product, squares = mean_x * mean_y, torch.addcmul(mean_x * mean_x, mean_y, mean_y)
+    contrast = (2 * (mean_xy - product) + C2) / (power - squares + C2)
+    return contrast, (2 * product + C1) / (squares + C1)
 
 
 @hookimpl

@@ -75,8 +75,8 @@ class Choices:
             reference, first, second = self.load(numbers.tolist(), device)
             known = network.features(reference)
             pair = [network.compare(network.features(x), known) for x in (first, second)]
-            distances.append(torch.stack(pair, dim=1).cpu())
-        found = torch.cat(distances).numpy()
+            distances.append(torch.stack(pair, dim=1))
+        found = torch.cat(distances).cpu().numpy()
         return float(credit(found[:, 0], found[:, 1], self.judge).mean())
 
 

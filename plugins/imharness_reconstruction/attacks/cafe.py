@@ -16,7 +16,7 @@ from imharness.data import generator
 from imharness.gradients import Gradients, ImageRng, Images, Info, Progress, Reconstruct, ReconstructionAttack, hookimpl
 from imharness_reconstruction.inversion import total_variation
 from imharness_reconstruction.matching import survivors
-from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.per_image import averaged, gradients_and_inputs, mean_of
 
 ROUNDS = 2.0
 """Batches per image."""
@@ -25,7 +25,7 @@ ROUNDS = 2.0
 class Cafe(ReconstructionAttack):
     """Recovers many images from gradients of known batches, through the inputs of a linear layer."""
 
-    info = Info(id="harness/cafe", version="2", paper="jin2021")
+    info = Info(id="harness/cafe", version="3", paper="jin2021")
     batch: int = Field(default=4, ge=1, le=1024, description="Images whose gradients are shared as one mean.")
     steps: int = Field(default=2000, ge=1, le=100_000, description="Adam steps in step III.")
     learning_rate: float = Field(default=0.01, gt=0, le=10, description="Step size of Adam, in pixel range units.")
@@ -72,16 +72,18 @@ class Cafe(ReconstructionAttack):
         x = first.requires_grad_(True)
         optimiser = torch.optim.Adam([x], lr=self.learning_rate)
         scale = known.square().mean().clamp(min=1e-12)
-        size = {name: values.square().mean().clamp(min=1e-20) for name, values in shared.items()}
+        size = {name: values.square().sum().clamp(min=1e-20) * len(shared) for name, values in shared.items()}
         kept = survivors(shared)
+        if kept is None:  # the orthogonal factor leaves squared distances as they are, up to a constant
+            turned, mean = torch.linalg.qr(mean)
+            shared = averaged(shared, turned.T)
         for done in range(self.steps):
-            found = averaged(image_gradients(model, x, labels), mean)
-            gap = {name: found[name] - values for name, values in shared.items()}
+            found, entered = gradients_and_inputs(model, x, labels, layer)
+            gap = averaged({name: found[name] for name in shared}, mean)
             if kept is not None:
                 gap = {name: values * kept[name] for name, values in gap.items()}
-            matched = sum(values.square().mean() / size[name] for name, values in gap.items()) / len(gap)
-            seen = _layer_inputs(model, layer, x)
-            loss = matched + self.inputs * (seen - known).square().mean() / scale
+            matched = sum((gap[name] - values).square().sum() / size[name] for name, values in shared.items())
+            loss = matched + self.inputs * (entered - known).square().mean() / scale
             loss = loss + self.total_variation * total_variation(x).sum()
             (x.grad,) = torch.autograd.grad(loss, x)
             optimiser.step()
@@ -113,16 +115,6 @@ def _last_linear(model: torch.nn.Module) -> torch.nn.Module:
 
 def _first_with_parameters(model: torch.nn.Module) -> torch.nn.Module:
     return next(m for m in model.modules() if list(m.parameters(recurse=False)))
-
-
-def _layer_inputs(model: torch.nn.Module, layer: torch.nn.Linear, images: Images) -> torch.Tensor:
-    found: list[torch.Tensor] = []
-    hook = layer.register_forward_pre_hook(lambda module, inputs: found.append(inputs[0]))
-    try:
-        model(images)
-    finally:
-        hook.remove()
-    return found[0]
 
 
 @hookimpl

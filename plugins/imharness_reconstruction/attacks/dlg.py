@@ -13,7 +13,7 @@ from imharness_reconstruction.matching import GradientMatching
 class Dlg(GradientMatching):
     """Deep leakage from gradients: L-BFGS on image and label, squared gradient distance."""
 
-    info = Info(id="harness/dlg", version="2", paper="zhu2019")
+    info = Info(id="harness/dlg", version="3", paper="zhu2019")
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(

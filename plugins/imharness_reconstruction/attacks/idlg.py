@@ -14,7 +14,7 @@ from imharness_reconstruction.per_image import labels_from_gradients
 class Idlg(GradientMatching):
     """Improved deep leakage from gradients: L-BFGS on the image, the label from the sign of the gradient."""
 
-    info = Info(id="harness/idlg", version="2", paper="zhao2020")
+    info = Info(id="harness/idlg", version="3", paper="zhao2020")
 
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl, place
 from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")
@@ -28,7 +28,7 @@ class ClassFolder(ImageDataset):
 
     info = Info(id="harness/class-folder", version="1")
     address = "path"
-    path: str = Field(default="", description="Folder of the classes.")
+    path: str = Field(default="", description="Folder of the classes, here or among the assets.")
     split: Literal["test", "train"] = Field(default="test", description="Private images, or those to train on.")
     size: int = Field(
         default=32, ge=8, le=512, description="Side, px; images that are not square are cropped to the middle."
@@ -38,24 +38,32 @@ class ClassFolder(ImageDataset):
 
     def require(self) -> None:
         """Raise `Unavailable` unless the folder is there."""
-        if not self.path or not Path(self.path).is_dir():
-            what = f"{self.path} is no folder" if self.path else "no folder of classes is named"
-            raise Unavailable(what, "--dataset class-folder:PATH")
+        if not self.root.is_dir():
+            raise Unavailable(f"{self.root} is no folder", "--dataset class-folder:PATH")
+
+    @property
+    def root(self) -> Path:
+        """The folder of the classes; raises `Unavailable` where none is named."""
+        if not self.path:
+            raise Unavailable("no folder of classes is named", "--dataset class-folder:PATH")
+        return place(self.path)
 
     def content(self) -> str:
         """Return a digest of names, sizes and times of change."""
-        if not self.path or not Path(self.path).is_dir():
+        try:
+            self.require()
+        except Unavailable:
             return ""
-        state = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for files in self._classes().values() for f in files]
+        state = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for files in self.classes().values() for f in files]
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
     def build(self, device: torch.device) -> ImageSet:
         """Return the images, one of each class in turn."""
         self.require()
-        classes = self._classes()
+        classes = self.classes()
         if not any(classes.values()):
             raise ContractError(
-                f"{self.path} holds no images in folders; expected CLASS/*, or train/CLASS/* and test/CLASS/*"
+                f"{self.root} holds no images in folders; expected CLASS/*, or train/CLASS/* and test/CLASS/*"
             )
         turns = sorted(
             (place, label, file) for label, files in enumerate(classes.values()) for place, file in enumerate(files)
@@ -66,21 +74,26 @@ class ClassFolder(ImageDataset):
             return read_files((files[p] for p in positions), self._fit)
 
         columns = {"label": np.array(labels), "class": np.array([names[label] for label in labels])}
-        shown = tuple(str(file.relative_to(self.path)) for file in files)
+        root = self.root
+        shown = tuple(str(file.relative_to(root)) for file in files)
         return ImageSet(shown, ((self.size, self.size),) * len(files), load, columns)
 
-    def _classes(self) -> dict[str, list[Path]]:
+    def classes(self) -> dict[str, list[Path]]:
         """Return class -> files of this split, both in natural order."""
-        root = Path(self.path)
+        root = self.root
         part = next((root / name for name in PARTS[self.split] if (root / name).is_dir()), None)
         folders = sorted((f for f in (part or root).iterdir() if f.is_dir()), key=_natural)
         found = {}
         for folder in folders:
             files = sorted((f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES), key=_natural)
-            if part is None:
-                files = files[: self.held_out] if self.split == "test" else files[self.held_out :]
-            found[folder.name] = files[: self.per_class or None]
+            found[folder.name] = self.used(files, parted=part is not None)
         return found
+
+    def used(self, files: list[Path], *, parted: bool) -> list[Path]:
+        """Return the files of a class that belong to this split; `parted`: the folder has published parts."""
+        if not parted:
+            files = files[: self.held_out] if self.split == "test" else files[self.held_out :]
+        return files[: self.per_class or None]
 
     def _fit(self, image: Image.Image) -> Image.Image:
         """Return the middle square at the wanted size."""

@@ -21,7 +21,7 @@ from imharness.images import (
 )
 from imharness_reconstruction.frechet import frechet_distance
 from imharness_vision.perceptual import SQUEEZENET, normalised
-from imharness_vision.weights import frozen, state_dict, weights_in
+from imharness_vision.weights import fill, frozen, state_dict, weights_in
 
 INCEPTION = Asset(
     name="fid-inception",
@@ -100,7 +100,7 @@ def inception(device: torch.device) -> torch.nn.Module:
     for name, width in (("Mixed_6b", 128), ("Mixed_6c", 160), ("Mixed_6d", 160), ("Mixed_6e", 192)):
         setattr(network, name, published.FIDInceptionC(768, channels_7x7=width))
     network.Mixed_7b, network.Mixed_7c = published.FIDInceptionE_1(1280), published.FIDInceptionE_2(2048)
-    network.load_state_dict(state_dict(INCEPTION), strict=True)
+    fill(network, INCEPTION, state_dict(INCEPTION))
     return frozen(_Inception(network), device)
 
 
@@ -123,7 +123,7 @@ def squeezenet(device: torch.device) -> torch.nn.Module:
     from torchvision.models import squeezenet1_1
 
     network = squeezenet1_1(weights=None).features
-    network.load_state_dict(state_dict(SQUEEZENET), strict=True)
+    fill(network, SQUEEZENET, state_dict(SQUEEZENET))
     return frozen(_Pooled(network), device)
 
 

@@ -3,6 +3,7 @@
 import torch
 
 from imharness.images import ImageRng, Images
+from imharness_vision.constants import constant
 
 LIGHTNESS, COLOUR = 40.0, 40.0
 """Largest shifts, in units of Lab."""
@@ -43,7 +44,7 @@ def contrast(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
 
 def saturation(images: Images, severity: torch.Tensor, rng: ImageRng) -> Images:
     """Move towards grey or away from it, by at most 90%."""
-    weights = images.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)
+    weights = constant((0.299, 0.587, 0.114), images).view(1, 3, 1, 1)
     grey = (weights * images).sum(dim=1, keepdim=True)
     return grey + _four(1 + RANGE * severity * _sign(rng)) * (images - grey)
 

@@ -10,13 +10,13 @@ import click
 from imharness.errors import HarnessError, UsageError
 from imharness_cli import console
 from imharness_cli.secret import secret_option
-from imharness_files.options import Share
+from imharness_files.options import Share, store_option
 
 
 @click.command()
 @click.argument("entry", required=False)
 @click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
-@click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+@store_option("address")
 @click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
 @click.option("--tolerance", type=Share(), default=1e-3, show_default=True, help="As a share of a column's span.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
@@ -25,7 +25,7 @@ from imharness_files.options import Share
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; canaries are printed as in their file.")
 def reproduce(
-    entry: str | None, canaries: bool, store_dir: Path, sample: int, tolerance: float, seed: int, device: str,
+    entry: str | None, canaries: bool, address: str, sample: int, tolerance: float, seed: int, device: str,
     secret: Path | None, trust: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute cells of ENTRY again from its pinned package, and compare; exit 1 when the numbers differ.
@@ -47,7 +47,7 @@ def reproduce(
 
     with console.progress("reproducing", shown=not as_json) as advance:
         found = reproduce_cells(
-            entry, Store(store_dir), sample=sample, tolerance=tolerance, seed=seed, device=place, trusted=trust,
+            entry, Store(address), sample=sample, tolerance=tolerance, seed=seed, device=place, trusted=trust,
             advance=advance, secret=read_seed(secret) if secret is not None else "",
         )  # fmt: skip
     if as_json:

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from imharness.errors import HarnessError, UsageError
+from imharness.errors import HarnessError, UsageError, did_you_mean
 from imharness_cli import console
+from imharness_cli.executors import executor_options, executor_settings
 from imharness_cli.secret import profile_of, secret_option
+from imharness_files.options import store_option
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from imharness_submissions.report import SubmissionReport
 
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
-_store = click.option("--store", "store_dir", type=click.Path(path_type=Path), default="store", show_default=True)
+_store = store_option("address")
 _site = click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
 _json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 _trust = click.option("--trust", is_flag=True, help="Run the package without a sandbox: it can do all that you can.")
@@ -84,6 +86,7 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
     )
 
 
+@executor_options
 @submissions.command()
 @_folder
 @_store
@@ -91,6 +94,7 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 @click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
 @click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="Processes; 0 runs in this.")
+@click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @secret_option
@@ -98,29 +102,33 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 @_trust
 @_json
 def run(
-    folder: Path, store_dir: Path, site_dir: Path, profile: str, device: str, workers: int, seed: int,
-    limit: int | None, secret: Path | None, summary: Path | None, trust: bool, as_json: bool,
+    folder: Path, address: str, site_dir: Path, profile: str, device: str, workers: int, executor: str, seed: int,
+    limit: int | None, secret: Path | None, summary: Path | None, trust: bool, as_json: bool, **_others: Any,
 ) -> None:  # fmt: skip
     """Run a submission in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
+    from imharness.running.executor import find_executor
     from imharness_cli.commands import build_site
     from imharness_submissions.report import markdown
     from imharness_submissions.running import Run, run_submission
 
-    store = Store(store_dir)
+    find_executor(executor)
+    settings = executor_settings(click.get_current_context())
+    store = Store(address)
     store.prepare()
     if trust:
         console.warn("--trust: the package runs without a sandbox and can do all that you can")
     work = Run(
         folder, store, profile_of(profile, secret), device=resolve_devices([device])[0], workers=workers, seed=seed,
-        limit=limit, trusted=trust, command=shlex.join(["harness", *sys.argv[1:]]),
+        limit=limit, trusted=trust, command=shlex.join(["harness", *sys.argv[1:]]), executor=executor,
+        settings=settings,
     )  # fmt: skip
     with _stages(shown=not as_json) as watch:
         report = run_submission(work, watch)
     if summary is not None:
         summary.write_text(markdown(report), encoding="utf-8")
-    build_site(store.root, site_dir)
+    build_site(address, site_dir)
     _show(report, as_json)
     if not as_json:
         console.say(f"{site_dir / 'index.html'}")
@@ -169,31 +177,32 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
 @_store
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the summary for a pull request.")
 @_json
-def report(name: str, store_dir: Path, as_markdown: bool, as_json: bool) -> None:
+def report(name: str, address: str, as_markdown: bool, as_json: bool) -> None:
     """Show the report of a submission's last run; a report that was changed is refused."""
     from imharness.results.store import Store
-    from imharness_submissions.ledger import submission_files
     from imharness_submissions.report import SubmissionReport, markdown
-    from imharness_submissions.sandbox.stored import read_submission
+    from imharness_submissions.sandbox.stored import SUBMISSIONS, read_submission
 
-    paths = submission_files(Store(store_dir))
-    if name not in paths:
-        raise UsageError(f"store {store_dir} has no submission {name!r}; it has: {', '.join(paths) or 'none'}.")
-    found = SubmissionReport.model_validate(read_submission(paths[name]).report)
+    store = Store(address)
+    known = store.names(SUBMISSIONS)
+    if name not in known:
+        hint = did_you_mean(name, known)
+        raise UsageError(f"store {address} has no submission {name!r}; it has: {', '.join(known) or 'none'}.{hint}")
+    found = SubmissionReport.model_validate(read_submission(store, name).report)
     if found.seal != found.expected_seal():
-        raise HarnessError(f"{paths[name]} was changed after it was written: its seal does not match")
-    if not any(line.report == found.seal for line in _lines(store_dir)):
-        raise HarnessError(f"{paths[name]}: the ledger does not know this report")
+        raise HarnessError(f"report of {name} in {address} was changed after it was written: its seal does not match")
+    if not any(line.report == found.seal for line in _lines(address)):
+        raise HarnessError(f"report of {name} in {address}: the ledger does not know it")
     if as_markdown:
         click.echo(markdown(found))
     else:
         _show(found, as_json)
 
 
-def _lines(store_dir: Path) -> list[Line]:
+def _lines(address: str) -> list[Line]:
     from imharness_submissions.ledger import Ledger
 
-    return Ledger(store_dir).lines()
+    return Ledger(address).lines()
 
 
 @submissions.command()
@@ -202,7 +211,7 @@ def _lines(store_dir: Path) -> list[Line]:
 @click.option("--reason", required=True, help="Shown on the site.")
 @_store
 @_site
-def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir: Path) -> None:
+def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
     """Write a maintainer's decision into the ledger, and make the tables and the site again."""
     from imharness.components.registry import installed
     from imharness.results.store import Store
@@ -210,10 +219,11 @@ def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir
     from imharness_cli.entries import known_entries, rescore
     from imharness_submissions.ledger import Ledger
 
-    ledger, store = Ledger(store_dir), Store(store_dir)
+    ledger, store = Ledger(address), Store(address)
     before = [line for line in ledger.lines() if line.name == name and line.manifest is not None]
     if not before:
-        raise UsageError(f"the ledger of {store_dir} has no submission {name!r}.")
+        hint = did_you_mean(name, {line.name for line in ledger.lines()})
+        raise UsageError(f"the ledger of {address} has no submission {name!r}.{hint}")
     last = before[-1]
     again = decision == "added"
     ledger.append(
@@ -223,16 +233,16 @@ def decide(name: str, decision: Decision, reason: str, store_dir: Path, site_dir
     known = known_entries(store)
     for track in store.tracks():
         rescore(store, installed().track(track), known)
-    build_site(store.root, site_dir)
+    build_site(address, site_dir)
     console.say(f"{name}: {decision}")
 
 
 @submissions.command()
 @_store
 @_json
-def ledger(store_dir: Path, as_json: bool) -> None:
+def ledger(address: str, as_json: bool) -> None:
     """List every decision about entries, and check that none was changed or removed."""
-    lines = _lines(store_dir)
+    lines = _lines(address)
     if as_json:
         console.emit([line.model_dump(mode="json") for line in lines])
         return
@@ -248,7 +258,7 @@ def ledger(store_dir: Path, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @secret_option
 def rebuild(
-    file: Path, store_dir: Path, site_dir: Path, profile: str, limit: int | None, secret: Path | None
+    file: Path, address: str, site_dir: Path, profile: str, limit: int | None, secret: Path | None
 ) -> None:  # fmt: skip
     """Build the board again from a ledger, FILE, alone: run each of its submissions into another store.
 
@@ -256,13 +266,14 @@ def rebuild(
     """
     from imharness.results.store import Store
     from imharness_cli.commands import build_site
-    from imharness_submissions.ledger import Ledger
+    from imharness_storage import absolute
+    from imharness_submissions.ledger import FILE, Ledger
     from imharness_submissions.running import Run, run_submission
     from imharness_submissions.starting import written
 
-    if file.resolve() == Ledger(store_dir).path.resolve():
+    if str(file.resolve()) == f"{absolute(address)}/{FILE}":
         raise UsageError("FILE is the ledger of this store; choose another --store.")
-    store = Store(store_dir)
+    store = Store(address)
     store.prepare()
     lost = 0
     for line in Ledger(file.parent, file.name).active():
@@ -275,5 +286,5 @@ def rebuild(
             lost += 1
             continue
         console.say(f"{line.name}: {len(found.cells)} cells, {len(found.flags())} flags")
-    build_site(store.root, site_dir)
+    build_site(address, site_dir)
     sys.exit(1 if lost else 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import stat
 from collections.abc import Mapping, Sequence
@@ -88,13 +89,19 @@ def limit(limits: Mapping[str, Any]) -> None:
         resource.RLIMIT_FSIZE: limits["file_mib"] << 20,
         resource.RLIMIT_CPU: limits["cpu_s"],
         resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_NPROC: 4096,  # threads count too, and every process of the user; the outside counts its own
+        resource.RLIMIT_NPROC: _tasks(limits),
     }
     for what, value in wanted.items():
         hard = resource.getrlimit(what)[1]
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (bound, bound))
     _control(_SET_DUMPABLE, 0)  # other processes of the guest may not look into this one
+
+
+def _tasks(limits: Mapping[str, Any]) -> int:
+    """Return how many processes and threads the kernel allows; older kernels count all that the user has."""
+    version = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    return int(limits["processes"] + limits["threads"]) if version >= (5, 14) else 4096
 
 
 def _control(what: int, value: int) -> None:

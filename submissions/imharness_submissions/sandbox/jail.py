@@ -21,6 +21,7 @@ import imharness
 import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
+from imharness_logs import said
 from imharness_submissions.sandbox import seccomp
 from imharness_submissions.sandbox.processes import PREFIX, ControlGroup, counted, tree, unlimited, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN
@@ -225,7 +226,7 @@ class Ends(NamedTuple):
 
 
 class Printed:
-    """Reads what processes print, and keeps the last of it."""
+    """Reads what processes print, keeps the last of it, and passes it on to the log of the task."""
 
     def __init__(self, reading: int, most_kib: int) -> None:
         self.reading, self._most, self._bytes, self._last = reading, most_kib, 0, b""
@@ -241,6 +242,7 @@ class Printed:
             if not chunk:
                 return
             self._bytes += len(chunk)
+            said(chunk.decode(errors="replace"))
             self._last = (self._last + chunk)[-4000:]
             if self._bytes > self._most << 10:
                 raise SandboxViolation(f"printed more than {self._most} KiB")
@@ -335,7 +337,8 @@ class Jail:
 
     def inspect(self) -> int:
         """Return the number of the guest's processes; raises `SandboxViolation` when it exceeds a limit."""
-        limits, found = self.spec.limits, counted(self.process.pid)
+        limits = self.spec.limits
+        found = counted(self.process.pid, limits.processes)
         if len(found) > limits.processes:
             raise SandboxViolation(f"started more than {limits.processes} processes")
         if sum(process.threads for process in found) > limits.threads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import time
@@ -41,10 +42,14 @@ def tree(root: int) -> list[int]:
     return [process.pid for process in counted(root)]
 
 
-def counted(root: int) -> list[Counted]:
-    """Return a process and all its descendants; one that has ended meanwhile has no threads."""
-    found, waiting = [], [root]
-    while waiting:
+def counted(root: int, most: float = math.inf) -> list[Counted]:
+    """Return a process and its descendants; one that has ended meanwhile has no threads.
+
+    Counting ends with the first process after `most`: a guest that forks without end must not be faster than it.
+    """
+    found: list[Counted] = []
+    waiting = [root]
+    while waiting and len(found) <= most:
         pid = waiting.pop()
         alive, (threads, kib) = pid, _facts(pid)
         tasks = _tasks(pid) if threads > 1 else [pid]

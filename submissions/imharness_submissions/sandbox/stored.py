@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.components.registry import Registry
-from imharness.errors import PluginError, StoreError
+from imharness.errors import DamagedError, PluginError, StoreError
 from imharness.results.store import Store
-from imharness_submissions.ledger import submission_files
 from imharness_submissions.sandbox.proxies import PackageDescription
+
+SUBMISSIONS = "submissions"
+"""The folder of a store that holds one file for each submission."""
 
 
 class StoredSubmission(BaseModel):
@@ -33,19 +34,23 @@ class StoredSubmission(BaseModel):
     report: Mapping[str, Any]
 
 
-def read_submission(path: Path) -> StoredSubmission:
+def read_submission(store: Store, name: str) -> StoredSubmission:
     """Return a submission of a store; raises `StoreError` when its file is damaged."""
+    file = f"{SUBMISSIONS}/{name}.json"
     try:
-        return StoredSubmission.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise StoreError(f"{path} is damaged: {str(error).splitlines()[0]}; run the submission again") from None
+        found = store.current(file, StoredSubmission)
+    except DamagedError:
+        raise DamagedError(f"{store.address}/{file} is damaged; run the submission again") from None
+    if found is None:
+        raise StoreError(f"store {store.address} has no submission {name!r}")
+    return found
 
 
 def with_submissions(registry: Registry, store: Store) -> Registry:
     """Return a registry that also holds the components of a store's submissions; they can be shown, but not built."""
-    for path in submission_files(store).values():
+    for name in store.names(SUBMISSIONS):
         try:
-            registry = registry.joined(read_submission(path).description.entries())
+            registry = registry.joined(read_submission(store, name).description.entries())
         except PluginError:
             continue  # it is installed by now, or two submissions register it: then the first one is shown
     return registry

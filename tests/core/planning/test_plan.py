@@ -6,7 +6,7 @@ import pytest
 
 from imharness.components.registry import installed
 from imharness.errors import UsageError
-from imharness.planning.plan import Graph, plan_track
+from imharness.planning.plan import Graph, GraphPlanner, plan_track
 from imharness.planning.profile import Profile
 
 IQA = "harness/iqa"
@@ -38,6 +38,12 @@ def test_one_attack_serves_all_defenses_and_each_gets_its_own() -> None:
     assert labels == {("harness/jpeg", "harness/diffjpeg")}
     evaluated = [t.spec for t in graph.tasks.values() if t.spec.step == "evaluate" and not t.spec.options["adaptive"]]
     assert set(Counter(spec.needs["attacked"] for spec in evaluated).values()) == {3}
+
+
+def test_a_graph_says_what_the_profile_sets() -> None:
+    part = {"options": {"strengths": ("medium",)}, "parameters": {"harness/uap": {"epochs": 1}}}
+    kept = plan(part=part).set_up
+    assert kept == {"options": {"strengths": ["medium"]}, "parameters": {"harness/uap": {"epochs": 1}}}
 
 
 def test_every_task_stands_behind_those_it_needs() -> None:
@@ -94,3 +100,19 @@ def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp
     assert len(graph.tasks) == 1
     (gap,) = graph.missing.values()
     assert (gap.what, gap.remedy) == ("harness/lpips[net=squeeze]", "harness assets get squeezenet1-1-features")
+
+
+def test_a_task_is_worked_out_once_however_often_it_is_asked_for(monkeypatch) -> None:
+    graph = plan()
+    planner = GraphPlanner(Graph(graph.track, ""), installed(), 0, None)
+    made: list[object] = []
+    monkeypatch.setattr("imharness.planning.plan.digest", lambda facts: made.append(facts) or str(len(made)))
+    spec = next(iter(graph.tasks.values())).spec
+    step, roles = spec.step, spec.named()
+    own = {role: installed().one(ref.kind, ref.label) for role, ref in roles.items()}
+    first = planner.task(step, own, options={"images": 1})
+    assert planner.task(step, own, options={"images": 1}) is first
+    assert planner.within({"images": 1}, **own).task(step) is first
+    others = [planner.task(step, own, options={"images": value}) for value in (True, 1.0, 2)]
+    others.append(planner.task(step, own, options={"images": 1}, needs={"before": first}))
+    assert len(made) == len({first.key, *(task.key for task in others)}) == 5

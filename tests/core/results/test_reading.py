@@ -8,15 +8,17 @@ from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 
 
-def record(store: Store, key: str, options: dict, roles: tuple[str, ...]) -> TaskRecord:
+def record(
+    store: Store, key: str, options: dict, roles: tuple[str, ...], rows: dict | None = None, step: str = "one-step"
+) -> TaskRecord:
     components = {
         r: ComponentRef(kind="metric", id=f"x/{r}", version="1", label=f"x/{r}", parameters={}) for r in roles
     }
     spec = TaskSpec(
-        track="x/t", step="one-step", version="1", components=components, options=options, limit=None, seed=0, needs={}
+        track="x/t", step=step, version="1", components=components, options=options, limit=None, seed=0, needs={}
     )
     bare = TaskRecord(key=key, spec=spec, status="done", started="", seconds=0.0, device="", versions={})
-    return store.commit(bare, {"score": np.arange(2.0)}, {})
+    return store.commit(bare, rows or {"score": np.arange(2.0)}, {})
 
 
 def test_tasks_that_differ_in_options_share_one_view(tmp_path) -> None:
@@ -30,3 +32,16 @@ def test_tasks_that_differ_in_options_share_one_view(tmp_path) -> None:
     assert found["method"].tolist() == [None, None, "z", "z"]
     assert found["n"].tolist() == [None, None, "x/n", "x/n"]
     assert query("SELECT count(*) AS n FROM one_step_tasks")["n"].tolist() == [2]
+
+
+def test_rows_of_the_first_table_stream_past_the_others_in_their_order(tmp_path) -> None:
+    """The database's own order of joins holds a table of all rows in memory where facts of tasks meet facts of units.
+
+    Here it would let the larger table stream, which is written last.
+    """
+    store, few = Store(tmp_path), np.array([30, 1, 2000, 7])
+    query = ResultQuery(store, [
+        record(store, "a" * 64, {}, ("m",), {"name": few}, "few"),
+        record(store, "b" * 64, {}, ("m",), {"name": np.arange(5000)}, "many"),
+    ])  # fmt: skip
+    assert query("SELECT name FROM few JOIN many USING (name)")["name"].tolist() == few.tolist()

@@ -11,6 +11,7 @@ from imharness.errors import StoreError
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness_cli.stores import verify
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
 ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
@@ -45,7 +46,7 @@ def test_what_went_in_comes_out(store: Store) -> None:
     assert rows["name"].tolist() == ["a", "b"]
     np.testing.assert_array_equal(rows["score"], ROWS["score"])
     np.testing.assert_array_equal(arrays["images"], ARRAYS["images"])
-    assert list(store.verify()) == []
+    assert list(verify(store)) == []
 
 
 def test_the_same_result_gives_the_same_bytes(store: Store) -> None:
@@ -60,7 +61,7 @@ def test_an_edited_record_does_not_open(store: Store) -> None:
     path.write_text(path.read_text().replace('"seconds": 1.0', '"seconds": 2.0'))
     with pytest.raises(StoreError, match="changed after it was written"):
         store.record(record().key)
-    assert len(list(store.verify())) == 1
+    assert len(list(verify(store))) == 1
 
 
 def test_a_file_that_is_no_json_is_named(store: Store) -> None:
@@ -81,7 +82,7 @@ def test_a_truncated_or_changed_file_is_named(store: Store, folder: str, suffix:
     content = bytearray(changed.read_bytes())
     content[-1] ^= 1
     changed.write_bytes(content)
-    lines = list(store.verify())
+    lines = list(verify(store))
     assert len(lines) == 2
     assert any("damaged" in line for line in lines)
     assert all("\n" not in line for line in lines)
@@ -98,6 +99,45 @@ def test_a_full_disk_keeps_what_was_finished(store: Store, monkeypatch: pytest.M
     assert store.record(record(9).key) is None
     assert not [p for p in store.root.rglob(".*") if p.is_file()]
     assert len(list(store.all_keys())) == 3
+
+
+def test_results_that_are_flushed_together_are_on_the_disk_when_the_block_ends(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    with store.together():
+        made = [store.commit(record(number), ROWS, ARRAYS) for number in (7, 8)]
+        assert flushed == []
+        assert store.record(made[0].key) == made[0]
+    files = [path for path in store.root.rglob("*") if path.is_file() and path.stem in {own.key for own in made}]
+    assert sorted(flushed) == sorted(map(str, files))
+    assert len(files) == 6
+    store.commit(record(9), ROWS, {})
+    assert len(flushed) == 8
+
+
+def test_a_block_within_a_block_leaves_the_flushing_to_the_outer_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    with store.together():
+        store.commit(record(7), ROWS, {})
+        with store.together():
+            store.commit(record(8), ROWS, {})
+        store.commit(record(9), ROWS, {})
+        assert flushed == []
+    assert len(flushed) == 6
+
+
+def test_results_that_cannot_be_flushed_together_are_no_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="what was finished before is kept"), store.together():
+        store.commit(record(9), ROWS, ARRAYS)
 
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What a worker keeps between tasks, and batches that do not fit into memory."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +120,27 @@ def test_what_does_not_fit_alone_is_an_error_and_so_is_any_other_error() -> None
 
         with pytest.raises(type(error), match=str(error)):
             in_chunks(3, 2, fail)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="by the C library of Linux")
+def test_a_worker_asks_the_system_for_no_page_twice() -> None:
+    """Without it, each array of 2 MB costs 512 page faults as often as it is made."""
+    code = """if True:
+        import resource
+        import numpy as np
+        from imharness_memory import keep_freed_memory
+        keep_freed_memory()
+        def pages() -> int:
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        def work() -> None:
+            made = [np.ones(250_000) for _ in range(10)]
+        work()
+        before = pages()
+        for _ in range(10):
+            work()
+        print(pages() - before)"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 500
 
 
 def test_map_joins_batches_row_by_row_whatever_fits(store: Store, cache: BuildCache) -> None:

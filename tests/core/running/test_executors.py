@@ -10,11 +10,12 @@ from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
 from imharness.errors import PluginError, UsageError
 from imharness.planning.plan import Graph, plan_track
-from imharness.planning.profile import Profile, TrackProfile, load_profile
+from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store
 from imharness.running.executor import Preparation, find_executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
+from imharness_profiles import load_profile
 
 BATCH = 4
 
@@ -59,7 +60,7 @@ def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness
     assert unknown.returncode == 2
     (line,) = unknown.stderr.strip().splitlines()
     assert line == (
-        "usage: no executor is called 'thread'. Did you mean 'threads'? Known: in-process, local, threads."
+        "usage: no executor is called 'thread'. Did you mean 'threads'? Known: in-process, local, ray, threads."
     )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def test_an_executor_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(PluginError, match=r"executor gone \(acme_gone:Executor\) cannot be loaded: No module"):
         find_executor("gone")
-    with pytest.raises(UsageError, match="Known: gone, in-process, local"):
+    with pytest.raises(UsageError, match="Known: gone, in-process, local, ray"):
         find_executor("nonesuch")
 
 

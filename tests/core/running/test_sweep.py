@@ -5,11 +5,11 @@ import pytest
 from imharness.components.registry import installed
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
-from imharness.planning.profile import load_profile
 from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.executor import TaskResult
 from imharness.running.sweep import execute
+from imharness_profiles import load_profile
 
 
 class Scripted:
@@ -67,7 +67,7 @@ def test_the_second_death_is_a_failure_and_takes_only_dependents_along(graph: Gr
     outcome, _ = run(graph, tmp_path, fit=[("died", "code -9"), ("died", "code -9")])
     steps = {graph.tasks[key].spec.step for key in outcome.failed}
     assert steps == {"fit", "attack", "evaluate"}
-    assert {graph.tasks[key].spec.step for key in outcome.done} == {"purify", "clean", "defended", "audit"}
+    assert {graph.tasks[key].spec.step for key in outcome.done} == {"purify", "clean", "defended", "unaware", "audit"}
     lines = [line for key, line in outcome.failed.items() if graph.tasks[key].spec.step == "evaluate"]
     assert all("needs a task that failed" in line and "code -9" in line for line in lines)
 

@@ -197,3 +197,22 @@ def test_a_gradient_reaches_through_a_change_of_size() -> None:
     assert found.shape == (2, 3, 3, 3)
     assert bool((gradient > 0).all())
     torch.testing.assert_close(gradient.sum(), torch.rand(found.shape, generator=generator(3)).sum())
+
+
+def test_halving_for_want_of_memory_changes_no_score() -> None:
+    """A chunk that did not fit has drawn from its streams; its halves draw the same numbers."""
+    images = torch.rand(4, 3, 6, 6, generator=generator(1))
+
+    def scores(most: int) -> torch.Tensor:
+        def tight(x: torch.Tensor) -> torch.Tensor:
+            if len(x) > most:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return score(x)
+
+        return MetricTarget(
+            tight, (-1.0, 2.0), images=4, differentiable=True, purify=blurred, rng=ImageRng(range(4)), micro_batch=4
+        )(images)
+
+    whole = scores(4).tolist()
+    assert scores(1).tolist() == pytest.approx(whole, abs=1e-6)
+    assert scores(2).tolist() == pytest.approx(whole, abs=1e-6)

@@ -9,6 +9,7 @@ from tests.core.ranking.test_pairing import made
 from imharness.ranking.comparisons import PairedScores, not_worse, pairwise
 from imharness.stats import NotTestable, chosen_half, interval, mean_interval, spearman_rows, t_interval
 from imharness.tracks import Blocks, Column, Value, Wins, mean_value, ranking, value_of
+from imharness_statistics import bootstrap as module
 from imharness_statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
 from imharness_statistics.clusters import FEWEST, cluster_means, clusters_greater, coded
 from imharness_statistics.head_to_head import head_to_head, rank_biserial, resampled
@@ -206,3 +207,13 @@ def test_halves_are_fixed_by_names_and_equal_as_can_be() -> None:
     assert chosen_half(["one"]).tolist() == [False]
     assert chosen_half([]).shape == (0,)
     assert chosen_half(["a", "b", "c", "d"]).tolist() == [False, False, True, True]  # 18ac... of "d" is the smallest
+
+
+def test_resamples_that_are_looked_at_in_parts_are_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mean(at: np.ndarray) -> np.ndarray:
+        assert at.size <= module._HELD or len(at) == 1
+        return X[at].mean(axis=1)
+
+    whole = interval(mean, 40, CLUSTERS), interval(mean, 40)
+    monkeypatch.setattr(module, "_HELD", 2000)
+    assert (interval(mean, 40, CLUSTERS), interval(mean, 40)) == whole

@@ -5,6 +5,7 @@ import pytest
 import scipy
 
 from imharness.stats import NotTestable, interval, mean_spearman
+from imharness_statistics import mean_spearman as module
 
 
 def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -50,3 +51,21 @@ def test_more_units_than_are_looked_at_together_change_nothing() -> None:
 def test_numbers_that_are_all_the_same_have_no_correlation() -> None:
     with pytest.raises(NotTestable, match="no line"):
         mean_spearman([[1.0, 1.0, 1.0, 1.0]], [1.0, 2.0, 3.0, 4.0])
+
+
+def test_lines_that_are_summed_give_the_mean_of_lines_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some lines have equal numbers, some lack units; all others are asked for together."""
+    rng = np.random.default_rng(2)
+    scores, labels = rng.normal(size=(30, 60)), np.round(rng.normal(size=60), 1)
+    scores[:3] = np.round(scores[:3], 1)
+    scores[3:12, ::4] = scores[12, 5] = np.nan
+    clusters = np.repeat(np.arange(20), 3)
+    one_by_one = mean_spearman(scores, labels, clusters), mean_spearman(scores, labels)
+    monkeypatch.setattr(module, "_UNITS", range(1000))
+    monkeypatch.setattr(module, "_AT_ONCE", 512)
+    assert [own.summed for own in module._grouped(scores, labels)].count(0) == 1
+    for own, alone in zip(
+        (mean_spearman(scores, labels, clusters), mean_spearman(scores, labels)), one_by_one, strict=True
+    ):
+        assert (own.n, own.clusters) == (alone.n, alone.clusters)
+        assert [own.value, own.low, own.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-14)

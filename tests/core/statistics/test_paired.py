@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from imharness_statistics import NotTestable
-from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics.wilcoxon import adjust, wilcoxon_both, wilcoxon_greater
 
 
 def scipy_p(row: np.ndarray) -> float:
@@ -28,6 +28,7 @@ def test_equals_scipy(n: int, kind: str) -> None:
     with np.errstate(all="ignore"):
         expected = [scipy_p(row) for row in d]
     np.testing.assert_allclose(wilcoxon_greater(d), expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(wilcoxon_both(d), [wilcoxon_greater(d), wilcoxon_greater(-d)])
 
 
 def test_all_zero_differences_are_not_testable_but_others_are() -> None:

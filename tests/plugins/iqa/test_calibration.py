@@ -22,6 +22,7 @@ from imharness_iqa.calibration import (
     write_presets,
 )
 from imharness_iqa.distortion import meter
+from imharness_profiles import load_profile
 
 LADDER = "severity-ladder[severities=[2],size=64,split={}]"
 
@@ -30,9 +31,21 @@ def test_a_crossing_is_on_the_line_between_two_points() -> None:
     assert crossing([(1, 40), (2, 36), (4, 30), (8, 20)], 33) == pytest.approx(3)
     assert crossing([(1, 0.1), (3, 0.5)], 0.2) == pytest.approx(1.5)
     assert crossing([(1, 40), (2, 36)], 10) == 2
+    assert crossing([(1, float("inf")), (2, 33), (4, 29)], 35) == 2
+    assert crossing([(1, float("inf")), (2, 33), (4, 29)], 31) == pytest.approx(3)
     attack = installed().one("attack", "ifgsm")
     flat = calibrated(attack, lambda at: 3 / 255, "m")
     assert list(flat.unreached) == ["weak", "medium", "strong"]
+
+
+def test_values_that_change_no_image_have_no_distortion_to_interpolate() -> None:
+    attack = installed().one("attack", "patch-rs")
+    first = sorted(values(attack))[2]
+    found = calibrated(attack, lambda at: float("inf") if at.area < first else 34 - (at.area - first) / first, "m")
+    assert found.strengths["weak"] == first
+    assert list(found.unreached) == ["weak"]
+    none = calibrated(attack, lambda at: float("inf"), "m")
+    assert list(none.unreached) == ["weak", "medium", "strong"]
 
 
 def test_ten_values_enclose_the_declared_strengths() -> None:
@@ -46,7 +59,7 @@ def test_ten_values_enclose_the_declared_strengths() -> None:
         assert min(tried) < min(declared) < max(declared) <= max(tried)
 
 
-@pytest.mark.parametrize("name", ["ifgsm", "ssah", "facpa[width=4,depth=3,epochs=2]", "parsimonious[queries=60]"])
+@pytest.mark.parametrize("name", ["ifgsm", "ssah", "facpa[width=4,depth=3,epochs=4]", "parsimonious[queries=60]"])
 def test_a_calibrated_attack_lands_within_ten_percent_on_held_out_images(name: str) -> None:
     registry = installed()
     attack, metric = registry.one("attack", name), registry.one("metric", "embedded-cnn")
@@ -71,7 +84,7 @@ def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> 
 
 def test_shipped_strengths_are_of_the_measure_and_the_targets_that_their_attack_declares() -> None:
     registry = installed()
-    for preset in (*published().values(), *read_presets(located("embedded"))):
+    for preset in (*published().values(), *read_presets(located("embedded")), *read_presets(located("kodak"))):
         attack, metric, recipe = preset.attack, preset.metric, registry.one("attack", preset.attack)
         assert preset.distortion == recipe.info.distortion, (attack, metric)
         for strength, value in preset.strengths.items():
@@ -80,6 +93,16 @@ def test_shipped_strengths_are_of_the_measure_and_the_targets_that_their_attack_
                 found = np.interp(value, [*measured], [*measured.values()])
                 target = TARGETS[preset.distortion][strength]
                 assert abs(found - target) <= 0.05 * abs(target), (attack, metric, strength)
+
+
+def test_the_study_of_small_crops_has_strengths_for_their_size() -> None:
+    [track] = load_profile("kodak").tracks.values()
+    presets = {(p.attack, p.metric): p for p in read_presets(located(track.options["presets"]))}
+    share = {name: installed().one("attack", name) for name in ("one-pixel", "patch-rs")}
+    for metric in track.select["metric"]:
+        changed = {name: at(attack, f"harness/{metric}", "medium", presets) for name, attack in share.items()}
+        assert changed["one-pixel"].pixels < 0.01 * 96**2
+        assert changed["patch-rs"].area < 0.01 * 96**2
 
 
 def test_values_beyond_the_ten_are_tried_while_a_target_is_out_of_reach() -> None:

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng
+from imharness.randomness import ImageRng, generator
 from imharness_cli.commands import context
 from imharness_iqa import steps
 
@@ -47,6 +47,15 @@ def test_median_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
 
     expected = one_by_one(median, photographs)
     np.testing.assert_allclose(purified(f"median-blur[kernel={kernel}]", photographs), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_the_median_of_values_between_grey_levels_is_that_of_their_windows(kernel: int) -> None:
+    images = torch.rand(2, 3, 20, 24, generator=generator(0))
+    padded = torch.nn.functional.pad(images, [kernel // 2] * 4, mode="reflect")
+    expected = padded.unfold(2, kernel, 1).unfold(3, kernel, 1).flatten(-2).median(dim=-1).values
+    purify = installed().one("defense", f"median-blur[kernel={kernel}]").build(CPU)
+    assert torch.equal(purify(images, ImageRng(range(2))), expected)
 
 
 @pytest.mark.parametrize("kernel", [3, 11])

@@ -7,6 +7,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from scipy.ndimage import convolve
 from scipy.signal import convolve2d
@@ -21,6 +22,7 @@ from imharness_iqa.metrics.linearity import LinearityNet
 from imharness_iqa.metrics.meta_iqa import MetaIqaNet
 from imharness_iqa.metrics.spaq import SpaqNet, windows
 from imharness_iqa.natural_statistics import asymmetric_fit
+from imharness_iqa.networks import _detail
 from imharness_vision.weights import folded, state_dict
 
 CPU = torch.device("cpu")
@@ -244,3 +246,13 @@ def test_maniqa_sees_the_whole_image_at_224_pixels_as_published(monkeypatch) -> 
     scores = installed().one("metric", "maniqa").build(CPU)(images)
     assert seen == [((2, 3, 224, 224), 1)]
     torch.testing.assert_close(scores, images.mean(dim=(1, 2, 3)), rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("size", [(3, 3), (7, 12)])
+def test_detail_is_what_a_mirrored_box_filter_removes_and_so_is_its_gradient(size: tuple[int, int]) -> None:
+    images = torch.rand(2, 3, *size, generator=generator(0), dtype=torch.float64, requires_grad=True)
+    plain = 8 * (images - F.avg_pool2d(F.pad(images, [2] * 4, mode="reflect"), 5, 1))
+    torch.testing.assert_close(_detail(images), plain)
+    upstream = torch.rand(images.shape, generator=generator(1), dtype=torch.float64)
+    expected = torch.autograd.grad(plain, images, upstream)
+    torch.testing.assert_close(torch.autograd.grad(_detail(images), images, upstream), expected)

@@ -66,7 +66,7 @@ def test_two_data_sets_with_the_same_names_are_correlated_apart(study) -> None:
 
 
 def test_the_baseline_stands_in_both_halves_and_the_best_parameter_is_shown(study) -> None:
-    defenses, images = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/jpeg"], 12
+    defenses, images = ["harness/none", "x/jpeg[q=1]", "x/jpeg", "x/other"], 12
     found = study(
         rows(
             np.repeat([9.0, 6.0, 8.0, 7.0], images).tolist(),

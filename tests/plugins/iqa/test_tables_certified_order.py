@@ -10,7 +10,6 @@ from tests.iqa_rows import Finished
 
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
-from imharness.planning.profile import load_profile
 from imharness.randomness import ImageRng
 from imharness.tracks import Output
 from imharness_cli.commands import component, context
@@ -18,6 +17,7 @@ from imharness_iqa import steps
 from imharness_iqa.certifications.ms import Ms
 from imharness_iqa.tables import certified_order
 from imharness_iqa.tables.certified_order import kept
+from imharness_profiles import load_profile
 
 NAMES = [f"i{k:02d}" for k in range(8)]
 

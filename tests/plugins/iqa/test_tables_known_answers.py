@@ -196,6 +196,18 @@ def test_variants_are_compared_under_the_conditions_that_all_of_them_have(study)
     assert found.chosen == ["x/a[q=1]"]
 
 
+def test_a_defense_stands_with_a_variant_that_both_attackers_met(study) -> None:
+    """The better variant under fixed attacks, which nobody attacked who knows it, leaves the other columns empty."""
+    names = [f"i{k}" for k in range(12)]
+    found = study(
+        rows([9.0] * 12 + [6.0] * 12 + [8.0] * 12, [5.0] * 36, name=names * 3, adaptive=[False] * 24 + [True] * 12,
+             defense=["x/a"] * 12 + ["x/a[q=1]"] * 12 + ["x/a"] * 12),
+        entries={"x/a": "x/a", "x/a[q=1]": "x/a"},
+    )  # fmt: skip
+    assert found.chosen == ["x/a"]
+    assert by_label(overall.tables(found)[0])["x/a"]["adaptive_d"].value == pytest.approx(30)
+
+
 ENTRIES = {"x/a": "x/a", "x/a[q=1]": "x/a"}
 
 

@@ -6,6 +6,7 @@ from scipy.stats import spearmanr
 from tests.iqa_rows import Finished, rows, written
 
 from imharness.results.query import ResultQuery
+from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables import cost, report, worst
 
 NONE = "harness/none"
@@ -106,7 +107,8 @@ def test_the_interval_of_the_turned_pairs_covers_the_truth_as_often_as_it_says(t
         clean = np.random.default_rng(seed).uniform(0, 10, 40)
         store = Finished(tmp_path / str(seed))
         study = written(store, attacked({(NONE, "a", "weak", False): (clean + 1).tolist()}, {NONE: clean.tolist()}))
-        (table,) = cost.tables(store.query(), worst.Worst(study, worst.rules(store.query(), study, 0.05)))
+        query = store.query()
+        (table,) = cost.tables(query, worst.Worst(study, worst.rules(query, study, 0.05)))
         found = by_label(table)[NONE]["turned"]
         covered.append(found.low <= 19 <= found.high)
     assert np.mean(covered) >= 0.95 - 2 * (0.95 * 0.05 / 60) ** 0.5
@@ -141,7 +143,7 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
     kept = [i for i, label in enumerate(given["defense"]) if label != "x/hard"]
     other = {name: [own[i] for i in kept] for name, own in {**given, "metric": ["n"] * len(given["name"])}.items()}
     study = written(finished, {name: given[name] + other[name] for name in given}, trained=frozenset({"x/hard"}))
-    found = worst.ranking(finished.query(), study, worst.rules(finished.query(), study, 0.05))
+    found = worst.ranking(study, worst.rules(finished.query(), study, 0.05), {})
     values, places = by_label(found.tables[0]), found.rankings[0].places
     assert values["x/hard"]["coverage"].value == 50
     assert (values["x/hard"]["worst"].value, values["x/hard"]["rank"].value) == (pytest.approx(10), 1)
@@ -150,13 +152,17 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
     assert found.comparisons[0].families["x/hard"] == "training"
 
 
-def test_proxies_are_named_in_the_headline(finished: Finished) -> None:
+@pytest.mark.parametrize(
+    ("proxy", "said"),
+    [("severities", "quality labels are severities"), (NO_LABELS, "nobody judged these images")],
+)
+def test_proxies_are_named_in_the_headline(finished: Finished, proxy: str, said: str) -> None:
     clean = {NONE: [1.0, 2.0, 3.0]}
-    given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=["severities"] * 3,
+    given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=[proxy] * 3,
                      labelled=["a small network"] * 3)  # fmt: skip
     written(finished, given)
     claim = report(finished.query(), 0.05).rankings[0].claim
-    assert claim.endswith("Proxies: quality labels are severities; 1 metric: a small network.")
+    assert claim.endswith(f"Proxies: {said}; 1 metric: a small network.")
 
 
 def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finished: Finished) -> None:
@@ -193,7 +199,7 @@ def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Fini
     query = ResultQuery(finished.store, finished.records, told)
     rules = worst.rules(query, study, 0.05)
     assert rules.controls == {NONE: "no defense", "x/noise": "random noise"}
-    found = worst.ranking(query, study, rules)
+    found = worst.ranking(study, rules, {})
     assert found.rankings[0].places["x/false"].flags == ("audit of gradients: black box",)
     assert (found.tables[0].rows[0].label, found.rankings[0].winner) == ("x/false", "x/true")
     assert worst.rules(finished.query(), study, 0.05).controls == {NONE: "no defense"}, "a store that marks none"

@@ -6,11 +6,14 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.images import BaseAttack
 from imharness.planning.plan import plan_track
-from imharness.planning.profile import load_profile
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
 from imharness_iqa.quality_training import TEST, TRAIN, bounds
+from imharness_papers.published import find_table
+from imharness_profiles import load_profile
+from imharness_schedule.outlook import outlook
 
 CPU = torch.device("cpu")
 
@@ -74,3 +77,24 @@ def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "stand_in" in t.spec.components]
     pairs = {tuple(s.components[role].parameters["quality"] for role in ("defense", "stand_in")) for s in specs}
     assert pairs == {(q, q) for q in (10, 30, 50, 70, 90)}
+
+
+def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients() -> None:
+    """Shares of the published tables of wins under adaptive attacks are multiples of 1/48: 8 attacks, 3 strengths and
+    2 metrics; the others are multiples of 1/351: 13 attacks, 3 strengths, 9 metrics. DiffPure has 5 steps."""
+    for name, parts in {"10": 13 * 3 * 9, "15": 13 * 3 * 9, "16": 8 * 3 * 2, "17": 8 * 3 * 2}.items():
+        table = find_table(f"iqa/{name}")
+        assert len(table.over["attack"]) * len(table.over["metric"]) * 3 == parts
+        shares = [v.value for row in table.rows for v in row.values if v.value is not None]
+        assert all(abs(share - 100 * round(share * parts / 100) / parts) <= 0.0051 for share in shares)
+    only = {"metric": ["harness/linearity"], "dataset": ["harness/nips2017"]}
+    graph = plan_track("harness/iqa", load_profile("paper"), installed(), only=only, whole=True)
+    aware = [t.spec for t in graph.tasks.values() if t.spec.step == "attack" and t.spec.options["adaptive"]]
+    assert len({spec.options["method"] for spec in aware}) == 8
+    kinds = {ref.info.access for ref in graph.components.values() if isinstance(ref, BaseAttack)
+             and ref.info.id in {spec.components["attack"].id for spec in aware}}  # fmt: skip
+    assert kinds == {"white_box"}
+    through = {spec.components["defense"].label for spec in aware}
+    assert {label for label in through if "diffpure" in label} == {"harness/diffpure"}
+    assert not [t for t in graph.tasks.values() if t.spec.step == "transfer"]
+    assert outlook(graph).hours < 700  # of nine metrics on six thousand images: the paper took 25,000 for all

@@ -211,10 +211,10 @@ def test_masks_by_hand() -> None:
         Masking()
 
 
-@pytest.mark.parametrize("name", ["plain-training", "l2", "label-smoothing"])
+@pytest.mark.parametrize("name", ["plain-training", "l2", "label-smoothing", "advreg[width=64,warm_up=1]"])
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_networks_trained_together_end_as_each_alone(name: str, optimiser: str, data: TrainingData) -> None:
-    recipe, plan = installed().one("defense", name), TrainingPlan(4, 16, 3e-3, optimiser)
+    recipe, plan = installed().one("defense", name), TrainingPlan(4, 16, 3e-3, optimiser, decay_after=2)
     make = installed().one("model", "mlp[hidden=[32]]").build(CPU)
     halves = [
         TrainingData(data.features[p], data.labels[p], data.reference_features, data.reference_labels)
@@ -232,6 +232,18 @@ def test_networks_trained_together_end_as_each_alone(name: str, optimiser: str, 
         assert not other.training
         with torch.no_grad():
             torch.testing.assert_close(one(data.features), other(data.features), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["plain-training", "l2", "dropout", "advreg[width=64,warm_up=0]"])
+def test_steps_after_the_decay_are_a_tenth_as_long(name: str, data: TrainingData) -> None:
+    recipe, whole = installed().one("defense", name), len(data.labels)
+
+    def weights(epochs: int, decay_after: int) -> torch.Tensor:
+        network = trained(recipe, data, TrainingPlan(epochs, whole, 0.1, "sgd", decay_after))
+        return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+    first = weights(1, 0)
+    torch.testing.assert_close(weights(2, 1) - first, (weights(2, 0) - first) / 10, rtol=1e-3, atol=1e-6)
 
 
 def test_large_or_convolutional_networks_are_trained_one_by_one() -> None:

@@ -18,6 +18,7 @@ from imharness.membership import (
 )
 from imharness.randomness import generator
 from imharness.stats import auc
+from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.evaluators.lira import MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
@@ -92,6 +93,27 @@ def test_the_order_of_the_rows_says_nothing_and_the_answer_is_the_same_again(eva
     assert torch.isfinite(scores).all()
     assert torch.equal(infer(found), scores)
     assert torch.allclose(infer(shuffled(found, order)), scores[order], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["neural[epochs=1,width=8]", "white-box[epochs=1,width=8]"])
+def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt: list[int] = []
+    plain = LearntEvaluator._learn
+
+    def counted(self, network, inputs, member, rng) -> None:
+        learnt.append(len(member))
+        plain(self, network, inputs, member, rng)
+
+    monkeypatch.setattr(LearntEvaluator, "_learn", counted)
+    recipe = installed().one("evaluator", name)
+    infer, (q, _) = recipe.build(CPU), query(60)
+    first, again = infer(q), infer(q)
+    assert learnt == [60]
+    torch.testing.assert_close(first, again, rtol=0, atol=0)
+    other = replace(q, shadow_member=~q.shadow_member)
+    torch.testing.assert_close(infer(other), recipe.build(CPU)(other), rtol=0, atol=0)
+    assert learnt == [60] * 3
+    assert (infer(q) == first).all()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import tomllib
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from imharness.components.registry import installed
@@ -91,3 +92,15 @@ def test_parts_are_disjoint_and_of_one_size() -> None:
     assert {len(part) for part in parts.values()} == {100}
     with pytest.raises(UsageError, match="do not fit"):
         split_rows(599, generator(0), 100)
+
+
+def test_the_shadow_has_parts_of_its_own_size() -> None:
+    parts = split_rows(5010, generator(0), 1000, 500)
+    assert {name: len(part) for name, part in parts.items()} == {
+        f"{role}_{kind}": size
+        for role, size in (("target", 1000), ("shadow", 500))
+        for kind in ("member", "non_member", "reference")
+    }
+    assert len(set(torch.cat(list(parts.values())).tolist())) == 4500
+    with pytest.raises(UsageError, match="three parts of 1000 rows and three of 700 do not fit into 5010"):
+        split_rows(5010, generator(0), 1000, 700)

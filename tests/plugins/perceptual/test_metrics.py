@@ -39,6 +39,19 @@ def test_ssim_equals_scikit_image(pair: tuple[torch.Tensor, torch.Tensor]) -> No
     np.testing.assert_allclose(metric("ssim-uniform7")(*pair).numpy(), expected, atol=1e-4)
 
 
+def test_ms_ssim_is_that_of_torchmetrics_with_its_gradient(pair: tuple[torch.Tensor, torch.Tensor]) -> None:
+    from torchmetrics.functional.image import multiscale_structural_similarity_index_measure
+
+    images, reference = pair[0].clone().requires_grad_(True), pair[1]
+    expected = multiscale_structural_similarity_index_measure(
+        images, reference, reduction="none", data_range=1.0, normalize="relu"
+    ).reshape(-1)
+    found = metric("ms-ssim")(images, reference)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    slope, gradient = (torch.autograd.grad(x.sum(), images)[0] for x in (expected, found))
+    torch.testing.assert_close(gradient, slope, rtol=0, atol=1e-3 * float(slope.abs().max()))
+
+
 def test_psnr_equals_scikit_image(pair: tuple[torch.Tensor, torch.Tensor]) -> None:
     expected = [peak_signal_noise_ratio(as_array(b), as_array(a), data_range=1) for a, b in zip(*pair, strict=True)]
     np.testing.assert_allclose(metric("psnr")(*pair).numpy(), expected, rtol=1e-5)
@@ -108,6 +121,26 @@ def test_one_reference_serves_many_images_and_its_features_are_computed_once() -
         whole = network(images, reference.repeat(4, 1, 1, 1))
     torch.testing.assert_close(shared, whole)
     assert seen == [4, 1, 4, 4]
+
+
+@pytest.mark.parametrize("size", [(48, 61), (390, 400)])
+def test_fsim_and_its_gradient_are_those_of_piq(size: tuple[int, int]) -> None:
+    from piq import fsim
+
+    rng = torch.Generator().manual_seed(0)
+    coarse = torch.rand(3, 3, size[0] // 6, size[1] // 6, generator=rng)
+    reference = torch.nn.functional.interpolate(coarse, size, mode="bicubic").clamp(0, 1)
+    images = (reference + 0.05 * torch.randn(reference.shape, generator=rng)).clamp(0, 1).requires_grad_(True)
+    ours, theirs = metric("fsim")(images, reference), fsim(images, reference, reduction="none", data_range=1.0)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    slopes = [torch.autograd.grad(found.sum(), images)[0] for found in (ours, theirs)]
+    assert float((slopes[0] - slopes[1]).norm() / slopes[1].norm()) < 1e-4
+
+
+def test_fsim_of_a_flat_image_has_a_gradient() -> None:
+    flat = torch.full((1, 3, 32, 32), 0.5).requires_grad_(True)
+    (slope,) = torch.autograd.grad(metric("fsim")(flat, torch.rand(1, 3, 32, 32)).sum(), flat)
+    assert torch.isfinite(slope).all()
 
 
 def test_fsim_is_one_for_equal_images_and_falls_with_noise() -> None:

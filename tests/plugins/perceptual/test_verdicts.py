@@ -126,7 +126,7 @@ def test_a_patch_without_a_verdict_is_named(tmp_path: Path) -> None:
     (folder / "2afc" / "val" / "blur" / "judge" / "1.npy").write_bytes(b"no array")
     with pytest.raises(HarnessError, match=r"judge/1\.npy holds no share"):
         installed().one("dataset", f"bapps[path={folder}]").build(CPU)
-    with pytest.raises(Unavailable, match="BAPPS is not on this machine"):
+    with pytest.raises(Unavailable, match="data set bapps is not on this machine"):
         installed().one("dataset", "harness/bapps").require()
 
 

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.data import seeded_init
 from imharness.randomness import ImageRng, generator
 from imharness_reconstruction.attacks.gradattack import statistics_distance
 from imharness_reconstruction.convergence import Shared, matching
+from imharness_reconstruction.inversion import CosineDistance, directions, flat
 from imharness_reconstruction.per_image import averaged, image_gradients, labels_from_gradients, mean_of
 from imharness_vision.lbfgs import minimise
 
@@ -34,6 +36,78 @@ def test_gradients_are_those_of_a_loop(setting) -> None:
             torch.testing.assert_close(found[name][i], parameter.grad, rtol=1e-4, atol=1e-6)
     network.requires_grad_(False)
     assert labels_from_gradients(found).tolist() == labels.tolist()
+
+
+class Twisted(torch.nn.Module):
+    """A layer that is used twice, one that is never used, groups, batch norm, many channels, operations in place."""
+
+    def __init__(self, own: torch.nn.Module) -> None:
+        super().__init__()
+        self.wide, self.narrow = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 3, (3, 2), (2, 1), (0, 2), 2)
+        self.first, self.norm = torch.nn.Conv2d(3, 4, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(4)
+        self.twice, self.unused = torch.nn.Conv2d(4, 4, 3, padding=1, groups=2), torch.nn.Linear(2, 2)
+        self.own, self.last = own, torch.nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + torch.nn.functional.interpolate(self.narrow(self.wide(x).sigmoid()), x.shape[2:])
+        x = self.norm(self.first(x))
+        found = self.twice(x.relu_())
+        found += x
+        return self.last(self.own(self.twice(found)).sigmoid_().mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize("own", [torch.nn.Identity, lambda: torch.nn.GroupNorm(2, 4)])
+def test_gradients_and_their_slopes_are_those_of_a_loop_for_any_network(own) -> None:
+    rng = generator(0)
+    with seeded_init(rng):
+        network = Twisted(own()).double().eval()
+    network.norm.running_mean.uniform_(generator=rng)
+    images = torch.rand(3, 3, 8, 8, dtype=torch.float64, generator=rng).requires_grad_(True)
+    targets = torch.rand(3, 5, dtype=torch.float64, generator=rng).softmax(dim=1)
+    used = {name: p for name, p in network.named_parameters() if "unused" not in name}
+    found = image_gradients(network, images, targets)
+    assert not found["unused.weight"].any()
+    loop = []
+    for i in range(3):
+        loss = torch.nn.functional.cross_entropy(network(images[i : i + 1]), targets[i : i + 1])
+        loop.append(torch.autograd.grad(loss, list(used.values()), create_graph=True))
+    for name, values in zip(used, zip(*loop, strict=True), strict=True):
+        torch.testing.assert_close(found[name], torch.stack(values))
+    ours, plain = (
+        torch.autograd.grad(sum(g.square().sum() for g in given), images)[0]
+        for given in (found.values(), [g for values in loop for g in values])
+    )
+    torch.testing.assert_close(ours, plain)
+
+
+def test_distance_of_directions_and_its_slope_are_those_of_the_cosine() -> None:
+    rng = generator(4)
+    ours = {"a": torch.randn(5, 3, 2, generator=rng), "b": torch.randn(5, 4, generator=rng)}
+    given = {name: torch.randn(g.shape, generator=rng) for name, g in ours.items()}
+    leaves = [g.requires_grad_(True) for g in ours.values()]
+    found = CosineDistance.apply(*leaves, *directions(given))
+    plain = 1 - torch.nn.functional.cosine_similarity(flat(ours), flat(given), dim=1)
+    torch.testing.assert_close(found, plain)
+    weights = torch.arange(5.0)
+    for a, b in zip(*(torch.autograd.grad((weights * d).sum(), leaves) for d in (found, plain)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_batched_lbfgs_with_a_short_memory_is_torchs() -> None:
+    scale = torch.linspace(1, 40, 12, dtype=torch.float64)
+    start = torch.linspace(-1, 2, 12, dtype=torch.float64)[None]
+    ours, _ = minimise(lambda x, rows: (scale * x.square() + x**4).sum(dim=1), start, 9, 4, quiet)
+    x = start.clone().requires_grad_(True)
+    optimiser = torch.optim.LBFGS([x], lr=1, max_iter=9, history_size=4, tolerance_grad=0, tolerance_change=0)
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = (scale * x.square() + x**4).sum()
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    torch.testing.assert_close(ours, x.detach(), rtol=1e-6, atol=1e-9)
 
 
 def test_batched_lbfgs_is_torchs_row_by_row() -> None:

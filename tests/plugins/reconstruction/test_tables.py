@@ -10,7 +10,8 @@ from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
-from imharness.tracks import Table
+from imharness.tracks import Blocks, Table, Value
+from imharness_reconstruction.ranked import BASELINE, _shared
 from imharness_reconstruction.tables import report
 
 IMAGES = ["b", "a"]
@@ -268,3 +269,18 @@ def test_examples_show_the_attack_that_most_models_met(results: Results) -> None
     assert [example.entry for example in found] == [f"x/m + {PLAIN}", f"x/m + {PRUNED}"]
     first, second = found[0].panels
     assert (first.task, second.task, second.score) == (private, rebuilt[PLAIN, "x/b"], "20.0 dB")
+
+
+def test_a_model_on_which_few_attacks_converged_has_no_score() -> None:
+    units, about = (
+        np.array([f"i{i}" for i in range(4)], dtype=object),
+        {"source": (np.array(list("abcd"), dtype=object),)},
+    )
+    failed = np.array([[0, 0, 0, 0], [0, 1, 1, 1]], dtype=np.float32)
+    score = np.where(failed == 1, np.nan, 1).astype(np.float32)
+    names = (f"lenet + {BASELINE}", "lenet + mixup")
+    place = dict.fromkeys(("dataset", "attack", "attacker", "state", "metric"), "x")
+    scores = Blocks(names, (place,), (units,), {"score": (score,), "failed": (failed,)}, about)
+    kept, unknown = _shared(scores, dict.fromkeys(names, Value(value=0.5)))
+    assert unknown == {names[1]: "attacks converged for 1 of 4 images only"}
+    assert np.isnan(kept.values["score"][0]).all(axis=1).tolist() == [False, True]

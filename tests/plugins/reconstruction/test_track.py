@@ -62,3 +62,67 @@ def test_an_attack_is_narrowed_by_its_label_and_else_by_its_id() -> None:
     ]  # fmt: skip
     guessed = [task.spec.components["metric"].label for task in graph.tasks.values() if task.spec.step == "guess"]
     assert guessed == ["harness/psnr"]
+
+
+def test_an_attack_is_not_run_twice_where_nothing_was_pruned(tmp_path: Path) -> None:
+    select = {
+        "dataset": ["thumbnails[size=16]"], "model": ["untrained"], "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]", "invgrad[steps=8,surviving=false]"],
+        "defense": ["plain-gradient", "gradient-pruning[share=0.9]"],
+    }  # fmt: skip
+    options = {"epochs": 1, "judge": "harness/lenet[channels=16,activation=relu]"}
+    profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
+    graph = plan_track(TRACK, profile, installed(), limit=2)
+    tasks = [task for task in graph.tasks.values() if task.spec.step == "reconstruct"]
+    named = {(own["defense"].id, own["attack"].parameters["surviving"]): t for t in tasks if (own := t.spec.named())}
+    cache = BuildCache(installed(), Store(tmp_path), torch.device("cpu"), 16)
+    records = {key: run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()}
+    plain, pruned = (
+        [cache.store.arrays(records[named[guard, surviving].key])["images"] for surviving in (True, False)]
+        for guard in ("harness/plain-gradient", "harness/gradient-pruning")
+    )
+    assert (plain[0] == plain[1]).all()
+    assert (pruned[0] != pruned[1]).any()
+    for guard in ("harness/plain-gradient", "harness/gradient-pruning"):
+        assert named[guard, False].spec.needs["aware"] == named[guard, True].key
+
+
+def test_gradients_of_a_few_images_at_once_give_the_same(tmp_path: Path) -> None:
+    select = {
+        "dataset": ["thumbnails[size=16,per_photograph=1]"], "model": ["untrained"], "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]"], "defense": ["gaussian-gradient"],
+    }  # fmt: skip
+    found = []
+    for at_once in (0, 3):
+        options = {"epochs": 1, "judge": "harness/untrained", "at_once": at_once}
+        profile = Profile(name="small", description="", tracks={TRACK: TrackProfile(select=select, options=options)})
+        registry = installed()
+        graph = plan_track(TRACK, profile, registry, limit=4)
+        cache = BuildCache(registry, Store(tmp_path / str(at_once)), torch.device("cpu"), 16)
+        (own,) = [(key, task) for key, task in graph.tasks.items() if task.spec.step == "reconstruct"]
+        record = run_task(cache, own[0], own[1].spec, lambda done, total: None)
+        assert record.failure is None, record.failure
+        found.append((cache.store.rows(record), cache.store.arrays(record)["images"].astype(int)))
+    (whole, images), (parts, others) = found
+    assert list(whole["name"]) == list(parts["name"])
+    assert abs(whole["loss"] - parts["loss"]).max() < 1e-4
+    assert abs(images - others).max() <= 2
+
+
+def test_the_first_images_are_attacked_and_accuracy_is_of_all(tmp_path: Path) -> None:
+    lenet = "harness/lenet[channels=16,activation=relu]"
+    select = {
+        "dataset": ["thumbnails[size=16,per_photograph=1]"], "model": [lenet], "metric": ["psnr"],
+        "attack": ["invgrad[steps=8]"], "defense": ["plain-gradient"],
+    }  # fmt: skip
+    part = TrackProfile(select=select, options={"epochs": 1, "judge": lenet, "attacked": 2, "shown_images": 2})
+    registry = installed()
+    graph = plan_track(TRACK, Profile(name="small", description="", tracks={TRACK: part}), registry)
+    cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
+    records = [run_task(cache, key, task.spec, lambda done, total: None) for key, task in graph.tasks.items()]
+    assert [record.failure for record in records if record.failure] == []
+    found = ResultQuery(cache.store, records)
+    first = found("SELECT name FROM gallery ORDER BY position")["name"].tolist()
+    for step in ("reconstruct", "leakage", "guess", "recognise"):
+        assert found(f"SELECT name FROM {step}")["name"].tolist() == first
+    assert len(found("SELECT name FROM train")["name"]) > len(first)

@@ -2,9 +2,13 @@
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from imharness.data import ImageDataset, ImageSet
 from imharness.images import (
+    Attack,
+    AttackInfo,
+    Budget,
     DefenseInfo,
     ImageRng,
     Images,
@@ -13,9 +17,11 @@ from imharness.images import (
     MetricInfo,
     NoReferenceMetric,
     NoReferenceScore,
+    Perturb,
     Purification,
     Purifier,
     Scores,
+    Target,
     hookimpl,
 )
 
@@ -97,6 +103,25 @@ class Lopsided(NoReferenceMetric):
             return (images * weights).flatten(1).mean(dim=1)
 
         return score
+
+
+class Lift(Attack):
+    """Brightens an image by two grey levels for each step; the steps it declares miss their distortion."""
+
+    info = AttackInfo(
+        id="acme/lift", version="1", access="white_box", norm="linf",
+        strengths={"weak": {"levels": 3}, "medium": {"levels": 5}, "strong": {"levels": 9}},
+    )  # fmt: skip
+    levels: int = Field(default=7, ge=1, le=255, description="Steps of two grey levels.")
+
+    def budget(self) -> Budget:
+        return Budget(radius=2 * self.levels / 255)
+
+    def build(self, device: torch.device) -> Perturb:
+        def perturb(images: Images, target: Target, rng: ImageRng) -> Images:
+            return (images + 2 * self.levels / 255).clamp(0, 1)
+
+        return perturb
 
 
 class Damper(Purification):
@@ -215,6 +240,7 @@ def components() -> list:
         Brightness(),
         Darkness(),
         Lopsided(),
+        Lift(),
         Damper(),
         Idle(),
         Recogniser(),

@@ -1,0 +1,55 @@
+"""Time the works named on the command line, or all of them; runs in the environment of the peers."""
+
+import importlib.metadata
+import logging
+import sys
+import warnings
+
+import cv2
+import torch
+
+from benchmarks.peers.catalogue import WORKS
+from benchmarks.peers.work import measured
+from imharness.errors import Unavailable
+from imharness_cli import console
+
+PACKAGES = (
+    "foolbox", "kornia", "lpips", "numpy", "opacus", "opencv-python-headless", "piq", "pytorch-msssim", "scikit-image",
+    "scikit-learn", "scipy", "statsmodels", "torch", "torchattacks", "torchmetrics", "torchvision",
+)  # fmt: skip
+
+
+def main(names: list[str]) -> None:
+    """Print one line for each work; exits with 1 where a result is off by more than its tolerance."""
+    torch.set_num_threads(1)
+    cv2.setNumThreads(1)
+    warnings.simplefilter("ignore")
+    logging.disable()
+    console.say(", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES))
+    rows, wrong = [], 0
+    for work in WORKS:
+        if names and work.name not in names:
+            continue
+        try:
+            found = measured(work.prepare())
+        except Unavailable as error:
+            console.say(f"{work.name}: {error}")
+            continue
+        equal = found.difference <= found.tolerance
+        wrong += not equal
+        rows.append(
+            (
+                work.name,
+                work.what,
+                f"{1e3 * found.ours:.2f} ms",
+                f"{found.peer} {1e3 * found.theirs:.2f} ms",
+                f"{found.theirs / found.ours:.2f}x",
+                f"{found.difference:.0e} {'<=' if equal else 'EXCEEDS'} {found.tolerance:.0e}",
+            )
+        )
+        console.say(" | ".join(rows[-1]))
+    console.table("peers", ["work", "what", "ours", "fastest peer", "ratio", "difference"], rows)
+    sys.exit(1 if wrong else 0)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,120 @@
+"""Statistics, and membership from the answers of models."""
+
+import functools
+
+import numpy as np
+import torch
+
+from benchmarks.peers.work import Contest, Work
+from imharness.membership import References
+from imharness_membership.evaluators.lira import Lira
+from imharness_membership.thresholds import class_thresholds
+from imharness_statistics.mean_spearman import mean_spearman
+from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness_statistics.win_rates import win_rates
+
+
+def _lira(models: int, rows: int) -> Contest:
+    rng = np.random.default_rng(0)
+    odds = rng.normal(size=(models, rows)).astype(np.float32)
+    inside = rng.random((models, rows)).argsort(axis=0) < models // 2
+    observed = rng.normal(size=rows).astype(np.float32)
+
+    def plain() -> np.ndarray:
+        found = []
+        for mask in (inside, ~inside):
+            count = mask.sum(axis=0)
+            mean = (odds * mask).sum(axis=0) / count
+            variance = np.maximum((((odds - mean) * mask) ** 2).sum(axis=0) / (count - 1), 1e-6)
+            found.append(-((observed - mean) ** 2 / variance + np.log(variance)) / 2)
+        return found[0] - found[1]
+
+    nothing, seen = torch.zeros(models, 1), torch.from_numpy(observed)
+    references = References(torch.from_numpy(odds), torch.from_numpy(inside), nothing, nothing[:, 0])
+    lira = Lira(global_variance=False)
+    return Contest(lambda: lira.statistic(seen, seen, references, models), {"plain numpy": plain}, 1e-5)
+
+
+def _thresholds() -> Contest:
+    from sklearn.metrics import roc_curve
+
+    rng = np.random.default_rng(0)
+    rows, classes = 20_000, 100
+    values, member = rng.normal(size=rows).astype(np.float32), rng.random(rows) < 0.5
+    labels = rng.integers(0, classes, rows)
+
+    def by_curve() -> np.ndarray:
+        found = []
+        for label in range(classes):
+            own = labels == label
+            false, true, steps = roc_curve(member[own], values[own], drop_intermediate=False)
+            found.append(steps[np.argmax(true - false)])
+        return np.array(found, dtype=np.float32)
+
+    return Contest(lambda: class_thresholds(values, member, labels, classes), {"scikit-learn": by_curve}, 0)
+
+
+def _wilcoxon() -> Contest:
+    from scipy.stats import wilcoxon
+
+    differences = np.random.default_rng(0).normal(0.02, 1, (500, 1000))
+    peers = {"scipy, axis": lambda: wilcoxon(differences, alternative="greater", axis=1).pvalue}
+    return Contest(lambda: wilcoxon_greater(differences), peers, 1e-12)
+
+
+def _win_matrix() -> Contest:
+    from scipy.stats import wilcoxon
+
+    scores = np.random.default_rng(0).normal(size=(30, 300)) + np.linspace(0, 0.5, 30)[:, None]
+    first, second = np.nonzero(~np.eye(len(scores), dtype=bool))
+
+    def by_axis() -> np.ndarray:
+        p = wilcoxon(scores[first] - scores[second], alternative="greater", axis=1).pvalue
+        rate = np.zeros((len(scores),) * 2)
+        rate[first, second] = 100 * (p * len(p) < 0.05)
+        return rate
+
+    return Contest(lambda: np.nan_to_num(win_rates([scores], higher_wins=True).rate), {"scipy, axis": by_axis}, 0)
+
+
+def _holm() -> Contest:
+    from statsmodels.stats.multitest import multipletests
+
+    p = np.random.default_rng(0).random(20_000) ** 3
+    return Contest(lambda: adjust(p, "holm"), {"statsmodels": lambda: multipletests(p, method="holm")[1]}, 1e-12)
+
+
+def _bootstrap() -> Contest:
+    from scipy.stats import rankdata
+
+    rng = np.random.default_rng(0)
+    labels = rng.normal(size=60)
+    scores = labels + rng.normal(size=(12, 60))
+
+    def by_sorting() -> np.ndarray:
+        drawn = np.random.default_rng(0).integers(0, 60, (1000, 60))
+        y = rankdata(labels[drawn], axis=1)
+        y -= y.mean(axis=1, keepdims=True)
+        total = np.zeros(len(drawn))
+        for line in scores:
+            x = rankdata(line[drawn], axis=1)
+            x -= x.mean(axis=1, keepdims=True)
+            total += (x * y).sum(axis=1) / np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+        return np.percentile(total / len(scores), [2.5, 97.5])
+
+    def ours() -> np.ndarray:
+        found = mean_spearman(scores, labels)
+        return np.array([found.low, found.high])
+
+    return Contest(ours, {"scipy's ranks": by_sorting}, 1e-9)
+
+
+WORKS = (
+    Work("lira-8", "LiRA, 100,000 rows, 8 models", functools.partial(_lira, 8, 100_000)),
+    Work("lira-64", "LiRA, 50,000 rows, 64 models", functools.partial(_lira, 64, 50_000)),
+    Work("thresholds", "thresholds, 20,000 rows, 100 classes", _thresholds),
+    Work("wilcoxon", "Wilcoxon, 500 pairs of n = 1000", _wilcoxon),
+    Work("win-matrix", "win matrix, 30 entries, 300 images", _win_matrix),
+    Work("holm", "Holm's correction, 20,000 tests", _holm),
+    Work("bootstrap", "bootstrap of 12 rank correlations, n = 60", _bootstrap),
+)

@@ -1,0 +1,79 @@
+"""Full-reference metrics, with and without their gradient."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.peers.images import photographs, with_gradient
+from benchmarks.peers.work import Contest, Work
+from imharness.components.registry import installed
+from imharness.randomness import generator
+
+Score = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def _contest(name: str, peers: dict[str, Score], tolerance: float, slope: bool = False) -> Contest:
+    reference = photographs()
+    images = (reference + 0.05 * torch.randn(reference.shape, generator=generator(2))).clamp(0, 1)
+
+    def run(score: Score) -> torch.Tensor:
+        if slope:
+            return with_gradient(lambda x: score(x, reference), images)
+        with torch.no_grad():
+            return score(images, reference).reshape(-1)
+
+    ours = installed().one("metric", name).build(torch.device("cpu"))
+    every = {peer: functools.partial(run, score) for peer, score in peers.items()}
+    return Contest(functools.partial(run, ours), every, tolerance)
+
+
+def _ms_ssim(slope: bool) -> Contest:
+    import piq
+    from pytorch_msssim import ms_ssim
+    from torchmetrics.functional.image import multiscale_structural_similarity_index_measure as torchmetrics
+
+    peers: dict[str, Score] = {
+        "pytorch-msssim": lambda x, y: ms_ssim(x, y, data_range=1.0, size_average=False),
+        "piq": lambda x, y: piq.multi_scale_ssim(x, y, data_range=1.0, reduction="none"),
+        "torchmetrics": lambda x, y: torchmetrics(x, y, data_range=1.0, reduction="none", normalize="relu"),
+    }
+    return _contest("ms-ssim", peers, 0.1 if slope else 1e-4, slope)
+
+
+def _ssim() -> Contest:
+    import numpy as np
+    from skimage.metrics import structural_similarity
+
+    def scikit_image(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        pairs = zip(*(z.permute(0, 2, 3, 1).numpy() for z in (x, y)), strict=True)
+        found = [structural_similarity(a, b, channel_axis=-1, data_range=1) for a, b in pairs]
+        return torch.from_numpy(np.array(found))
+
+    return _contest("ssim-uniform7", {"scikit-image": scikit_image}, 1e-5)
+
+
+def _psnr() -> Contest:
+    import piq
+    from torchmetrics.functional.image import peak_signal_noise_ratio as torchmetrics
+
+    peers: dict[str, Score] = {
+        "piq": lambda x, y: piq.psnr(x, y, reduction="none"),
+        "torchmetrics": lambda x, y: torchmetrics(x, y, data_range=1.0, reduction="none", dim=(1, 2, 3)),
+    }
+    return _contest("psnr", peers, 1e-5)
+
+
+def _fsim() -> Contest:
+    import piq
+
+    return _contest("fsim", {"piq": lambda x, y: piq.fsim(x, y, reduction="none", data_range=1.0)}, 1e-5)
+
+
+WORKS = (
+    Work("ms-ssim", "MS-SSIM", functools.partial(_ms_ssim, False)),
+    Work("ms-ssim-gradient", "MS-SSIM with gradient", functools.partial(_ms_ssim, True)),
+    Work("ssim", "SSIM, uniform 7x7", _ssim),
+    Work("psnr", "PSNR", _psnr),
+    Work("fsim", "FSIM", _fsim),
+)

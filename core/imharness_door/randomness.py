@@ -1,0 +1,97 @@
+"""Notices an own object that draws from global randomness, which no seed of an evaluation reaches.
+
+The generators of torch, numpy and Python are compared before and after each call, which takes some ten microseconds.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+HOW = {
+    "defense": "take the random streams as its last argument, imharness.defense(..., random=True), and draw from them",
+    "attack": "draw from the random streams, its last argument",
+}
+"""Kind of object -> where it gets randomness that belongs to it."""
+OTHERWISE = "draw from a generator of its own with a fixed seed"
+DRAWS = " draws from the global randomness of "
+_calls: list[_Call] = []
+"""The calls that go on, one inside the other."""
+_drew: dict[str, str] = {}
+"""Label of an object -> what to say of it."""
+_drew_in_task: dict[str, str] = {}
+"""The same, of the task that goes on."""
+
+
+class _Call:
+    """One call of an own object; `drew`: the libraries whose generators it moved, in the order of `_states`."""
+
+    def __init__(self) -> None:
+        self.before, self.drew = _states(), dict[str, None]()
+
+    def look(self) -> None:
+        """Note what has moved since the last look."""
+        now = _states()
+        self.drew.update(dict.fromkeys(name for name, state in now.items() if state != self.before[name]))
+        self.before = now
+
+
+@contextmanager
+def watched(kind: str, label: str) -> Iterator[None]:
+    """Notice whether the block draws from global randomness; what own objects inside it draw is theirs."""
+    outer = _calls[-1] if _calls else None
+    if outer is not None:
+        outer.look()
+    own = _Call()
+    _calls.append(own)
+    try:
+        yield
+    finally:
+        _calls.remove(own)
+        own.look()
+        if outer is not None:
+            outer.before = own.before
+        if own.drew:
+            _drew[label] = _drew_in_task[label] = (
+                f"{label}{DRAWS}{' and '.join(own.drew)}, which no seed reaches: "
+                f"computed again, its numbers may differ. Let it {HOW.get(kind, OTHERWISE)}."
+            )
+
+
+def say_who_drew() -> list[str]:
+    """Warn of each object that drew since the last time, and return their labels."""
+    found = dict(_drew)
+    _drew.clear()
+    for line in found.values():
+        warnings.warn(line, stacklevel=3)
+    return list(found)
+
+
+def notes_of_task() -> list[str]:
+    """Return what to note in the record of a task that has ended, a line for each object that drew in it."""
+    found = list(_drew_in_task.values())
+    _drew_in_task.clear()
+    return found
+
+
+def noted(notes: Iterable[str], labels: Iterable[str]) -> set[str]:
+    """Return which of the objects drew, by the notes of a record."""
+    lines = list(notes)
+    return {label for label in labels if any(line.startswith(f"{label}{DRAWS}") for line in lines)}
+
+
+def _states() -> Mapping[str, object]:
+    """Return the state of each global generator, by library."""
+    kind, keys, *rest = np.random.get_state()
+    started: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    on_device = torch.cuda.get_rng_state().numpy().tobytes() if started else b""
+    return {
+        "torch": (torch.get_rng_state().numpy().tobytes(), on_device),
+        "numpy": (kind, np.asarray(keys).tobytes(), *rest),
+        "Python": random.getstate(),
+    }

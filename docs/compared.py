@@ -1,0 +1,39 @@
+"""Write how the boards of a store compare with the papers: ``python docs/compared.py STORE > docs/compared.json``."""
+
+import json
+import sys
+from typing import Any
+
+from imharness.results.records import Board
+from imharness.results.store import Store
+from imharness_leaderboard.published import published_view
+
+
+def compared(board: Board) -> dict[str, Any] | None:
+    """Return what a board is of and what the quantities by which its paper ranks say; None without a paper."""
+    view, problem = published_view(board)
+    if problem:
+        raise SystemExit(problem)
+    if view is None:
+        return None
+    headlines = [
+        {
+            "table": own.table.address, "quantity": series.quantity, "verdict": series.verdict, "says": series.says,
+            "tau": series.order.tau, "low": series.order.low, "high": series.order.high, "p": series.order.p,
+            "n": series.order.n, "entries": series.order.entries,
+        }
+        for own, series in view.headlines
+    ]  # fmt: skip
+    facts = board.model_dump(include={"profile", "seed", "finished", "sources"})
+    return {**facts, "answer": view.answer, "headlines": headlines}
+
+
+def main(address: str) -> None:
+    """Print the facts of all tracks of a store."""
+    store = Store(address)
+    found = {track.removeprefix("harness/"): compared(store.board(track)) for track in store.ranked()}
+    sys.stdout.write(json.dumps({track: facts for track, facts in found.items() if facts}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,113 @@
+"""A card for each component: what it is, who published it, its parameters, what it needs, and what it costs.
+
+Cost and standing are those of a finished store, where ``HARNESS_DOCS_STORE`` names one; without it the cards say where
+to find them, so that no page shows a number that nobody measured with this version.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+
+from imharness.components.component import Component
+from imharness.components.registry import Registry, installed
+from imharness.results.records import Board, Entry
+from imharness.results.store import Store
+from imharness_cli.entries import entry_of
+from making.formats import cell
+
+STORE = "HARNESS_DOCS_STORE"
+TITLES = {
+    "attack": "Attacks", "defense": "Defenses", "metric": "Metrics", "evaluator": "Membership-inference evaluators",
+    "model": "Models", "dataset": "Data sets", "track": "Tracks", "weight-training": "Trainings of weights",
+}  # fmt: skip
+UNMEASURED = "Cost and standing: on the board of a run, where every component has a page (`harness site serve`)."
+
+
+def pages() -> dict[str, str]:
+    """Return a page for each kind, with the cards of its components, by name."""
+    registry, boards = installed(), _boards()
+    found: dict[str, dict[str, list[Component]]] = defaultdict(dict)
+    for entry in registry.entries.values():
+        found[entry.component.kind].setdefault(entry.component.info.id, []).append(entry.component)
+    return {
+        f"cards-{kind}": "\n".join([_head(kind, of_kind), *(_card(c, registry, boards) for c in of_kind.values())])
+        for kind, of_kind in found.items()
+    }
+
+
+def _head(kind: str, found: Mapping[str, list[Component]]) -> str:
+    return (
+        f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` that the first-party packages bring.\n"
+    )
+
+
+def _card(components: list[Component], registry: Registry, boards: list[Board]) -> str:
+    """Return the card of one component; the first of them stands for it where a package offers several."""
+    first = next((one for one in components if one.label == one.info.id), components[0])
+    entry = entry_of(first.ref(), [], registry)
+    facts = {"version of its numbers": entry.version, "package": f"{entry.package} {entry.package_version}"}
+    facts |= {"licence": entry.licence} | dict(entry.traits)
+    if entry.paper:
+        facts["paper"] = f"[{entry.paper}]({entry.paper_url})" if entry.paper_url else entry.paper
+    if first.control:
+        facts["control"] = first.control
+    if len(components) > 1:
+        facts["offered as"] = ", ".join(f"`{one.label}`" for one in components)
+    for asset in first.assets():
+        facts[f"needs {asset.name}"] = f"{asset.licence}; `harness assets get {asset.name}`"
+    rows = "\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in facts.items())
+    parts = [f"## {entry.id}\n\n{entry.summary}", entry.about, f"| | |\n|---|---|\n{rows}", _parameters(entry)]
+    return "\n\n".join(filter(None, [*parts, _measured(entry, boards)])) + "\n"
+
+
+def _parameters(entry: Entry) -> str:
+    if not entry.parameters:
+        return ""
+    rows = [
+        f"| `{p.name}` | `{cell(_short(p.default))}` | {cell(p.bounds)} | {cell(p.description)} |"
+        for p in entry.parameters
+    ]
+    return "| parameter | default | bounds | meaning |\n|---|---|---|---|\n" + "\n".join(rows)
+
+
+def _short(default: str) -> str:
+    """Return a default as a label shows it, with six digits of a number."""
+    try:
+        return f"{float(default):.6g}"
+    except ValueError:
+        return default
+
+
+def _boards() -> list[Board]:
+    """Return the boards of the store that the environment names, if it names one."""
+    address = os.environ.get(STORE, "")
+    if not address:
+        return []
+    store = Store(address)
+    return [board for track in store.ranked() if (board := store.board(track)) is not None]
+
+
+def _measured(entry: Entry, boards: list[Board]) -> str:
+    """Return what a component cost and where it stands, of each board that it took part in."""
+    if not boards:
+        return UNMEASURED
+    lines = [line for board in boards if (line := on_board(entry, board))]
+    return "\n".join(lines) or "It took part in no cell of the run that these pages were made from."
+
+
+def on_board(entry: Entry, board: Board) -> str:
+    """Return what a component cost in the run of a board, and its places in the rankings; "" where it took no part."""
+    parts = [one for one in board.entries if (one.kind, one.id) == (entry.kind, entry.id)]
+    cells, seconds = sum(one.cells for one in parts), sum(one.seconds for one in parts)
+    if not cells:
+        return ""
+    places = [
+        f"`{row.label}` is at place {row.values['rank'].value:.0f} of {len(table.rows)} in *{table.title}*"
+        for table in board.tables
+        if table.id in {ranking.table for ranking in board.rankings}
+        for row in table.rows
+        if row.label in {one.label for one in parts} and row.values["rank"].value is not None
+    ]
+    run = f"{board.title}, profile {board.profile}, {board.finished[:10]}"
+    cost = f"{run}: it took part in {cells} cells, which took {seconds:.0f} s"
+    return "- " + "; ".join([cost, *places]) + "."

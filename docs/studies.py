@@ -1,0 +1,86 @@
+"""Write what a study found: ``python docs/studies.py STORE TRACK TABLE[:COLUMN,...]... > docs/studies/NAME.json``.
+
+Without columns all of a table are taken. A file ``NAME.json`` in the place of a table is what an audit of the model
+NAME wrote: all of them become the table ``audit``. `docs/generate.py` writes the file into the page of the study, as
+the parts ``study`` (what ran), ``table`` (one of its tables), ``orders`` (the paper beside it) and ``numbers`` (number
+by number, where the setting is the paper's).
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from compared import compared
+
+from imharness.results.records import Board, TaskRecord
+from imharness.results.store import Store
+from imharness_exports import chosen_tables, markdown, sheet_of
+from imharness_leaderboard.published import published_view
+from imharness_papers.comparison import TOLD
+
+MINUTE = 60
+
+
+def numbers(board: Board) -> list[dict[str, Any]]:
+    """Return the published numbers in whose setting the board was made, each with ours."""
+    view, _ = published_view(board)
+    every = [(own, series) for own in (view.compared if view else ()) for series in own.series]
+    return [
+        {
+            "table": own.table.address, "quantity": series.label, "entry": cell.entry, "published": cell.published,
+            "value": cell.ours.value, "low": low, "high": high, "n": cell.ours.n, "verdict": cell.verdict,
+        }
+        for own, series in every for cell in series.with_verdict(*TOLD) if cell.ours is not None
+        for low, high in [cell.within or (None, None)]
+    ]  # fmt: skip
+
+
+def audited(files: Iterable[Path]) -> list[str]:
+    """Return what audits found, a line for each model: the attack that is most accurate on the shadow rows counts."""
+    lines = [
+        "| model | right, members | right, others | strongest attack | balanced accuracy | AUC | TPR at 1 % FPR |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for file in files:
+        facts = json.loads(file.read_text())
+        worst = max(facts["findings"], key=lambda own: own["on_shadow"])
+        cells = (_between(worst[name]) for name in ("accuracy", "auc", "tpr_at_1"))
+        right = (f"{facts[name]:.3f}" for name in ("train_accuracy", "test_accuracy"))
+        lines.append("| " + " | ".join([file.stem, *right, f"`{worst['evaluator']}`", *cells]) + " |")
+    return lines
+
+
+def _between(estimate: Mapping[str, float]) -> str:
+    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
+
+
+def study(address: str, track: str, *tables: str) -> dict[str, Any]:
+    """Return what ran in a store, tables as lines of Markdown by id, and how they compare with the paper."""
+    store = Store(address)
+    board = store.board(f"harness/{track}")
+    if board is None:
+        raise SystemExit(f"{address} has no tables of {track}")
+    audits = [own for own in tables if own.endswith(".json")]
+    found = {"audit": audited(map(Path, audits))} if audits else {}
+    tables = tuple(own for own in tables if own not in audits)
+    for name, _, columns in (own.partition(":") for own in tables):
+        [(_, table)] = chosen_tables([board], [name])
+        sheet = sheet_of(table, board, columns=[columns] if columns else [], caption=f"{table.title}.")
+        found[name] = markdown(sheet).splitlines()
+    seconds = sum(record.seconds for _, record in store.records() if isinstance(record, TaskRecord))
+    ran = board.model_dump(include={"cells_done", "cells_failed", "cells_missing", "waiting"})
+    return {
+        track: {
+            **(compared(board) or {}),
+            **ran,
+            "minutes": round(seconds / MINUTE, 1),
+            "tables": found,
+            "numbers": numbers(board),
+        }
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(study(*sys.argv[1:]), indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,61 @@
+"""Names of units, compared once for each array of them, however many conditions share it."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+Where = tuple[np.ndarray, np.ndarray] | None
+"""Which names of an array are known, and where these stand among all; None where both arrays are the same."""
+
+
+def apart(arrays: Iterable[np.ndarray]) -> list[np.ndarray]:
+    """Return the arrays, each once that is the same object as others."""
+    return list({id(own): own for own in arrays}.values())
+
+
+class Some:
+    """Chooses from arrays, and gives the same object for the same choice from the same array, which it keeps."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, bytes], tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return ``array[chosen]``, by a mask or positions ``(n,)``; the array itself where a mask keeps all of it."""
+        if chosen.dtype == bool and chosen.all():
+            return array
+        key = id(array), chosen.tobytes()
+        if key not in self._found:
+            self._found[key] = array, array[chosen]
+        return self._found[key][1]
+
+
+class Naming:
+    """Looks names up, and remembers what it found for the same two arrays, which it keeps."""
+
+    def __init__(self) -> None:
+        self._joined: dict[tuple[int, ...], tuple[Sequence[np.ndarray], np.ndarray]] = {}
+        self._found: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, Where]] = {}
+
+    def joined(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
+        """Return all names ``(n,)``, sorted, each once, as text."""
+        given = apart(arrays)
+        key = tuple(map(id, given))
+        if key not in self._joined:
+            texts = [np.zeros(0, str), *(own.astype(str) for own in given)]
+            self._joined[key] = given, np.unique(np.concatenate(texts))
+        return self._joined[key][1]
+
+    def where(self, names: np.ndarray, units: np.ndarray) -> Where:
+        """Return where names stand among sorted `units`, which are text."""
+        key = id(names), id(units)
+        if key not in self._found:
+            self._found[key] = names, units, _where(names.astype(str), units)
+        return self._found[key][2]
+
+
+def _where(names: np.ndarray, units: np.ndarray) -> Where:
+    if np.array_equal(names, units):
+        return None
+    at = np.searchsorted(units, names)
+    known = np.flatnonzero(units[np.minimum(at, len(units) - 1)] == names) if len(units) else np.zeros(0, dtype=int)
+    return known, at[known]

@@ -1,0 +1,99 @@
+"""What the cells of the track cost: rows that they leave, and operations of networks, as an estimate before a run.
+
+Operations of a network are those of one pass over one image of 384x512 px, the size of KonIQ-10k and KADID-10k: two for
+each multiplication with its addition, counted by torch's `FlopCounterMode` on the published architecture. A gradient
+counts as three passes. Filters, codecs and searches of attacks on the CPU are not counted.
+"""
+
+from imharness.tracks import TaskSpec, Work
+from imharness_iqa.calibration import TARGETS, VALUES
+
+GIGA = 1e9
+GRADIENT = 3
+"""Passes that a gradient is worth: one forward, two backward."""
+LINE_SEARCH = 20
+"""Evaluations of one step of L-BFGS, the most that torch makes."""
+METRICS = {
+    "koncept512": 59.4, "linearity": 128.6, "meta-iqa": 14.2, "spaq": 98.0, "fpr": 42.0, "cnniqa": 2.0,
+    "maniqa": 217.0, "topiq": 40.0, "clip-iqa-plus": 16.0, "paq2piq": 14.2,
+}  # fmt: skip
+"""Of quality metrics. The last four come from another package: MANIQA is a ViT-B/8 on 224 px, TOPIQ and CLIP-IQA+ use a
+ResNet-50, PAQ-2-PIQ a ResNet-18; theirs are estimates by these backbones."""
+OTHER_METRIC = 60.0
+"""Of a metric that nobody counted."""
+DENOISER, DIFFUSION = 653.7, 2239.7
+DEFENSES = {"disco": 614.6, "fcn": 4.5, "real-esrgan": 477.0, "mprnet": 3528.0}
+"""Of purifications by a network. MPRNet's: 588 giga multiplications at 256x256 px (Chen et al., "Simple Baselines for
+Image Restoration", ECCV 2022, table 6)."""
+HELPERS = {"zhang-dists": 481.5, "zhang-lpips": 61.0, "cadv": 454.5}
+"""Of networks that an attack asks beside the metric."""
+
+
+def work(spec: TaskSpec, units: int) -> Work | None:
+    """Return rows and operations of a task on `units` images; None where the data set's size is not published."""
+    if not units:
+        return None
+    metric = _metric(spec)
+    defense = _defense(spec)
+    asked = int(spec.options.get("images", units))
+    if spec.step == "attack":
+        return Work(units, units * _attacked(spec, metric, defense))
+    if spec.step == "calibrate":
+        return Work(len(TARGETS["linf"]), VALUES * units * _attacked(spec, metric, 0.0))
+    if spec.step == "fit":
+        recipe = spec.components["attack"].parameters
+        images = min(int(spec.options["fit_images"]), units)
+        through = (defense if spec.options["adaptive"] else 0.0) * int(spec.options["samples"])
+        return Work(0, GIGA * images * int(recipe["epochs"]) * GRADIENT * (metric + through))
+    if spec.step == "transfer":
+        shown = [ref for role, ref in spec.components.items() if role.startswith("shown.")]
+        return Work(len(shown) * units, GIGA * units * sum(metric + _purified(ref) for ref in shown))
+    if spec.step == "smooth":
+        recipe = spec.components["defense"].parameters
+        copies = int(recipe["selection"]) + int(recipe["samples"])
+        return Work(0, GIGA * min(asked, units) * copies * (metric + _denoised(spec)))
+    passes = {"clean": metric, "purify": defense, "defended": metric + defense, "evaluate": metric + defense}
+    if spec.step in passes:
+        return Work(units, GIGA * units * passes[spec.step])
+    return Work(min(asked, units), GIGA * min(asked, units) * (metric + defense))
+
+
+def _name(id: str) -> str:
+    return id.partition("/")[2]
+
+
+def _metric(spec: TaskSpec) -> float:
+    return METRICS.get(_name(spec.components["metric"].id), OTHER_METRIC) if "metric" in spec.components else 0.0
+
+
+def _defense(spec: TaskSpec) -> float:
+    return _purified(spec.components["defense"]) if "defense" in spec.components else 0.0
+
+
+def _purified(defense) -> float:  # a ComponentRef
+    name = _name(defense.id)
+    return DIFFUSION * int(defense.parameters["steps"]) if name == "diffpure" else DEFENSES.get(name, 0.0)
+
+
+def _denoised(spec: TaskSpec) -> float:
+    """Return what a certified defense asks before the metric: nothing, a denoiser, or steps of diffusion."""
+    recipe = spec.components["defense"]
+    steps = int(recipe.parameters.get("steps", 1)) * int(recipe.parameters.get("votes", 1))
+    return {"drs": DENOISER, "dms": DENOISER, "ddrs": DIFFUSION, "dp": DIFFUSION * steps}.get(_name(recipe.id), 0.0)
+
+
+def _attacked(spec: TaskSpec, metric: float, defense: float) -> float:
+    """Return the operations for one image: scores or gradients, times what each of them passes through."""
+    recipe = spec.components["attack"]
+    fields, name = recipe.parameters, _name(recipe.id)
+    through = metric + (defense * int(spec.options["samples"]) if spec.options["adaptive"] else 0.0)
+    if name in ("uap", "facpa"):  # learnt before, by the step fit
+        return 0.0
+    if "queries" in fields:
+        return GIGA * through * int(fields["queries"])
+    if "population" in fields:
+        return GIGA * through * int(fields["population"]) * (int(fields["generations"]) + 1)
+    if "pairs" in fields:
+        return GIGA * through * 2 * int(fields["pairs"]) * int(fields["steps"])
+    steps = int(fields["steps"] if "steps" in fields else fields["iterations"])
+    return GIGA * (through + HELPERS.get(name, 0.0)) * GRADIENT * steps * (LINE_SEARCH if name == "stadv" else 1)

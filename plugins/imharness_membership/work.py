@@ -1,0 +1,44 @@
+"""What the cells of the track cost: rows that they leave, and operations of training, as an estimate before a run.
+
+A training step counts as three passes, a pass as two operations for each weight and row. Evaluators, MemGuard's search
+and noise on the CPU are not counted.
+"""
+
+from itertools import pairwise
+
+from imharness.tracks import TaskSpec, Work
+from imharness_membership.splits import part_of
+
+FEATURES = {"location30": (446, 30), "purchase100": (600, 100), "texas100": (6_169, 100), "mnist": (784, 10)}
+"""Features and classes of published tables."""
+IMAGES = {"resnet": 0.4e9, "densenet": 0.6e9, "cnn": 0.05e9}
+"""Operations of one pass over one image of 32x32 px, by model."""
+PASSES = 3
+"""That a training step is worth."""
+
+
+def work(spec: TaskSpec, units: int, part: int) -> Work | None:
+    """Return rows and operations of a task; None where the table's size is not published.
+
+    `units`: rows of the table; `part`: rows that train a model, 0: a sixth of them.
+    """
+    if not units:
+        return None
+    part = part_of(units, part)
+    if spec.options.get("role") == "shadow":
+        part = int(spec.options.get("shadow_part", 0)) or part
+    rows = {"evaluate": 2 * part, "train": 2 * part, "stop": 2 * part, "release": 2 * part}.get(spec.step, 0)
+    if spec.step == "sensitivity":
+        rows = int(spec.options["rows"])
+    models = {"train": 1, "references": int(spec.options.get("models", 0)), "sensitivity": rows}.get(spec.step, 0)
+    epochs = int(spec.options.get("epochs", 0))
+    return Work(rows, float(models * epochs * part * PASSES * _pass(spec)))
+
+
+def _pass(spec: TaskSpec) -> float:
+    """Return the operations of one pass over one row."""
+    model, name = spec.components["model"], spec.components["dataset"].id.partition("/")[2]
+    if "hidden" in model.parameters:
+        first, last = FEATURES.get(name, (3_072, 100))
+        return 2.0 * sum(a * b for a, b in pairwise((first, *model.parameters["hidden"], last)))
+    return next((cost for kind, cost in IMAGES.items() if kind in model.label), 0.4e9)

@@ -1,0 +1,96 @@
+"""Phase congruency: where the Fourier components of an image are in phase, at any contrast.
+
+Kovesi, "Image Features from Phase Congruency" (Videre 1999), with the noise threshold and the filters of FSIM (Zhang et
+al., IEEE TIP 2011), as piq computes them. The gradient is written out: automatic differentiation keeps every response
+of the filters several times.
+"""
+
+import math
+from functools import lru_cache
+
+import torch
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+SCALES, ORIENTATIONS = 4, 4
+DEVIATIONS, OVERESTIMATED = 2.0, 1.7
+"""The threshold is so many deviations above the mean energy of noise, and is divided by this."""
+EPS = torch.finfo(torch.float32).eps
+
+
+@lru_cache(maxsize=8)
+def _filters(height: int, width: int, device: torch.device) -> tuple[torch.Tensor, tuple[float, ...]]:
+    """Return log-Gabor filters ``(orientations, scales, H, W)`` over frequencies, and a factor for each orientation.
+
+    The factor times the median amplitude at the smallest scale is the threshold.
+    """
+    from piq.fsim import _construct_filters
+
+    like = torch.empty(1, 1, height, width, device=device)
+    filters = _construct_filters(like, SCALES, ORIENTATIONS).view(ORIENTATIONS, SCALES, height, width)
+    spatial = torch.fft.ifft2(filters).real.double().sum(dim=1).square().sum(dim=(1, 2)) * height * width
+    power = spatial / (math.log(2) * filters[:, 0].double().square().sum(dim=(1, 2)))
+    above = (math.sqrt(math.pi / 2) + DEVIATIONS * math.sqrt(2 - math.pi / 2)) / OVERESTIMATED
+    return filters, tuple((power.sqrt() * above).tolist())
+
+
+def phase_congruency(luma: torch.Tensor) -> torch.Tensor:
+    """Return ``(N, H, W)``, about 0 to 1, of grey images ``(N, H, W)``; the result has one derivative."""
+    return _PhaseCongruency.apply(luma)
+
+
+class _PhaseCongruency(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, luma: torch.Tensor) -> torch.Tensor:
+        filters, factors = _filters(luma.shape[1], luma.shape[2], luma.device)
+        energy, amplitude = torch.full_like(luma, EPS), torch.full_like(luma, EPS)
+        spectrum, kept = torch.fft.fft2(luma)[:, None], []
+        for own, factor in zip(filters, factors, strict=True):
+            response = torch.fft.ifft2(spectrum * own)
+            total, size = response.sum(dim=1), _length(response)
+            along, beside = _turned(response, total)
+            median = size[:, 0].flatten(1).median(dim=1)
+            above = (along.sum(dim=1) - beside.abs_().sum(dim=1)).sub_(factor * median.values[:, None, None])
+            energy += above.clamp(min=0)
+            amplitude += size.sum(dim=1)
+            kept += [response, size, above, median.indices]
+        ctx.save_for_backward(energy, amplitude, *(kept if ctx.needs_input_grad[0] else ()))
+        return energy / amplitude
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, upstream: torch.Tensor) -> torch.Tensor:
+        energy, amplitude, *kept = ctx.saved_tensors
+        filters, factors = _filters(upstream.shape[1], upstream.shape[2], upstream.device)
+        of_energy, of_amplitude = upstream / amplitude, -upstream * energy / amplitude.square()
+        found = torch.zeros_like(upstream, dtype=kept[0].dtype)
+        rows = torch.arange(len(upstream), device=upstream.device)
+        for place, (own, factor) in enumerate(zip(filters, factors, strict=True)):
+            response, size, above, median = kept[4 * place : 4 * place + 4]
+            total = response.sum(dim=1)
+            length = _length(total)
+            slope = of_energy * (above > 0)
+            side = _turned(response, total)[1].sign_()
+            # of a response: its size, its part along the mean direction, its part beside it, and that direction
+            of_size = of_amplitude[:, None].repeat(1, size.shape[1], 1, 1)
+            of_size[:, 0].flatten(1)[rows, median] -= factor * slope.sum(dim=(1, 2))
+            mean, moved = total / (length + EPS), total + 1j * (side * response).sum(dim=1)
+            along = (moved.conj() * total).real / (length * (length + EPS)).clamp(min=EPS)
+            turned = (moved - along * total) / (length + EPS)
+            part = response * of_size.div_(size.clamp(min=EPS))
+            part += (slope * (mean + turned))[:, None]
+            part -= (1j * slope * mean)[:, None] * side
+            found += (torch.fft.fft2(part) * own).sum(dim=1)
+        return torch.fft.ifft2(found).real
+
+
+def _length(numbers: torch.Tensor) -> torch.Tensor:
+    """Return the absolute values of complex numbers; `abs` takes as long as a Fourier transform."""
+    real, imaginary = numbers.real, numbers.imag
+    return torch.addcmul(real * real, imaginary, imaginary).sqrt_()
+
+
+def _turned(response: torch.Tensor, total: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the parts of responses ``(N, scales, H, W)`` along their sum ``(N, H, W)`` and beside it."""
+    mean = total / (_length(total) + EPS)
+    turned = response * mean.conj()[:, None]
+    return turned.real, turned.imag

@@ -1,0 +1,107 @@
+"""What is asked of Ray: a connection, the room for workers on each node, and the workers themselves."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from imharness.errors import HarnessError, Unavailable
+from imharness_ray.actor import actor_class
+from imharness_ray.settings import RaySettings
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+}
+"""Ray reports nothing to its makers, and prints nothing between the lines of the harness; read when it is imported."""
+for name, value in QUIET.items():
+    os.environ.setdefault(name, value)
+
+try:
+    import ray
+except ImportError:
+    raise Unavailable("executor ray needs Ray", "pip install 'image-privacy-harness[ray]'") from None
+
+LOCAL = "local"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+OBJECTS = 100_000_000
+"""Memory for Ray's objects on this machine, bytes: tasks and results are small, rows go into the store."""
+
+
+class Node:
+    """A node of the cluster that is alive. `room`: how many workers it has room for when nothing else runs on it."""
+
+    def __init__(self, facts: dict[str, Any], settings: RaySettings) -> None:
+        self.id, self.host = str(facts["NodeID"]), str(facts["NodeManagerHostname"])
+        has = facts["Resources"]
+        room = [has.get("CPU", 0.0), has.get("memory", 0.0) / _bytes(settings)]
+        if settings.gpus_per_worker:
+            room.append(has.get("GPU", 0.0) / settings.gpus_per_worker)
+        self.room = int(min(room) + 1e-9)
+
+
+class Cluster:
+    """A connection to a Ray cluster, or one started for this run."""
+
+    def __init__(self, settings: RaySettings) -> None:
+        self._settings, self._own = settings, not ray.is_initialized()
+        self._actor: Any = ray.remote(actor_class())
+        if self._own:
+            logging.getLogger("ray").setLevel(logging.ERROR)
+            address = settings.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
+            local: dict[str, Any] = (
+                {"include_dashboard": False, "object_store_memory": OBJECTS} if address == LOCAL else {}
+            )
+            try:
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
+            except Exception as error:  # Ray raises the base class itself where a node takes too long
+                ray.shutdown()
+                raise HarnessError(f"no Ray cluster at {address}: {_line(error)}") from None
+
+    @property
+    def needs(self) -> str:
+        """What a worker needs of a node, in words."""
+        gpus, memory = self._settings.gpus_per_worker, self._settings.memory_per_worker
+        return "a core, " + (f"{gpus:g} GPU, " if gpus else "") + f"{memory:g} GB of memory"
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes that are alive."""
+        return [Node(facts, self._settings) for facts in ray.nodes() if facts["Alive"]]
+
+    def start(self, without: Iterable[str]) -> Any:
+        """Start a worker on any node but these, as soon as one has room; each of its threads is the only one."""
+        nodes = ", ".join(sorted(without))
+        return self._actor.options(
+            num_cpus=1,
+            num_gpus=self._settings.gpus_per_worker,
+            memory=_bytes(self._settings),
+            max_restarts=0,
+            runtime_env={"env_vars": dict.fromkeys(THREADS, "1")},
+            label_selector={"ray.io/node-id": f"!in({nodes})"} if nodes else None,
+        ).remote()
+
+    def call(self, method: Any, then: Callable[[Any], None], **given: Any) -> None:
+        """Call a method of a worker; `then` gets the finished future, in a thread of Ray."""
+        method.remote(**given).future().add_done_callback(then)
+
+    def end(self, actor: Any) -> None:
+        """End a worker, whatever it does."""
+        if ray.is_initialized():
+            ray.kill(actor)
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this run ends."""
+        if self._own:
+            ray.shutdown()
+
+
+def _bytes(settings: RaySettings) -> int:
+    return int(settings.memory_per_worker * 1e9)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

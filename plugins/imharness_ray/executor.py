@@ -1,0 +1,307 @@
+"""A pool of workers on a Ray cluster, as long-lived actors that keep what they have built.
+
+The pool grows with the cluster and shrinks with it: it asks for as many workers as there are tasks at hand and nodes
+have room for, and for a few more, which makes an autoscaler add nodes. Tasks wait here until a worker is ready. One
+whose tasks are short gets several at once, and comes back with those that it has not begun after a while.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from imharness.components.assets import folders
+from imharness.components.registry import explain
+from imharness.errors import DamagedError, HarnessError, UsageError
+from imharness.results.records import TaskSpec
+from imharness.results.store import Store
+from imharness.running.executor import TaskResult, WorkerConfig
+from imharness_cli import console
+from imharness_ray.actor import given_to
+from imharness_ray.alike import facts, packages
+from imharness_ray.cluster import Cluster
+from imharness_ray.seat import ABSENT, AHEAD_S, key_of_note, note
+from imharness_ray.settings import RaySettings
+
+TICK_S = 0.5
+"""How often the cluster is looked at, and tasks that take too long are looked for, s."""
+SPARE = 4
+"""One worker more is asked for than there is room for, and one for so many of the room."""
+TRIES = 3
+"""A node on which so many workers end before they are ready gets no further one."""
+LOOK = 64
+"""How many waiting tasks, or free workers, are compared for what they share."""
+AT_ONCE = 8
+"""So many tasks at most are given to a worker at once, while its tasks are short."""
+PATIENCE_S, REMIND_S = 20.0, 600.0
+"""After so long without room for any worker, a warning says what is waited for; so much later again, s."""
+
+
+@dataclass(eq=False)
+class _Seat:
+    """A worker: an actor, where it is once that is known, its tasks in order, and the components it has built.
+
+    `answer`: the key of the record by which it shows that its store is that of the run, until the record is removed.
+    `began`: when it wrote that, by its own clock; records from before are not of this run.
+    """
+
+    actor: Any
+    answer: str = ""
+    began: str = ""
+    node: str = ""
+    host: str = ""
+    tasks: dict[str, TaskSpec] = field(default_factory=dict)
+    since: float = 0.0
+    quick: bool = False
+    built: set[str] = field(default_factory=set)
+
+    def lacks(self, spec: TaskSpec) -> int:
+        """Return how many components of a task it has not built."""
+        return len({ref.label for ref in spec.components.values()} - self.built)
+
+
+class RayWorkers:
+    """The `Executor` on Ray; `settings` are the fields of `RaySettings`."""
+
+    def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float, /, **settings: Any) -> None:
+        try:
+            self._settings = RaySettings(**settings)
+        except ValidationError as error:
+            raise UsageError(explain(error, RaySettings)) from None
+        config = replace(workers[0], threads=1)
+        if self._settings.gpus_per_worker:
+            config = replace(config, device="cuda:0")
+        elif config.device != "cpu":
+            raise UsageError("workers on Ray compute on the CPU; say --gpus-per-worker 1, or --device cpu")
+        self._limit = time_limit_s
+        self._tasks: dict[str, TaskSpec] = {}
+        self._seats, self._free, self._busy = set[_Seat](), dict[_Seat, None](), dict[str, _Seat]()
+        self._left_out: dict[str, str] = {}
+        self._crashes: Counter[str] = Counter()
+        self._events: SimpleQueue[tuple[_Seat, str, Future[Any]]] = SimpleQueue()
+        self._store, self._greeting = Store(config.store), ""
+        self._looked, self._room, self._waits_since = 0.0, 0, float("inf")
+        self._cluster = Cluster(self._settings)
+        try:
+            names = packages()
+            self._greeting = note(self._store, uuid.uuid4().hex)
+            self._given: dict[str, Any] = {
+                "config": given_to(config), "wanted": facts(names), "packages": names, "greeting": self._greeting,
+                "folders": [str(folder) for folder in folders()],
+            }  # fmt: skip
+            self._look()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def idle(self) -> int:
+        """As many tasks as the workers can get next can wait beside those that run: the nearest to one is chosen."""
+        given = 1 + (AT_ONCE if any(seat.quick for seat in self._seats) else 1)
+        return max(0, given * max(1, self._room) + 1 - len(self._tasks) - len(self._busy))
+
+    def submit(self, key: str, spec: TaskSpec) -> None:
+        self._tasks[key] = spec
+        if self._free:
+            self._give(min(islice(self._free, LOOK), key=lambda seat: seat.lacks(spec)), [key])
+
+    def reports(self, seconds: float) -> Iterator[TaskResult]:
+        if time.monotonic() - self._looked > TICK_S:
+            self._look()
+            yield from self._too_late()
+        self._share()
+        self._grow()
+        for seat, what, future in self._happened(seconds):
+            if seat in self._seats:
+                yield from self._taken(seat, what, future)
+
+    def close(self) -> None:
+        for seat in list(self._seats):
+            self._drop(seat)
+        if self._greeting:
+            self._store.forget(self._greeting)
+        self._cluster.close()
+
+    def _happened(self, seconds: float) -> Iterator[tuple[_Seat, str, Future[Any]]]:
+        with suppress(Empty):
+            yield self._events.get(timeout=seconds)
+            while True:
+                yield self._events.get_nowait()
+
+    def _taken(self, seat: _Seat, what: str, future: Future[Any]) -> Iterator[TaskResult]:
+        """Take what a worker said, or that it is gone, and give it its next tasks."""
+        error, opened = future.exception(), not seat.answer
+        if error is not None:
+            if seat.tasks:
+                self._doubt(seat.node)
+                yield from self._interrupted(seat, "died", f"the worker on {seat.host} ended: {_line(error)}")
+                return
+            self._drop(seat)
+            if not opened:
+                self._crashed(seat, error)
+        elif what == "where":
+            seat.node, seat.host = future.result()
+            if opened and not seat.tasks:
+                self._next(seat)
+        elif what == "open":
+            self._opened(seat, future.result())
+        else:
+            yield from self._ran(seat, future.result())
+
+    def _ran(self, seat: _Seat, told: Sequence[tuple[str, str, str]]) -> Iterator[TaskResult]:
+        """Take what became of the tasks that a worker began; the others wait again."""
+        seat.quick = (time.monotonic() - seat.since) / len(told) < AHEAD_S
+        absent = next((line for _, status, line in told if status == ABSENT), "")
+        known = {key: TaskResult(key, status, line) for key, status, line in told if status != ABSENT}  # type: ignore[arg-type]
+        self._wait_again(seat, known)
+        if absent:
+            self._leave_out(seat, absent)
+        else:
+            self._next(seat)
+        yield from known.values()
+
+    def _interrupted(self, seat: _Seat, status: Literal["failed", "died"], line: str) -> Iterator[TaskResult]:
+        """Drop a worker amid its tasks: those before the first without a result have ended, those behind it wait."""
+        known = dict[str, TaskResult]()
+        for key in seat.tasks:
+            ended = self._ended(seat, key)
+            known[key] = ended or TaskResult(key, status, line)
+            if ended is None:
+                break
+        self._wait_again(seat, known)
+        self._drop(seat)
+        yield from known.values()
+
+    def _ended(self, seat: _Seat, key: str) -> TaskResult | None:
+        """Return what became of a task by its record, None where this worker has written none."""
+        with suppress(DamagedError):
+            record = self._store.record(key)
+            if record is not None and record.started >= seat.began:
+                return TaskResult.of(record)
+        return None
+
+    def _opened(self, seat: _Seat, reason: str) -> None:
+        if not reason:
+            record = self._store.record(seat.answer)
+            if record is None:
+                where = self._given["config"]["store"]
+                reason = f"the store {where} is another one there: what it wrote is not in this one"
+            else:
+                seat.began = record.started
+        if reason:
+            self._leave_out(seat, reason)
+            return
+        self._forget(seat)
+        self._crashes.clear()
+        self._next(seat)
+
+    def _next(self, seat: _Seat) -> None:
+        """Give a worker the waiting tasks of which it has built most; those that wait longest where several are."""
+        self._free[seat] = None
+        if self._tasks:
+            working = len(self._free) + sum(bool(other.tasks) for other in self._seats)
+            many = min(AT_ONCE, len(self._tasks) // working) if seat.quick else 1
+            near = sorted(islice(self._tasks.items(), LOOK), key=lambda task: seat.lacks(task[1]))
+            self._give(seat, [key for key, _ in near[: max(1, many)]])
+
+    def _share(self) -> None:
+        """Give free workers what waits again: what others were given and did not begin."""
+        for seat in list(self._free):
+            if self._tasks:
+                self._next(seat)
+
+    def _give(self, seat: _Seat, keys: Sequence[str]) -> None:
+        del self._free[seat]
+        seat.since, seat.tasks = time.monotonic(), {key: self._tasks.pop(key) for key in keys}
+        for key, spec in seat.tasks.items():
+            seat.built |= {ref.label for ref in spec.components.values()}
+            self._busy[key] = seat
+        self._call(seat, "run", tasks=[(key, spec.model_dump_json()) for key, spec in seat.tasks.items()])
+
+    def _wait_again(self, seat: _Seat, known: Collection[str]) -> None:
+        """Take all tasks off a worker; those of which nothing is known wait again, before all others."""
+        for key in seat.tasks:
+            self._busy.pop(key)
+        again = {key: spec for key, spec in seat.tasks.items() if key not in known}
+        self._tasks, seat.tasks = {**again, **self._tasks}, {}
+
+    def _call(self, seat: _Seat, what: str, **given: Any) -> None:
+        then = lambda future: self._events.put((seat, what, future))  # noqa: E731
+        self._cluster.call(getattr(seat.actor, what), then, **given)
+
+    def _grow(self) -> None:
+        """Start as many workers as can be used now."""
+        wanted = len(self._tasks) + len(self._busy)
+        most = self._settings.workers or wanted
+        for _ in range(len(self._seats), min(wanted, most, self._room + max(1, self._room // SPARE))):
+            name = uuid.uuid4().hex
+            seat = _Seat(self._cluster.start(self._left_out), key_of_note(name))
+            self._seats.add(seat)
+            self._call(seat, "where")
+            self._call(seat, "open", **self._given, name=name)
+
+    def _look(self) -> None:
+        """See what the cluster has room for. Raises `HarnessError` when every node was left out."""
+        nodes = [node for node in self._cluster.nodes() if node.room]
+        good = [node for node in nodes if node.id not in self._left_out]
+        self._room, self._looked = sum(node.room for node in good), time.monotonic()
+        if nodes and not good and not any(s.node and s.node not in self._left_out for s in self._seats):
+            told = "; ".join(f"{node.host} ({node.id[:8]}): {self._left_out[node.id]}" for node in nodes[:4])
+            raise HarnessError(f"no node of the cluster can compute: {told}")
+        self._waits_since = float("inf") if nodes else min(self._waits_since, self._looked)
+        if self._looked - self._waits_since > PATIENCE_S:
+            self._waits_since = self._looked + REMIND_S
+            console.warn(f"no node of the cluster has room for a worker: {self._cluster.needs}; waiting for one")
+
+    def _doubt(self, node: str) -> None:
+        """Ask the free workers on a node whether they are still there, before one gets a task."""
+        for seat in [seat for seat in self._free if seat.node == node]:
+            del self._free[seat]
+            self._call(seat, "where")
+
+    def _too_late(self) -> Iterator[TaskResult]:
+        now = time.monotonic()
+        for seat in [seat for seat in self._seats if seat.tasks and now - seat.since > self._limit + AHEAD_S]:
+            yield from self._interrupted(seat, "failed", f"took longer than the time limit of {self._limit:g} s")
+
+    def _leave_out(self, seat: _Seat, reason: str) -> None:
+        """Start no further worker on the node of this one, and say why."""
+        self._drop(seat)
+        if seat.node not in self._left_out:
+            self._left_out[seat.node] = reason
+            console.warn(f"node {seat.host} ({seat.node[:8]}) is left out: {reason}")
+
+    def _crashed(self, seat: _Seat, error: BaseException) -> None:
+        self._crashes[seat.node] += 1
+        if self._crashes[seat.node] < TRIES:
+            return
+        reason = f"workers end before they are ready: {_line(error)}"
+        if not seat.node:
+            raise HarnessError(reason)
+        if seat.node in {node.id for node in self._cluster.nodes()}:
+            self._leave_out(seat, reason)
+
+    def _forget(self, seat: _Seat) -> None:
+        if seat.answer:
+            self._store.forget(seat.answer)
+            seat.answer = ""
+
+    def _drop(self, seat: _Seat) -> None:
+        self._seats.discard(seat)
+        self._free.pop(seat, None)
+        self._cluster.end(seat.actor)
+        self._forget(seat)
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

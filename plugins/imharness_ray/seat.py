@@ -1,0 +1,108 @@
+"""A worker on its node: it checks that it would compute the same, into the same store, and then computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from imharness.components.assets import add_folder
+from imharness.errors import HarnessError, StoreError, Unavailable
+from imharness.results.identity import digest
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness.running.executor import Worker, WorkerConfig
+from imharness_ray.alike import differences, facts
+
+AHEAD_S = 1.0
+"""How long a worker goes on with tasks that it was given at once, s."""
+ABSENT = "absent"
+"""The status of a task that needs weights or data that are not on the node."""
+
+
+class Unlike(HarnessError):
+    """A node is not as the machine that the run was started on."""
+
+
+def key_of_note(name: str) -> str:
+    """Return the key of the record that `note` writes."""
+    return digest(["note", name])
+
+
+def note(store: Store, name: str) -> str:
+    """Write a record that says nothing but that it is there; return its key."""
+    spec = TaskSpec(track="", step="", version="", components={}, options={}, limit=None, seed=0, needs={})
+    now, key = datetime.now(UTC).isoformat(timespec="seconds"), key_of_note(name)
+    store.commit(TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0, device="", versions={}), {}, {})
+    return key
+
+
+class Seat:
+    """Computes tasks in an actor of Ray.
+
+    Args:
+        config: the fields of a `WorkerConfig`.
+        wanted: `facts` of the machine that the run was started on, for these `packages`.
+        greeting: the key of a record that the run wrote into its store; one called `name` is written here in answer.
+        folders: where assets are looked for first, beside where this node looks for them.
+
+    Raises:
+        Unlike: something differs that changes results, or the store is another one.
+        StoreError: the store cannot be written from here.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], wanted: Mapping[str, str], packages: Sequence[str], greeting: str,
+        folders: Sequence[str], name: str,
+    ) -> None:  # fmt: skip
+        for folder in reversed(folders):
+            add_folder(Path(folder))
+        apart = differences(wanted, facts(packages))
+        if apart:
+            raise Unlike(apart)
+        store = Store(config["store"])
+        if store.record(greeting) is None:
+            raise Unlike(f"the store {config['store']} is another one there: what this run wrote is not in it")
+        note(store, name)
+        self._worker = Worker(WorkerConfig(**config))
+        self._here = set[str]()
+
+    def run(self, tasks: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
+        """Compute tasks, each a key and JSON, one after the other; begin no further one after `AHEAD_S`.
+
+        Returns for each that was begun the key, status and line of its `TaskResult`, or `ABSENT` and what is absent.
+        """
+        since, told = time.monotonic(), list[tuple[str, str, str]]()
+        try:
+            with self._worker.cache.store.together():
+                for key, spec in tasks:
+                    told.append((key, *self._one(key, spec)))
+                    if told[-1][1] in (ABSENT, "store") or time.monotonic() - since > AHEAD_S:
+                        break
+        except StoreError as error:
+            return [(tasks[0][0], "store", str(error))]
+        return told
+
+    def _one(self, key: str, spec: str) -> tuple[str, str]:
+        task = TaskSpec.model_validate_json(spec)
+        try:
+            self._require(task)
+        except Unavailable as error:
+            return ABSENT, str(error)
+        found = self._worker.run(key, task)
+        return found.status, found.line
+
+    def _require(self, task: TaskSpec) -> None:
+        """Raise `Unavailable` unless this node has what the components of a task need; each is looked at once."""
+        for role, ref in task.components.items():
+            place = f"{ref.kind} {ref.label} {dict(ref.parameters)}"
+            if place not in self._here:
+                try:
+                    self._worker.cache.component(task, role).require()
+                except Unavailable:
+                    raise
+                except Exception:  # the task itself fails of it, and its record says why
+                    return
+                self._here.add(place)

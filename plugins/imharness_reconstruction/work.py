@@ -1,0 +1,44 @@
+"""What the cells of the track cost: rows that they leave, and operations of networks, as an estimate before a run.
+
+A training step counts as three passes over each image; a step of an attack as six, since it takes the gradient of a
+gradient. Metrics are small beside them and are not counted.
+"""
+
+from imharness.tracks import TaskSpec, Work
+
+PASS = {"resnet20": 0.08e9, "resnet50": 2.6e9, "resnet152": 7.4e9, "densenet121": 0.12e9, "convnet8": 0.08e9,
+        "resnet18": 1.1e9, "lenet": 0.002e9}  # fmt: skip
+"""Operations of one pass over one image of 32x32 px, counted by torch's `FlopCounterMode`."""
+TRAINING = {"cifar100-images": 50_000, "imagenette": 9_469, "caltech101": 8_940, "stanford-dogs": 20_340,
+            "celeba": 2_000}  # fmt: skip
+"""Images that are trained on; of CelebA about twenty for each of a hundred people."""
+TRAIN, INVERT = 3, 6
+LINE_SEARCH = 20
+"""Evaluations of one iteration of L-BFGS, the most that torch makes."""
+
+
+def work(spec: TaskSpec, units: int, shown: int) -> Work | None:
+    """Return rows and operations of a task on `units` private images; None where their number is not published."""
+    if not units:
+        return None
+    if spec.step == "gallery":
+        return Work(min(shown, units), 0.0)
+    if spec.step == "distribution":
+        return Work(1, 0.0)
+    if spec.step in ("train", "judge"):
+        seen = TRAINING.get(spec.components["dataset"].id.partition("/")[2], units)
+        return Work(units, float(int(spec.options["epochs"]) * seen * TRAIN * _pass(spec)))
+    if spec.step == "reconstruct":
+        fields = spec.components["attack"].parameters
+        steps = int(fields["steps"]) if "steps" in fields else int(fields["iterations"]) * LINE_SEARCH
+        return Work(units, float(units * steps * int(fields.get("starts", 1)) * INVERT * _pass(spec)))
+    return Work(units, 0.0)
+
+
+def _pass(spec: TaskSpec) -> float:
+    """Return the operations of one pass over one image through the model of a task."""
+    model = spec.components["model"]
+    name = model.id.partition("/")[2]
+    if name == "deep-resnet":
+        name = f"resnet{model.parameters['layers']}"
+    return PASS.get(name, PASS["resnet18"])

@@ -1,0 +1,47 @@
+"""What a person names and this machine lacks ends a run before it begins, with one line and a status that is not 0."""
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import Harness
+
+from imharness.components.registry import installed
+from imharness.errors import Unavailable, UsageError
+from imharness.planning.plan import Graph
+from imharness.results.records import Missing
+from imharness_cli.planning import refuse_missing
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (
+            ("--attack", "foolbox:LinfPGD"),
+            1,
+            "error: the package foolbox is not installed; get it with: pip install 'image-privacy-harness[foolbox]'",
+        ),
+        (("--dataset", "kadid10k"), 1, "error: "),
+        (("--attack", "foolbocks:LinfPGD"), 2, "usage: no attack is called 'foolbocks:LinfPGD'"),
+    ],
+)
+def test_what_is_missing_ends_the_run_in_one_line(
+    words: tuple[str, ...], status: int, said: str, tmp_path: Path, empty_places: Path, harness_here: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("imharness_vision.libraries.find_spec", lambda name: None)
+    ran = harness_here(
+        "run", "--track", "iqa", *words, "--metric", "embedded-cnn", "--limit", "2", "--workers", "0", cwd=tmp_path
+    )
+    assert ran.returncode == status, ran.stderr
+    assert said in ran.stderr
+    assert "0 of 0 cells" not in ran.stdout
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_run_without_any_cell_says_what_keeps_them_away() -> None:
+    track = installed().track("iqa")
+    with pytest.raises(UsageError, match="harness/iqa has no cell with what was asked for"):
+        refuse_missing([Graph(track, "")], installed(), {})
+    gap = Missing(what="harness/koncept512", reason="no weights", remedy="harness assets get koncept512")
+    with pytest.raises(Unavailable, match=r"koncept512 is not here \(no weights\); get it with: harness assets get"):
+        refuse_missing([Graph(track, "", missing={"clean": gap})], installed(), {})

@@ -1,0 +1,60 @@
+"""Devices of a run: what a machine with two GPUs would see, told to one without."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from imharness.contracts.values import GENERATOR, STREAMS
+from imharness.randomness import ImageRng, generator
+from imharness.running import executor
+from imharness.running.executor import Worker, WorkerConfig
+from imharness_conformance.crossing import restored, tensors
+from imharness_conformance.placement import ACCELERATOR, acted_accelerator
+from imharness_membership.training import generator_on
+from imharness_memory import is_out_of_memory
+
+
+def test_a_worker_makes_its_gpu_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that says "cuda" without a number means the worker's own GPU, also on the second of two."""
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    Worker(WorkerConfig(str(tmp_path), "cuda:1", threads=0, batch_size=1))
+    Worker(WorkerConfig(str(tmp_path), "cpu", threads=0, batch_size=1))
+    assert chosen == [torch.device("cuda", 1)]
+
+
+@pytest.mark.parametrize(
+    "message", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"]
+)
+def test_memory_that_a_library_on_the_gpu_misses_is_recognised(message: str) -> None:
+    assert is_out_of_memory(RuntimeError(message))
+
+
+def test_two_gpus_share_the_workers_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    opened: list[list[WorkerConfig]] = []
+    monkeypatch.setattr(executor, "find_executor", lambda name: lambda configs, limit: opened.append(list(configs)))
+    for devices, workers in ((("auto",), None), (("cuda",), None), (("cuda:1",), None), (("auto",), 4)):
+        executor.open_executor(tmp_path, devices=devices, workers=workers)
+    places = [[config.device for config in configs] for configs in opened]
+    assert places == [["cuda:0", "cuda:1"], ["cuda:0"], ["cuda:1"], ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]]
+
+
+def test_generators_cross_to_the_host_and_streams_to_the_device() -> None:
+    """A run hands out generators on the host and streams on the device, also to code in the sandbox."""
+    with acted_accelerator():
+        crossed = restored(GENERATOR, tensors(GENERATOR, generator(3)), ACCELERATOR)
+        assert torch.rand(2, generator=crossed).tolist() == torch.rand(2, generator=generator(3)).tolist()
+        streams = restored(STREAMS, tensors(STREAMS, ImageRng([1], ACCELERATOR)), ACCELERATOR)
+        assert streams.normal(2).device == ACCELERATOR
+
+
+def test_masks_are_drawn_where_they_are_used() -> None:
+    own = generator(5)
+    assert generator_on(own, torch.device("cpu")) is own
+    with acted_accelerator() as traffic:
+        there = generator_on(generator(5), ACCELERATOR)
+        assert torch.rand(3, generator=there, device=ACCELERATOR).device == ACCELERATOR
+        assert traffic.told() == "nothing crossed between host and device"

@@ -1,0 +1,86 @@
+"""The parts that make the generated pages, without a build."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, Field
+
+from imharness.results.rankings import Ranking
+from imharness.results.records import Board, Entry, Row, Table, Value
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`conf.py` puts this folder on the path, too."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs"), *sys.path])
+
+
+def test_links_lead_to_pages_of_the_site_or_become_paths() -> None:
+    from making.pages import outward
+
+    page = Path("docs/howto/gpu.md")
+    assert outward("[a](../stores.md#copies)", page) == "[a](/stores.md#copies)"
+    assert outward("[a](../../CONTRIBUTING.md)", page) == "[a](/generated/contributing.md)"
+    assert outward("see [the image](../../deploy/Dockerfile)", page) == "see the image (`deploy/Dockerfile`)"
+    assert outward("[`deploy/Dockerfile`](../../deploy/Dockerfile)", page) == "`deploy/Dockerfile`"
+    for unchanged in ("[a](https://x.org/y.md)", "[a](#below)"):
+        assert outward(unchanged, page) == unchanged
+    assert outward("[m](docs/map.md)", Path("CONTRIBUTING.md")) == "[m](/map.md)"
+
+
+class _Inner(BaseModel):
+    number: int = Field(default=3, ge=1, le=9, description="How many.")
+
+
+class _Outer(BaseModel):
+    """A file."""
+
+    either: str | None = None
+    parts: dict[str, tuple[_Inner, ...]]
+
+
+def test_the_fields_of_a_file_are_those_of_its_model_and_of_what_it_holds() -> None:
+    from making.formats import nested, table
+
+    assert list(nested(_Outer)) == [_Outer, _Inner]
+    assert "| `number` | `int` | `3` | How many. At least 1, at most 9. |" in table(_Inner)
+    assert table(_Outer).splitlines()[0] == "A file."
+    assert "| `either` | `str \\| None` | `None` |  |" in table(_Outer)
+    assert "| `parts` | `dict[str, tuple[_Inner, ...]]` | required |  |" in table(_Outer)
+
+
+def test_a_card_tells_cost_and_place_of_all_versions_of_a_component_and_of_it_alone() -> None:
+    from making.cards import on_board
+
+    entries = [
+        Entry(kind="defense", id="a/x", label=label, version="1", cells=cells, seconds=seconds)
+        for label, cells, seconds in (("a/x", 2, 5.0), ("a/x[r=2]", 1, 4.0))
+    ]
+    other = Entry(kind="attack", id="a/x", label="a/x", version="1", cells=9, seconds=99.0)
+    rows = tuple(
+        Row(label=label, values={"rank": Value(value=rank)}) for label, rank in (("a/y", 1.0), ("a/x[r=2]", 2.0))
+    )
+    ranked = Table(id="ranking", title="Who wins", caption="", entry="defense", columns=(), rows=rows)
+    study = ranked.model_copy(update={"id": "study", "title": "A study"})
+    board = Board.model_construct(
+        title="T", profile="p", finished="2026-11-22T10:00:00+00:00", entries=(*entries, other), tables=(ranked, study),
+        rankings=(Ranking.model_construct(table="ranking"),),
+    )  # fmt: skip
+    said = on_board(entries[0], board)
+    assert said == (
+        "- T, profile p, 2026-11-22: it took part in 3 cells, which took 9 s; "
+        "`a/x[r=2]` is at place 2 of 2 in *Who wins*."
+    )
+    assert "9 cells, which took 99 s" in on_board(other, board)
+    assert on_board(other.model_copy(update={"id": "a/z"}), board) == ""
+
+
+def test_every_command_is_walked_and_none_is_hidden() -> None:
+    from making.commands import every_command
+
+    paths = [one.command_path for one in every_command()]
+    assert len(paths) == len(set(paths))
+    assert {"harness", "harness run", "harness plugins new", "harness submissions decide", "harness docs"} <= set(paths)

@@ -1,0 +1,105 @@
+"""`harness WORDS` in processes forked from one that has imported the harness, which saves seconds of every start.
+
+The server has imported what a run needs and done nothing with it, so that a child is as good as a process of its own.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
+IMPORTED = ("imharness_cli.run", "imharness_leaderboard.command", "imharness_embedded", "imharness_iqa",
+            "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "duckdb",
+            "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
+            "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
+            "scipy.stats")  # fmt: skip
+
+
+class Server:
+    """A process that forks one child at a time; `close` ends it."""
+
+    def __init__(self) -> None:
+        root = Path(__file__).resolve().parents[1]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", START, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(
+        self, words: Sequence[str], folder: Path, environment: Mapping[str, str], paths: Sequence[str], seconds: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in a folder with further entries of `sys.path`; it is killed after so many seconds."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with tempfile.TemporaryDirectory() as logs:
+            asked = [words, str(folder), dict(environment), list(paths), seconds, logs]
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            code = int(self._process.stdout.readline())
+            printed, errors = ((Path(logs) / name).read_text() for name in ("1", "2"))
+        return subprocess.CompletedProcess(words, code, printed, errors)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def serve() -> None:
+    """Answer each line of the standard input, a command, with its exit code."""
+    for name in IMPORTED:
+        __import__(name)
+    for line in sys.stdin:
+        words, folder, environment, paths, seconds, logs = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _become(words, folder, environment, paths, logs)
+        sys.stdout.write(f"{_ended(pid, seconds)}\n")
+        sys.stdout.flush()
+
+
+def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], paths: Sequence[str], logs: str) -> None:
+    """Go on as a command, which prints to the files 1 and 2 of the folder of its logs."""
+    with ending():
+        os.setsid()
+        os.chdir(folder)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number in (1, 2):
+            os.dup2(os.open(f"{logs}/{number}", os.O_WRONLY | os.O_CREAT), number)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path[1:1] = paths
+        sys.argv = ["harness", *words]
+        from imharness_cli import main
+
+        main()
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """End this process, a forked child, after the block, with the code that a command exits with, or 70."""
+    code = 70
+    try:
+        yield
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _ended(pid: int, seconds: float) -> int:
+    """Return the exit code of a child, which is killed with its workers where it takes too long."""
+    end = time.monotonic() + seconds
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.killpg(pid, signal.SIGKILL)
+        time.sleep(0.01)

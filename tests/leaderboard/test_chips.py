@@ -1,0 +1,25 @@
+"""How rows and attacks are named on the site."""
+
+import pytest
+
+from imharness_leaderboard.chips import Name, name_of, short_names
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("harness/flip", Name("", "flip", ())),
+        ("acme/blur[radius=2,size=3]", Name("acme", "blur", ("radius=2", "size=3"))),
+        ("harness/ifgsm within 1/255", Name("", "ifgsm within 1/255", ())),
+        ("acme/push within 1/255", Name("acme", "push within 1/255", ())),
+        ("harness/flip + acme/blur[radius=2]", Name("", "flip + acme/blur", ("radius=2",))),
+        ("harness/folder-ladder[folder=a/b]", Name("", "folder-ladder", ("folder=a/b",))),
+    ],
+)
+def test_a_label_is_taken_apart_and_a_fraction_stays_whole(label: str, name: Name) -> None:
+    assert name_of(label) == name
+
+
+def test_balls_of_one_attack_keep_their_names() -> None:
+    balls = [f"harness/ifgsm within {radius}/255" for radius in (1, 2, 4)]
+    assert list(short_names(balls).values()) == [f"ifgsm within {radius}/255" for radius in (1, 2, 4)]

@@ -1,0 +1,235 @@
+"""Attacks and metrics of other libraries: they run and rank beside others, and do what is known of them.
+
+Those marked `extra` need the libraries; the weights of the network from pyiqa are random numbers in its layout.
+"""
+
+import html
+import importlib.util
+import socket
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered, Registry, installed
+from imharness.errors import Unavailable, UsageError
+from imharness.planning.plan import plan_track
+from imharness.randomness import ImageRng
+from imharness.running.target import MetricTarget
+from imharness_cli import cli
+from imharness_conformance import check_component, samples
+from imharness_conformance.conformance import failed
+from imharness_foolbox import attack as foolbox_attack
+from imharness_profiles import load_profile
+from imharness_pyiqa import metrics as pyiqa_metrics
+from imharness_pyiqa.quiet import offline
+from imharness_torchattacks import attack as torchattacks_attack
+
+CPU = torch.device("cpu")
+LIBRARIES = pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:DeprecationWarning")
+"""foolbox imports a name of scipy by its old place."""
+
+
+def attacked(name: str, n: int = 2, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Images, the attacked ones, and the scores that the attack asked for."""
+    component, score = installed().one("attack", name), samples.Quality(0)
+    images = samples.images(n, 48, 48, 0)
+    target = MetricTarget(
+        score, score.bounds, images=n, differentiable=True, budget=component.budget().queries, micro_batch=8
+    )
+    found = component.build(CPU)(images, target, ImageRng([seed + i for i in range(n)]))
+    return images, found, target.queries.tolist()
+
+
+@pytest.mark.parametrize(
+    ("module", "library"),
+    [(foolbox_attack, "foolbox"), (torchattacks_attack, "torchattacks"), (pyiqa_metrics, "pyiqa")],
+)
+def test_without_its_library_an_adapter_says_how_to_install_it(
+    module, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imharness_vision.libraries.find_spec", lambda name: None)
+    for component in module.components():
+        assert component.address
+        with pytest.raises(Unavailable, match=rf"{library} is not installed; get it with: pip install .*\[{library}\]"):
+            component.require()
+
+
+@pytest.mark.extra
+@LIBRARIES
+@pytest.mark.parametrize("name", ["foolbox[method=LinfBasicIterativeAttack,{}]", "torchattacks[method=BIM,{}]"])
+def test_the_basic_iterative_method_is_i_fgsm(name: str) -> None:
+    """The same steps along the same signs: the two logits change no sign."""
+    radius, steps = 8 / 255, 5
+    _, own, _ = attacked(f"ifgsm[radius={radius},alpha={radius / 4},iterations={steps}]")
+    _, other, asked = attacked(name.format(f"radius={radius},step=0.25,steps={steps}"))
+    assert asked == [steps, steps]
+    torch.testing.assert_close(other, own, rtol=0, atol=1e-6)
+
+
+@pytest.mark.extra
+@LIBRARIES
+@pytest.mark.parametrize("library", ["foolbox", "torchattacks"])
+def test_every_method_gains_within_its_ball_and_disturbs_no_global_randomness(library: str) -> None:
+    score = samples.Quality(0)
+    for component in installed().find("attack", library)[0].variants():
+        radius = 8 / 255 if component.info.norm == "linf" else 1.0
+        before = torch.get_rng_state()
+        name = f"{library}[method={component.method},radius={radius},steps=4]"
+        images, found, _ = attacked(name)
+        assert torch.equal(before, torch.get_rng_state()), component.method
+        change = (found - images).flatten(1)
+        sizes = change.abs().amax(dim=1) if component.info.norm == "linf" else change.norm(dim=1)
+        assert float(sizes.max()) <= radius * (1 + 1e-4), component.method
+        assert bool((score(found) > score(images)).all()), component.method
+        again, other = attacked(name)[1], attacked(name, seed=5)[1]
+        assert torch.equal(found, again), component.method
+        random = component.method in ("LinfPGD", "L2PGD", "LinfAdamPGD", "L2AdamPGD", "PGD", "PGDL2", "FFGSM", "RFGSM")
+        assert not random or not torch.equal(found, other), component.method
+
+
+@pytest.mark.extra
+def test_what_does_not_fit_a_metric_is_refused_in_one_line() -> None:
+    for name, said in (
+        ("foolbox:L2DeepFoolAttack", "only attacks that raise a loss within a radius fit a metric: LinfPGD"),
+        ("torchattacks:AutoAttack", "only attacks that raise a loss within a radius fit a metric: FGSM"),
+    ):
+        with pytest.raises((UsageError, ValueError), match=said):
+            installed().one("attack", name)
+    for name, said in (("pyiqa:lpips", "write pyiqa-fr:lpips"), ("pyiqa:nosuch", "no such metric of mode NR")):
+        with pytest.raises((UsageError, ValueError), match=said):
+            installed().one("metric", name)
+    with pytest.raises(Unavailable, match="harness pyiqa prepare musiq"):
+        installed().one("metric", "pyiqa:musiq").require()
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache and a folder of weights of pyiqa, with random ones for cnniqa in the published layout."""
+    import pyiqa
+    from pyiqa.archs import cnniqa_arch
+    from pyiqa.utils import download_util
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(download_util, "DEFAULT_CACHE_DIR", str(tmp_path / "weights"))
+    (tmp_path / "weights").mkdir()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = cnniqa_arch.CNNIQA(pretrained=None)
+    file = Path(cnniqa_arch.default_model_urls["koniq10k"]).name
+    torch.save({"params": network.state_dict()}, tmp_path / "weights" / file)
+    assert pyiqa.list_models()
+    return tmp_path
+
+
+@pytest.mark.extra
+@LIBRARIES
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
+def test_they_run_in_the_iqa_track_and_rank(cached: Path) -> None:
+    said = CliRunner().invoke(cli, ["pyiqa", "prepare", "cnniqa", "gmsd", "--images", "9"], catch_exceptions=False)
+    assert "cnniqa:" in said.output
+    metric = installed().one("metric", "pyiqa:cnniqa")
+    lower, upper = metric.bounds
+    assert lower < upper
+    assert f"{lower:g} to {upper:g} on 9 images" in said.output
+    assert metric.closeness == 1
+    assert metric.info.differentiable
+    assert installed().one("metric", "pyiqa-fr:gmsd").closeness == -1
+    for name in ("pyiqa:cnniqa", "pyiqa-fr:gmsd"):
+        assert [o.message for o in failed(check_component(installed().one("metric", name)))] == []
+
+    words = {
+        "--track": ["iqa"], "--profile": ["quick"], "--dataset": ["severity-ladder[severities=[],size=64]"],
+        "--metric": ["pyiqa:cnniqa"], "--attack": ["ifgsm", "foolbox:LinfPGD", "torchattacks:PGD"],
+        "--defense": ["none", "flip"], "--limit": ["8"], "--workers": ["0"], "--store": [cached / "store"],
+        "--site": [cached / "site"], "--progress": ["none"],
+    }  # fmt: skip
+    line = [str(word) for option, values in words.items() for value in values for word in (option, value)]
+    result = CliRunner().invoke(cli, ["run", *line, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    page = (cached / "site" / "iqa.html").read_text()
+    for attack in ("harness/ifgsm", "harness/foolbox[method=LinfPGD]", "harness/torchattacks[method=PGD]"):
+        assert html.escape(attack.removeprefix("harness/")) in page
+
+
+@pytest.mark.extra
+def test_a_build_never_downloads(cached: Path) -> None:
+    """With the record but without the weights, the metric says how to get them."""
+    path = pyiqa_metrics.record("musiq")
+    path.parent.mkdir(parents=True)
+    import importlib.metadata
+
+    facts = pyiqa_metrics.Prepared(
+        pyiqa=importlib.metadata.version("pyiqa"), lower=0, upper=1, differentiable=True, data="x", images=1
+    )
+    path.write_text(facts.model_dump_json())
+    metric = installed().one("metric", "pyiqa:musiq")
+    metric.require()
+    with pytest.raises(Unavailable, match="not on this machine; get it with: harness pyiqa prepare musiq"):
+        metric.build(CPU)
+
+
+def test_a_star_means_no_component_that_only_stands_for_others() -> None:
+    """A library that is installed changes no table: its attacks take part only where they are named."""
+    own = Registered(foolbox_attack.Foolbox(method="LinfPGD"), "foolbox", Provenance("foolbox", ""))
+    plain = Registry(e for e in installed().entries.values() if not e.component.info.id.endswith("foolbox"))
+    profile, only = load_profile("embedded"), {"defense": ["none"], "metric": ["embedded-cnn"]}
+    graphs = [plan_track("harness/iqa", profile, registry, only=only) for registry in (plain, plain.joined([own]))]
+    cells = [{*(task.address for task in graph.tasks.values()), *graph.missing} for graph in graphs]
+    assert cells[0] == cells[1]
+    assert any("harness/square" in address for address in cells[0])
+
+
+def test_the_hugging_face_hub_is_not_asked_for_newer_files_and_what_it_lacks_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class LocalEntryNotFoundError(OSError):
+        """As the library calls it."""
+
+    hub = SimpleNamespace(HF_HUB_OFFLINE=False)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.constants", hub)
+    with offline("prepare it"):
+        assert hub.HF_HUB_OFFLINE
+    wrapped = RuntimeError("wrapped")
+    wrapped.__cause__ = LocalEntryNotFoundError()
+    with pytest.raises(Unavailable, match="prepare it"), offline("prepare it"):
+        raise wrapped
+    with pytest.raises(RuntimeError, match="something else"), offline("prepare it"):
+        raise RuntimeError("something else")
+    assert not hub.HF_HUB_OFFLINE
+
+
+def test_two_threads_that_build_at_once_leave_the_look_up_of_hosts_as_it_was() -> None:
+    before, inside, go = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def first() -> None:
+        with offline("prepare it"):
+            inside.set()
+            go.wait(10)
+
+    def second() -> None:
+        inside.wait(10)
+        threading.Timer(0.2, go.set).start()
+        with offline("prepare it"):
+            pass
+
+    threads = [threading.Thread(target=own) for own in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert socket.getaddrinfo is before
+
+
+@pytest.mark.extra
+def test_no_metric_of_pyiqa_runs_code_that_it_downloads() -> None:
+    folder = Path(str(importlib.util.find_spec("pyiqa").origin)).parent / "archs"  # type: ignore[union-attr]
+    remote = [file.read_text() for file in folder.glob("*_arch.py") if "trust_remote_code" in file.read_text()]
+    assert remote
+    for facts in pyiqa_metrics.configurations("NR").values():
+        assert not any(f"class {facts['metric_opts']['type']}(" in text for text in remote)

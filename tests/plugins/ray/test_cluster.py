@@ -1,0 +1,223 @@
+"""The executor on Ray, with several nodes on this machine: whatever happens, rows are those of a local run."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import install
+from tests.plugins.ray.naps import naps
+
+from imharness.components.registry import installed
+from imharness.errors import HarnessError
+from imharness.planning.plan import Graph, plan_track
+from imharness.results.store import Store
+from imharness.running.executor import Executor, TaskResult, open_executor
+from imharness.running.sweep import RunResult, execute
+from imharness_profiles import load_profile
+from imharness_ray.alike import facts
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+
+OTHER_TRACKS = """
+name = "tiny"
+description = "Two tracks beside iqa."
+[tracks."harness/membership"]
+select = { dataset = ["harness/digits"], model = ["harness/mlp"], defense = ["plain-training"], \
+evaluator = ["confidence"] }
+options = { splits = 1, part = 40, epochs = 2, references = 3, copies = 1 }
+parameters."harness/mlp" = { hidden = [16] }
+[tracks."harness/reconstruction"]
+select = { dataset = ["harness/thumbnails[size=20]"], model = ["harness/convnet8"], attack = ["invgrad"], \
+defense = ["plain-gradient"], metric = ["psnr"] }
+options = { epochs = 1, batch_size = 64, learning_rate = 0.05, judge = "harness/convnet8[width=2]" }
+parameters."harness/convnet8" = { width = 2 }
+parameters."harness/invgrad" = { steps = 8 }
+"""
+NAPS = "tests.plugins.ray.naps:prepare"
+NODE = {"num_cpus": 1, "memory": 2_000_000_000, "object_store_memory": 80_000_000}
+Rows = dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Install a package of a stranger for this process and for the nodes that it starts."""
+    folder = install(tmp_path_factory.mktemp("site"), "acme-median-smoothing")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", str(folder))
+        patch.setenv("HARNESS_TEST_RAY", str(folder))
+        installed.cache_clear()
+        yield folder
+    installed.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def cluster(plugin: Path) -> Iterator[Any]:
+    """One node with one core, to which tests add others."""
+    from ray.cluster_utils import Cluster
+
+    import imharness_ray.cluster  # noqa: F401  (sets what Ray reads when it is imported)
+
+    made = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    yield made
+    made.shutdown()
+
+
+def rows_of(folder: Path) -> Rows:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("rows/*/*.parquet"))}
+
+
+def alone(graphs: Sequence[Graph], folder: Path) -> Rows:
+    """Return the rows of a run in this process."""
+    start = lambda: open_executor(folder, devices=["cpu"], workers=0, prepare=[(NAPS, {})])  # noqa: E731
+    assert not execute(graphs, Store(folder), start).failed
+    return rows_of(folder)
+
+
+def on_ray(cluster: Any, folder: Path, log: Path, limit: float = 400) -> Executor:
+    told = {"ray_address": cluster.address, "memory_per_worker": 0.4}
+    prepare = [(NAPS, {"log": str(log)})]
+    return open_executor(folder, name="ray", devices=["cpu"], prepare=prepare, settings=told, time_limit_s=limit)
+
+
+def run_on_ray(
+    cluster: Any, graphs: Sequence[Graph], folder: Path, log: Path, watch: Callable[[int], None] = lambda done: None,
+    limit: float = 400,
+) -> tuple[RunResult, Rows]:  # fmt: skip
+    log.mkdir()
+    Store(folder).prepare()
+    start = lambda: on_ray(cluster, folder, log, limit)  # noqa: E731
+    told = lambda ended, running: watch(len(ended.done) + len(ended.failed))  # noqa: E731
+    outcome = execute(graphs, Store(folder), start, watch=told)
+    return outcome, rows_of(folder)
+
+
+def workers(log: Path) -> list[dict[str, Any]]:
+    """Return what workers wrote down, in the order in which they started."""
+    return [json.loads(path.read_text()) for path in sorted(log.glob("*.json"), key=lambda path: path.stat().st_mtime)]
+
+
+def once(after: int, act: Callable[[], None]) -> Callable[[int], None]:
+    """Return a watch that acts when so many tasks are done."""
+    waiting = [act]
+    return lambda done: waiting.pop()() if done >= after and waiting else None
+
+
+def test_every_track_gives_the_rows_of_a_local_run(cluster: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tiny.toml"
+    path.write_text(OTHER_TRACKS)
+    tiny, registry = load_profile(str(path)), installed()
+    only = {
+        "attack": ["square[queries=20]"], "metric": ["embedded-cnn"], "defense": ["none", "acme/median-smoothing"],
+        "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
+    }  # fmt: skip
+    graphs = [plan_track("harness/iqa", load_profile("embedded"), registry, only=only, limit=3)]
+    graphs += [plan_track(name, tiny, registry, limit=4) for name in tiny.tracks]
+    outcome, rows = run_on_ray(cluster, graphs, tmp_path / "ray", tmp_path / "log")
+    assert not outcome.failed
+    assert len(rows) > 10
+    assert rows == alone(graphs, tmp_path / "alone")
+    (worker,) = workers(tmp_path / "log")
+    assert (worker["environment"], worker["torch"]) == ("1", 1)
+    assert sorted(Store(tmp_path / "ray").all_keys()) == sorted(Store(tmp_path / "alone").all_keys())
+
+
+def test_a_killed_worker_and_one_that_takes_too_long_cost_no_row(cluster: Any, tmp_path: Path) -> None:
+    graph, log = naps(100.0, *[0.2] * 8), tmp_path / "log"
+    kill = lambda: os.kill(workers(log)[-1]["pid"], signal.SIGKILL)  # noqa: E731
+    outcome, rows = run_on_ray(cluster, [graph], tmp_path / "ray", log, once(3, kill), limit=8)
+    ((key, late),) = outcome.failed.items()
+    assert late == "took longer than the time limit of 8 s"
+    assert len(workers(log)) >= 3
+    others = replace(graph, tasks={other: task for other, task in graph.tasks.items() if other != key})
+    assert rows == alone([others], tmp_path / "alone")
+
+
+def test_a_node_that_comes_is_used_and_one_that_goes_while_busy_costs_no_row(cluster: Any, tmp_path: Path) -> None:
+    """The first node is busy until the second has gone, so that the second has work whenever it comes."""
+    gone, log, node = tmp_path / "gone", tmp_path / "log", []
+    graph = naps(*[0.5] * 16, until=str(gone))
+    come = once(0, lambda: node.append(cluster.add_node(**NODE)))
+
+    def watch(done: int) -> None:
+        if workers(log):
+            come(done)
+        if done and node and any(worker["node"] == node[0].node_id for worker in workers(log)):
+            left.append(done)
+            if len(left) == 6:
+                cluster.remove_node(node[0], allow_graceful=False)
+                gone.touch()
+
+    left: list[int] = []
+    outcome, rows = run_on_ray(cluster, [graph], tmp_path / "ray", log, watch)
+    assert len(left) > 6
+    assert not outcome.failed
+    assert rows == alone([graph], tmp_path / "alone")
+
+
+@contextmanager
+def hiding(cluster: Any, folder: Path) -> Iterator[None]:
+    """Let a node join that sees an empty folder in the place of this one, as another machine would."""
+    ray = str(Path(sys.executable).with_name("ray"))
+    command = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(folder), "--die-with-parent", ray, "start", "--block"]
+    command += ["--num-cpus=1", "--memory=2000000000", "--object-store-memory=80000000"]
+    alive = lambda: sum(node["Alive"] for node in cluster.global_state.node_table())  # noqa: E731
+    wanted, until = alive() + 1, time.monotonic() + 400
+    node = subprocess.Popen([*command, f"--address={cluster.address}"], stdout=subprocess.DEVNULL)
+    try:
+        while alive() < wanted:
+            assert time.monotonic() < until, "the node did not come"
+            time.sleep(0.3)
+        yield
+    finally:
+        node.kill()
+        node.wait()
+
+
+def test_nodes_that_differ_are_named_with_what_differs_and_take_no_part(
+    cluster: Any, plugin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newer, store, log = tmp_path / "newer", tmp_path / "ray", tmp_path / "log"
+    shutil.copytree(plugin, newer)
+    (facts,) = newer.glob("*.dist-info/METADATA")
+    facts.write_text(facts.read_text().replace("Version: 0.1.0", "Version: 0.2.0"))
+    store.mkdir()
+    log.mkdir()
+    nodes = [cluster.add_node(**NODE, env_vars={"PYTHONPATH": place}) for place in (str(newer), "")]
+    tasks, finished, said = naps(*[0.5] * 8).tasks, list[TaskResult](), ""
+    with hiding(cluster, store):
+        executor, until = on_ray(cluster, store, log), time.monotonic() + 400
+        for key, task in tasks.items():
+            executor.submit(key, task.spec)
+        while (len(finished) < 8 or said.count("is left out") < 3) and time.monotonic() < until:
+            finished += executor.reports(0.2)
+            said += capsys.readouterr().err
+        executor.close()
+    for node in nodes:
+        cluster.remove_node(node)
+    assert said.count("is left out: ") == 3
+    assert "is left out: acme-median-smoothing is 0.2.0 there and 0.1.0 here" in said
+    assert "is left out: acme-median-smoothing is missing there" in said
+    assert f"is left out: the store {store} is another one there: what this run wrote is not in it" in said
+    assert {(result.key, result.status) for result in finished} == {(key, "done") for key in tasks}
+    assert len(workers(log)) == 1
+    assert sorted(Store(store).all_keys()) == sorted(tasks)
+
+
+def test_without_a_node_that_is_alike_the_run_says_why(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imharness_ray.executor.facts", lambda names: {**facts(names), "torch": "0.1"})
+    with pytest.raises(HarnessError, match=r"no node of the cluster can compute: .*: torch is .* there and 0\.1 here"):
+        run_on_ray(cluster, [naps(0.1)], tmp_path / "ray", tmp_path / "log")
+    assert list(Store(tmp_path / "ray").all_keys()) == []

@@ -1,0 +1,112 @@
+"""`harness run --executor ray` on this machine: killed, interrupted, repeated."""
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.results.store import Store
+from imharness.running.executor import open_executor
+from imharness.running.sweep import execute
+from imharness_profiles import load_profile
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+
+ONLY = {
+    "attack": ["square[queries=60]"], "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"],
+    "dataset": ["harness/severity-ladder[severities=[3],size=48]"],
+}  # fmt: skip
+LIMIT = 9
+"""Images: enough that a run is not over before it is stopped."""
+MARK = "HARNESS_TEST_RAY"
+
+
+def started(folder: Path, mark: str) -> subprocess.Popen[str]:
+    """Start a run as a terminal does: in a group of processes of its own, which heeds an interruption.
+
+    What a shell starts in the background ignores one, and so does all that it starts.
+    """
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    words = ["run", "--track", "iqa", "--limit", str(LIMIT), "--device", "cpu", "--json", "--executor", "ray"]
+    words += ["--ray-address", "local", "--memory-per-worker", "0.4", "--workers", "2"]
+    words += [word for kind, names in ONLY.items() for name in names for word in (f"--{kind}", name)]
+    return subprocess.Popen(
+        [sys.executable, "-c", "from imharness_cli import main; main()", *words], cwd=folder, text=True,
+        env={**os.environ, MARK: mark}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        preexec_fn=heed,
+    )  # fmt: skip
+
+
+def done(folder: Path) -> int:
+    return len(list(folder.glob("store/rows/*/*.parquet")))
+
+
+def reached(folder: Path, cells: int, process: subprocess.Popen[str]) -> None:
+    """Wait until so many cells are done."""
+    until = time.monotonic() + 400
+    while done(folder) < cells:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, "no cell was done"
+        time.sleep(0.05)
+
+
+def left_behind(mark: str, but: str = "-") -> list[str]:
+    """Return the processes that a run started, but these, after a while for them to end."""
+    until = time.monotonic() + 120
+    while (found := [words for words in _marked(mark) if but not in words.split(" ")[0]]) and time.monotonic() < until:
+        time.sleep(0.2)
+    return found
+
+
+def _marked(mark: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def test_a_run_that_is_killed_then_interrupted_then_repeated_ends_with_the_rows_of_a_local_one(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    killed = started(tmp_path, mark)
+    reached(tmp_path, 1, killed)
+    killed.kill()
+    killed.communicate()
+    assert left_behind(mark, "Agent") == []  # Ray's agents on a node stay until they have missed it for a minute
+
+    before, mark = done(tmp_path), uuid.uuid4().hex
+    interrupted = started(tmp_path, mark)
+    reached(tmp_path, before + 1, interrupted)
+    os.killpg(interrupted.pid, signal.SIGINT)
+    out, err = interrupted.communicate(timeout=200)
+    assert interrupted.returncode == 130
+    assert (out, err.strip()) == ("", "interrupted; everything finished is kept")
+    assert left_behind(mark) == []
+
+    before = done(tmp_path)
+    repeated = started(tmp_path, mark)
+    out, err = repeated.communicate(timeout=500)
+    assert repeated.returncode == 0, err
+    assert err == ""
+    facts = json.loads(out)
+    assert before <= facts["reused"] + 1 < facts["cells"] == facts["done"]
+    assert left_behind(mark) == []
+
+    graph = plan_track("harness/iqa", load_profile("embedded"), installed(), only=ONLY, limit=LIMIT)
+    alone = tmp_path / "x"
+    start = lambda: open_executor(alone, devices=["cpu"], workers=0)  # noqa: E731
+    assert not execute([graph], Store(alone), start).failed
+    rows = {path.name: path.read_bytes() for path in (tmp_path / "store").glob("rows/*/*.parquet")}
+    assert rows == {path.name: path.read_bytes() for path in alone.glob("rows/*/*.parquet")}

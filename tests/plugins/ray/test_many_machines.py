@@ -1,0 +1,67 @@
+"""The page on many machines, word for word on this one: three nodes, an object server, the rows of a local run."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from tests.plugins.ray.test_command import MARK, left_behind
+from tests.recipes import ROOT
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+
+PORTS = ("6379", "9000")
+INSTALL = "pip install 'image-privacy-harness[ray]' 'moto[server]'\n"
+
+
+def free_ports(count: int) -> list[str]:
+    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    found = [str(own.getsockname()[1]) for own in opened]
+    for own in opened:
+        own.close()
+    return found
+
+
+def script() -> str:
+    """The section's commands, on ports that are free here, without the first, which has been done."""
+    page = (ROOT / "docs" / "many-machines.md").read_text()
+    section = page.partition("## Try it on one machine\n")[2].partition("\n## ")[0]
+    told = "".join(f"{line[4:]}\n" for line in section.splitlines() if line.startswith("    "))
+    assert told.startswith(INSTALL)
+    told = told.removeprefix(INSTALL)
+    for port, own in zip(PORTS, free_ports(len(PORTS)), strict=True):
+        assert port in told
+        told = told.replace(port, own)
+    return told
+
+
+def test_who_follows_the_page_gets_the_rows_of_a_local_run(tmp_path: Path) -> None:
+    pytest.importorskip("moto.server")
+    mark, path = uuid.uuid4().hex, f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    process = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", script()], cwd=tmp_path, env={**os.environ, "PATH": path, MARK: mark},
+        text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=900)
+    except subprocess.TimeoutExpired:
+        logs = "".join(f"== {log.name}\n{log.read_text()[-2000:]}\n" for log in sorted(tmp_path.glob("*.log")))
+        pytest.fail(f"the page's commands did not end:\n{logs}")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, f"{out}\n{err}"
+    assert left_behind(mark, "Agent") == []
+    assert "0 damaged" in out
+    rows = sorted((tmp_path / "store" / "rows").rglob("*.parquet"))
+    assert len(rows) == 60
+    assert "finished" in out
+    page, alone = (tmp_path / name / "perceptual.html" for name in ("site", "alone-site"))
+    assert page.is_file()
+    assert alone.is_file()

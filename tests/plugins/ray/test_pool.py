@@ -1,0 +1,240 @@
+"""The pool of workers with a cluster that is played: what a node lacks, and what is gone, is taken to no task twice."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from tests.plugins.ray.naps import naps
+
+from imharness.results.records import Failure, TaskRecord
+from imharness.results.store import Store
+from imharness.running.executor import TaskResult, WorkerConfig
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
+
+
+@dataclass
+class PlayedNode:
+    id: str
+    room: int
+    host: str = "host"
+
+
+@dataclass
+class PlayedCluster:
+    """Nodes whose workers answer at once; tasks end when `finish` is called."""
+
+    store: Store
+    free: dict[str, int]
+    gone: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
+    tasks: dict[str, tuple[str, Callable[[Any], None]]] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    given: list[list[str]] = field(default_factory=list)
+    needs: str = "a core"
+
+    def nodes(self) -> list[PlayedNode]:
+        return [PlayedNode(id, 4) for id in self.free]
+
+    def start(self, without: Iterable[str]) -> "PlayedActor":
+        node = next((id for id, room in self.free.items() if room and id not in without), "")
+        if node:
+            self.free[node] -= 1
+        return PlayedActor(node)
+
+    def call(self, method: str, then: Callable[[Any], None], **given: Any) -> None:
+        from imharness_ray.seat import note
+
+        node, _, what = method.partition(":")
+        self.asked.append((node, what))
+        if node in self.gone:
+            ended(then, error=RuntimeError("gone"))
+        elif what == "where" and node:
+            ended(then, (node, "host"))
+        elif what == "open" and node:
+            note(self.store, given["name"])
+            ended(then, "")
+        elif what == "run":
+            key, _ = given["tasks"][0]  # of several only the first is begun
+            self.tasks[key] = (node, then)
+            self.given.append([key for key, _ in given["tasks"]])
+
+    def finish(self, key: str) -> str:
+        """End a task as its node does; return the node."""
+        from imharness_ray.seat import ABSENT
+
+        node, then = self.tasks.pop(key)
+        if node in self.gone:
+            ended(then, error=RuntimeError("gone"))
+        else:
+            told = (ABSENT, "asset x is not on this machine") if node in self.absent else ("done", "")
+            ended(then, [(key, *told)])
+        return node
+
+    def end(self, actor: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PlayedActor:
+    def __init__(self, node: str) -> None:
+        self.where, self.open, self.run = f"{node}:where", f"{node}:open", f"{node}:run"
+
+
+def ended(then: Callable[[Any], None], value: Any = None, error: Exception | None = None) -> None:
+    future: Future[Any] = Future()
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+    then(future)
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
+    made = PlayedCluster(Store(tmp_path), {"a": 2, "b": 1})
+    monkeypatch.setattr("imharness_ray.executor.Cluster", lambda settings: made)
+    monkeypatch.setattr("imharness_ray.executor.facts", lambda names: {})
+    return made
+
+
+def opened(played: PlayedCluster, tasks: int) -> tuple[Any, list[str]]:
+    from imharness_ray.executor import RayWorkers
+
+    executor = RayWorkers([WorkerConfig(played.store.address, "cpu", 1, 4)], 60)
+    keys = []
+    for key, task in naps(*[0.0] * tasks).tasks.items():
+        executor.submit(key, task.spec)
+        keys.append(key)
+    assert list(executor.reports(0)) == []
+    assert list(executor.reports(0)) == []
+    return executor, keys
+
+
+def finished(executor: Any) -> list[TaskResult]:
+    return [result for _ in range(3) for result in executor.reports(0)]
+
+
+def test_a_node_without_an_asset_is_left_out_and_its_task_goes_to_another(
+    played: PlayedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played.absent.add("a")
+    executor, keys = opened(played, 3)
+    done = []
+    for _ in range(5):
+        for key in list(played.tasks):
+            played.finish(key)
+        done += finished(executor)
+    assert sorted((result.key, result.status) for result in done) == sorted((key, "done") for key in keys)
+    assert capsys.readouterr().err.count("is left out: asset x is not on this machine") == 1
+    executor.close()
+    assert list(played.store.all_keys()) == []
+
+
+def write(played: PlayedCluster, key: str, status: Literal["done", "failed"], started: datetime | None = None) -> None:
+    """Write the record of a nap as a worker does."""
+    why = Failure(who="acme/naps", error="ValueError", message="it is odd", traceback="")
+    began = (started or datetime.now(UTC)).isoformat(timespec="seconds")
+    made = TaskRecord(
+        key=key, spec=naps(*[0.0] * 8).tasks[key].spec, status=status, started=began, seconds=0, device="",
+        failure=why if status == "failed" else None, versions={},
+    )  # fmt: skip
+    played.store.commit(made, {}, {})
+
+
+def several(played: PlayedCluster) -> tuple[Any, list[str]]:
+    """Return a pool of two workers; the one of node `a` has the tasks 2 to 4 at once, that of `b` task 1."""
+    played.free = {"a": 1, "b": 1}
+    executor, keys = opened(played, 8)
+    played.finish(keys[0])
+    assert [result.key for result in finished(executor)] == keys[:1]
+    assert played.given == [keys[:1], keys[1:2], keys[2:5]]  # its first task was short
+    return executor, keys
+
+
+def test_what_an_earlier_run_left_is_not_taken_for_the_result_of_a_worker_that_ended(played: PlayedCluster) -> None:
+    for key in naps(*[0.0] * 8).tasks:
+        write(played, key, "done", datetime.now(UTC) - timedelta(hours=1))
+    executor, keys = several(played)
+    write(played, keys[2], "done")
+    played.gone.add("a")
+    played.finish(keys[2])
+    assert [(result.key, result.status) for result in finished(executor)] == [(keys[2], "done"), (keys[3], "died")]
+    executor.close()
+
+
+def test_a_task_that_failed_is_not_blamed_for_the_end_of_its_worker(played: PlayedCluster) -> None:
+    executor, keys = several(played)
+    write(played, keys[2], "failed")
+    played.gone.add("a")
+    played.finish(keys[2])
+    found = finished(executor)
+    assert [(result.key, result.status) for result in found] == [(keys[2], "failed"), (keys[3], "died")]
+    assert found[0].line == "acme/naps: ValueError: it is odd"
+    executor.close()
+
+
+def test_a_free_worker_gets_what_waits_behind_a_task_that_took_too_long(played: PlayedCluster) -> None:
+    executor, keys = several(played)
+    while rest := [key for key in keys if key in played.tasks and played.tasks[key][0] == "b"]:
+        played.finish(rest[0])
+        finished(executor)
+    executor._limit, executor._looked = -1, 0
+    late = list(executor.reports(0))
+    assert [(result.key, result.status) for result in late] == [(keys[2], "failed")]
+    executor._limit = 60
+    assert finished(executor) == []
+    assert played.given[-1][0] == keys[3]
+    assert played.finish(keys[3]) == "b"
+    executor.close()
+
+
+def test_a_free_worker_gets_what_another_one_was_given_and_did_not_begin(played: PlayedCluster) -> None:
+    executor, keys = several(played)
+    while rest := [key for key in keys if key in played.tasks and played.tasks[key][0] == "b"]:
+        played.finish(rest[0])
+        finished(executor)
+    played.finish(keys[2])
+    assert [result.key for result in finished(executor)] == [keys[2]]
+    assert sorted(node for node, _ in played.tasks.values()) == ["a", "b"]
+    executor.close()
+
+
+def test_a_worker_that_ends_amid_several_tasks_loses_none_and_blames_one(played: PlayedCluster) -> None:
+    executor, keys = several(played)
+    write(played, keys[2], "done")
+    played.gone.add("a")
+    played.finish(keys[2])
+    known = [(result.key, result.status) for result in finished(executor)]
+    assert known == [(keys[2], "done"), (keys[3], "died")]
+    played.finish(keys[1])
+    assert [result.key for result in finished(executor)] == keys[1:2]
+    assert played.finish(keys[4]) == "b"
+    assert [(result.key, result.status) for result in finished(executor)] == [(keys[4], "done")]
+    executor.close()
+
+
+def test_after_a_death_free_workers_of_the_same_node_are_asked_before_they_get_a_task(played: PlayedCluster) -> None:
+    executor, keys = opened(played, 3)
+    assert sorted(node for node, _ in played.tasks.values()) == ["a", "a", "b"]
+    first, second = (key for key in keys if played.tasks[key][0] == "a")
+    (other,) = (key for key in keys if played.tasks[key][0] == "b")
+    played.finish(second)
+    assert [result.status for result in finished(executor)] == ["done"]
+    played.gone.add("a")
+    played.free.pop("a")
+    played.finish(first)
+    (died,) = finished(executor)
+    assert (died.key, died.status) == (first, "died")
+    executor.submit(first, naps(0.0, 0.0, 0.0).tasks[first].spec)
+    played.finish(other)
+    assert [result.status for result in finished(executor)] == ["done"]
+    assert played.finish(first) == "b"
+    assert [(result.key, result.status) for result in finished(executor)] == [(first, "done")]
+    executor.close()

@@ -1,0 +1,139 @@
+"""`.ci/run` fails when one of its steps does, shows what it said, and keeps the output of steps apart."""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FAKE = r"""#!/bin/bash
+# Stands for every command of the run: says how it was called, makes what the next step needs, fails where told to.
+name=$(basename "$0")
+case "$name $*" in
+  "python3 -m venv "*) mkdir -p "$3/bin" && for own in pip uv; do cp "$0" "$3/bin/$own"; done ;;
+  "uv venv "*) mkdir -p "${!#}/bin" && touch "${!#}/bin/activate" ;;
+  "harness run "*) mkdir -p "${!#}" && echo 'acme/median-smoothing[radius=2]' > "${!#}/iqa.html" ;;
+  "harness site publish "*) mkdir -p "$6/v/ci" && touch "$6/v/ci/index.html" ;;
+esac
+echo "called: $name $*"
+echo "acme/median-smoothing"
+if [[ -n $FAILING && "$name $*" == *$FAILING* ]]; then echo "this is why" && exit 3; fi
+"""
+COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "lint-imports", "pytest")
+
+
+def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in a copy of what it reads, with commands that do nothing, one of which fails."""
+    bin = folder / "bin"
+    for place in (bin, folder / ".ci", folder / "submissions" / "_template"):
+        place.mkdir(parents=True)
+    for name in ("run", "beside"):
+        shutil.copy(ROOT / ".ci" / name, folder / ".ci")
+    for path in (*(bin / name for name in COMMANDS), folder / ".ci" / "distributions"):
+        path.write_text(FAKE)
+        path.chmod(0o755)
+    return subprocess.run(
+        [folder / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=100,
+        env={"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folder), "FAILING": failing},
+    )  # fmt: skip
+
+
+def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
+    done = ran(tmp_path, "")
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "lint-imports", "pytest -n 4",
+             "pytest -n 2 --dist loadfile -m extra or objects or docs", "pytest -m ray", "mypy --strict",
+             "distributions", "harness run --all", "harness site publish")  # fmt: skip
+    assert [step for step in steps if f"called: {step}" not in done.stdout] == []
+    assert "FAILED" not in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
+
+
+@pytest.mark.parametrize(
+    ("failing", "step"),
+    [
+        ("ruff check", "checks"),
+        ("torchattacks", "optional packages"),
+        ("pytest -n 4", ""),
+        ("-m extra", "tests with optional packages"),
+        ("-m ray", "tests on Ray"),
+        ("mypy --strict", "the package and a small run"),
+        ("harness run", "the package and a small run"),
+    ],
+)
+def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: str, tmp_path: Path) -> None:
+    done = ran(tmp_path, failing)
+    assert done.returncode != 0
+    assert done.stdout.count("this is why") == 1
+    if step:
+        assert done.stdout.endswith(f"FAILED: {step} (3)\n")
+    assert ("called: harness site publish" in done.stdout) == ("extra" in failing or "ray" in failing)
+
+
+def test_steps_run_together_and_their_output_stays_apart(tmp_path: Path) -> None:
+    """Each of two steps waits for the other; the one that fails ends at the first command that fails, and is named."""
+    script = f"""
+set -euo pipefail
+source {ROOT}/.ci/beside
+met() {{ until test -e {tmp_path}/$1; do sleep 0.01; done; }}
+meet() {{ for n in 1 2 3; do echo $1 $n; touch {tmp_path}/$1$n; met $2$n; done; }}
+early() {{ meet a b; false; echo never; }}
+beside one early
+beside two meet b a
+all_ended
+echo 'nor this'
+"""
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 1
+    assert "== one\na 1\na 2\na 3\n" in done.stdout
+    assert "== two\nb 1\nb 2\nb 3\n" in done.stdout
+    assert done.stdout.endswith("FAILED: one (1)\n")
+    assert "never" not in done.stdout
+    assert "nor this" not in done.stdout
+
+
+def test_a_run_that_hangs_shows_what_was_said_when_it_is_ended(tmp_path: Path) -> None:
+    script = f"""
+set -euo pipefail
+source {ROOT}/.ci/beside
+trap end_all EXIT
+hang() {{ echo 'this hangs'; touch {tmp_path}/begun; sleep 1000; }}
+bad() {{ echo 'this is why'; false; }}
+beside one bad
+beside two hang
+beside three bad
+until test -e {tmp_path}/begun; do sleep 0.01; done
+for n in 0 2; do while kill -0 ${{step_processes[n]}} 2> /dev/null; do sleep 0.01; done; done
+kill $$
+all_ended
+"""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=100,
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stdout == "== one\nthis is why\n== two (ended here)\nthis hangs\n== three\nthis is why\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_who_ends_the_script_ends_its_steps(tmp_path: Path) -> None:
+    script = f"""
+source {ROOT}/.ci/beside
+trap end_all EXIT
+step() {{ sleep 1000 & echo $! > {tmp_path}/process; wait; }}
+beside one step
+until test -s {tmp_path}/process; do sleep 0.01; done
+kill $$
+all_ended
+"""
+    subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=100)
+    place = Path("/proc") / (tmp_path / "process").read_text().strip() / "cmdline"
+    end = time.monotonic() + 60
+    while place.exists() and place.read_bytes() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not place.exists() or not place.read_bytes()

@@ -1,0 +1,116 @@
+"""What a release says of itself, and that workflows call what exists."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import imharness
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_the_citation_is_complete_and_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == imharness.__version__
+    assert cited["license"] == PROJECT["license"]
+    assert cited["abstract"] == PROJECT["description"]
+    assert {"keywords", "authors", "references", "type", "title", "message"} <= set(cited)
+    assert all({"type", "title", "authors", "year", "url"} <= set(paper) for paper in cited["references"])
+
+
+def dated(folder: Path, citation: str, changelog: str, *date: str) -> tuple[str, str, str]:
+    """Return what `.ci/dated.py` says of these files, and what they are afterwards."""
+    (folder / "CITATION.cff").write_text(citation)
+    (folder / "CHANGELOG.md").write_text(changelog)
+    command = [sys.executable, str(ROOT / ".ci" / "dated.py"), *date]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert bool(ran.returncode) == bool(ran.stderr)
+    return ran.stderr, (folder / "CITATION.cff").read_text(), (folder / "CHANGELOG.md").read_text()
+
+
+def test_what_is_not_released_has_no_date_and_a_release_has_one_in_both_files(tmp_path: Path) -> None:
+    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
+    assert dated(tmp_path, citation, changelog) == ("", citation, changelog)
+    said, cited, changed = dated(tmp_path, citation, changelog, "2026-12-01")
+    assert said == ""
+    assert str(yaml.safe_load(cited)["date-released"]) == "2026-12-01"
+    assert changed.startswith(f"# Changelog\n\n## {imharness.__version__} (2026-12-01)\n")
+    assert dated(tmp_path, cited, changed) == ("", cited, changed)
+    assert "has a date already" in dated(tmp_path, cited, changed, "2026-12-02")[0]
+    assert "has no such version" in dated(tmp_path, cited, changelog)[0]
+    assert "CITATION.cff has no date" in dated(tmp_path, citation, changed)[0]
+    assert "Invalid isoformat" in dated(tmp_path, citation, changelog, "tomorrow")[0]
+
+
+def test_every_script_that_workflows_and_the_build_call_is_there_and_can_be_run() -> None:
+    texts = [(ROOT / ".ci" / "run").read_text(), *(f.read_text() for f in (ROOT / ".github/workflows").glob("*.yml"))]
+    called = {name for text in texts for name in re.findall(r"(?<![\w/])\.ci/\w+(?![\w.])", text)}
+    assert called == {".ci/beside", ".ci/distributions"}
+    assert (ROOT / ".ci/beside").is_file()  # it is sourced
+    assert (ROOT / ".ci/distributions").stat().st_mode & 0o111
+
+
+def test_templates_and_workflows_can_be_read_and_store_no_secret() -> None:
+    files = sorted((ROOT / ".github").rglob("*.yml"))
+    assert {"bug.yml", "idea.yml", "config.yml", "release.yml", "pages.yml", "submissions.yml"} <= {
+        f.name for f in files
+    }
+    for file in files:
+        assert yaml.safe_load(file.read_text())
+        assert "secrets." not in file.read_text(), file
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    assert release["permissions"] == {"contents": "read"}
+    assert release["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+
+
+def test_classifiers_say_which_versions_of_python_it_takes() -> None:
+    said = re.findall(r"Python :: (3\.\d+)$", "\n".join(PROJECT["classifiers"]), re.M)
+    assert said == ["3.11", "3.12"]
+    assert PROJECT["requires-python"] == ">=3.11,<3.13"
+
+
+def contents(folder: Path, *packed: str, metadata: str = "", **environment: str) -> str:
+    """Return what is said of a wheel with these files, of a repository that has two, beside a whole source."""
+    for name in ("core/a/x.py", "core/a/x.json", "LICENSE", "README.md", "CITATION.cff"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    (folder / "dist").mkdir()
+    with zipfile.ZipFile(folder / "dist" / "a.whl", "w") as wheel:
+        for name in packed:
+            wheel.writestr(name, "")
+        wheel.writestr("a-1.dist-info/METADATA", metadata)
+    with tarfile.open(folder / "dist" / "a.tar.gz", "w:gz") as source:
+        source.add(folder, "a-1")
+    command = [sys.executable, str(ROOT / ".ci" / "contents.py"), "dist"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize(
+    ("packed", "said"),
+    [
+        (("a/x.py", "a/x.json"), ""),
+        (("a/x.py",), "missing in the wheel: a/x.json\n"),
+        (("a/x.py", "a/x.json", "b/y.py"), "not ours, in the wheel: b/y.py\n"),
+    ],
+)
+def test_a_file_that_a_wheel_lacks_or_should_not_have_is_named(
+    tmp_path: Path, packed: tuple[str, ...], said: str
+) -> None:
+    assert contents(tmp_path, *packed) == said
+
+
+@pytest.mark.parametrize("written", ["https://x.org/a/b", "https://x.org/other"])
+def test_a_release_says_where_it_is_kept(tmp_path: Path, written: str) -> None:
+    asked = "https://x.org/a/b"
+    metadata = f"Project-URL: Repository, {written}\n"
+    said = contents(tmp_path, "a/x.py", "a/x.json", metadata=metadata, HARNESS_REPOSITORY=asked)
+    assert said == ("" if written == asked else f"not in the metadata: {asked}\n")
