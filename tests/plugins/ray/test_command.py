@@ -67,6 +67,11 @@ def left_behind(mark: str, but: str = "-") -> list[str]:
     return found
 
 
+def told(err: str) -> list[str]:
+    """Return the lines of a run's log but that of its first tables, which a slow enough run has before its end."""
+    return [line for line in err.splitlines() if line and not line.startswith("first tables of ")]
+
+
 def _marked(mark: str) -> list[str]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -92,14 +97,14 @@ def test_a_run_that_is_killed_then_interrupted_then_repeated_ends_with_the_rows_
     os.killpg(interrupted.pid, signal.SIGINT)
     out, err = interrupted.communicate(timeout=200)
     assert interrupted.returncode == 130
-    assert (out, err.strip()) == ("", "interrupted; everything finished is kept")
+    assert (out, told(err)) == ("", ["interrupted; everything finished is kept"])
     assert left_behind(mark) == []
 
     before = done(tmp_path)
     repeated = started(tmp_path, mark)
     out, err = repeated.communicate(timeout=500)
     assert repeated.returncode == 0, err
-    assert err == ""
+    assert told(err) == []
     facts = json.loads(out)
     assert before <= facts["reused"] + 1 < facts["cells"] == facts["done"]
     assert left_behind(mark) == []
