@@ -1,7 +1,7 @@
 """Write the date of a release into CITATION.cff and CHANGELOG.md, or check that both say the same.
 
     python .ci/dated.py            what is not released has no date, and what is has one: the same in both files
-    python .ci/dated.py DATE       release today's version on this day, as 2026-12-01
+    python .ci/dated.py DATE       release today's version on this day, as 2026-12-01 and in no other form
 
 What is not released yet stands under "## Unreleased" in the changelog, and CITATION.cff has no `date-released` then.
 """
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 OPEN = "## Unreleased"
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 RELEASED = re.compile(r"^date-released: (\S+)$", re.M)
 
 
@@ -35,7 +36,12 @@ def problem(citation: str, changelog: str) -> str:
 
 def released(citation: str, changelog: str, date: str) -> tuple[str, str]:
     """Return both files with the date of the release of the version that CITATION.cff names."""
-    datetime.date.fromisoformat(date)
+    if not DAY.fullmatch(date):
+        raise ValueError(f"{date!r} is no date as 2026-12-01")
+    try:
+        datetime.date.fromisoformat(date)
+    except ValueError:
+        raise ValueError(f"{date} is no day of the calendar") from None
     if RELEASED.search(citation):
         raise ValueError("CITATION.cff has a date already: this version was released, or its number was not raised")
     version = re.search(r"^version: (\S+)$", citation, re.M)

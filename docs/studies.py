@@ -18,7 +18,7 @@ from imharness.results.records import Board, TaskRecord
 from imharness.results.store import Store
 from imharness_exports import chosen_tables, markdown, sheet_of
 from imharness_leaderboard.published import published_view
-from imharness_papers.comparison import TOLD
+from imharness_papers.verdicts import TOLD
 
 MINUTE = 60
 

@@ -47,7 +47,17 @@ def test_what_is_not_released_has_no_date_and_a_release_has_one_in_both_files(tm
     assert "has a date already" in dated(tmp_path, cited, changed, "2026-12-02")[0]
     assert "has no such version" in dated(tmp_path, cited, changelog)[0]
     assert "CITATION.cff has no date" in dated(tmp_path, citation, changed)[0]
-    assert "Invalid isoformat" in dated(tmp_path, citation, changelog, "tomorrow")[0]
+
+
+@pytest.mark.parametrize(
+    "date", ["tomorrow", "20261201", "2026-W49-2", "2026-12-1", "2026-12-01T00:00", "2026-13-01", "２０２６-12-01", ""]
+)
+def test_a_release_has_a_day_of_the_calendar_in_one_form(date: str, tmp_path: Path) -> None:
+    citation, changelog = (ROOT / "CITATION.cff").read_text(), (ROOT / "CHANGELOG.md").read_text()
+    said, *files = dated(tmp_path, citation, changelog, date)
+    assert len(said.splitlines()) == 1
+    assert "is no da" in said
+    assert files == [citation, changelog]
 
 
 def test_every_script_that_workflows_and_the_build_call_is_there_and_can_be_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from imharness.components.component import Component
     from imharness_inputs.needs import Input
 
+GETTING = ".getting"
+"""The folder in which processes that get the same wait for each other."""
 _folder = click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look in this folder first.")
 
 
@@ -83,8 +86,8 @@ def _place(found: Input) -> str:
 def get(name: str | None, profile: str | None, assets: Path | None, offline: bool) -> None:
     """Make sure that an asset or a data set is on this machine; download, check and unpack it if it is not.
 
-    A download that broke off goes on where it stopped. With --profile, what has no address is listed at the end, with
-    what to do.
+    A download that broke off goes on where it stopped. Where another process gets the same, this one waits for it.
+    With --profile, what has no address is listed at the end, with what to do.
     """
     if bool(name) == bool(profile):
         raise UsageError("say what to get: a NAME, or --profile NAME.")
@@ -112,18 +115,30 @@ def get(name: str | None, profile: str | None, assets: Path | None, offline: boo
 
 
 def _get(found: Input, offline: bool) -> None:
+    from imharness.components.assets import cache_folder
+    from imharness_disk import alone
+
+    if gap := found.gap:
+        if offline:
+            raise gap
+        if not found.downloads:
+            raise HarnessError(f"{found.name} has no address. To get it, {found.steps}")
+        place = cache_folder() / GETTING / found.name
+        place.mkdir(parents=True, exist_ok=True)
+        told = f"another process gets {found.name}; this one goes on when it has ended"
+        with alone(place, math.inf, lambda: console.warn(told)):
+            if found.gap:  # the other process may have failed
+                _fetch(found)
+                return
+    console.say(_place(found))
+
+
+def _fetch(found: Input) -> None:
+    """Download what is missing, and put it into its place. One process at a time may do that."""
     from imharness.components.assets import Asset, cache_folder
     from imharness_cli.download import download
     from imharness_inputs.importing import digest_of, import_asset, import_data
 
-    gap = found.gap
-    if gap is None:
-        console.say(_place(found))
-        return
-    if offline:
-        raise gap
-    if not found.downloads:
-        raise HarnessError(f"{found.name} has no address. To get it, {found.steps}")
     what = found.what
     if isinstance(what, Asset):
         part = what if what.sha256 else what.model_copy(update={"file": f"downloads/{Path(what.file).name}"})
@@ -149,7 +164,7 @@ def _get(found: Input, offline: bool) -> None:
             file.unlink(missing_ok=True)
         raise
     for file in files:
-        file.unlink(missing_ok=True)  # another process may have got the same
+        file.unlink(missing_ok=True)  # an import by hand may have taken it
     console.say(str(folder))
 
 

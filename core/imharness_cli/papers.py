@@ -12,9 +12,9 @@ from imharness_files.options import store_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from imharness_papers.comparison import Cell, Comparison
     from imharness_papers.order import Order
     from imharness_papers.published import PublishedTable
+    from imharness_papers.verdicts import Cell, Comparison
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 
@@ -109,8 +109,8 @@ def _tell_all(found: Sequence[Comparison]) -> None:
 
 def _tell(found: Comparison) -> None:
     """Print the verdict on each quantity, the numbers, and why they may differ."""
-    from imharness_papers.comparison import NOT_RUN
     from imharness_papers.facts import cited, counts
+    from imharness_papers.verdicts import NOT_RUN
 
     console.say(cited(found.table))
     if not found.table.rows:

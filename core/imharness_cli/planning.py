@@ -28,7 +28,7 @@ def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[st
     `only`: the names that a person gave, by kind. A profile may adjust what a name means.
     """
     planned = [component for graph in graphs for component in graph.components.values()]
-    for kind, name in ((kind, name) for kind, names in only.items() for name in names):
+    for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] != "!"):
         meant = [(c.info.id, c.model_dump(exclude_defaults=True).items()) for c in registry.find(kind, name)]
         own = [c for c in planned if c.kind == kind and any(_is(c, id, facts) for id, facts in meant)]
         if own and not any(c.is_here() for c in own):

@@ -16,7 +16,7 @@ from imharness.errors import UsageError, did_you_mean
 from imharness_cli import console
 from imharness_cli.executors import executor_options, executor_settings
 from imharness_cli.secret import profile_of, secret_option
-from imharness_files.options import log_option, store_option
+from imharness_files.options import log_option, seed_option, store_option
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     for kind in reversed(SELECTABLE):
-        text = f"Only this {kind}; may be given several times."
+        text = f"Only this {kind}, or with a '!' before it all but this; may be given several times."
         command = click.option(f"--{kind}", kind, multiple=True, metavar="NAME", help=text)(command)
     return command
 
@@ -44,7 +44,7 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--device", "devices", multiple=True, default=["auto"], metavar="auto|cpu|cuda|cuda:N", help="Where.")
 @click.option("--workers", type=click.IntRange(0), help="Processes; 0 runs in this one. Default: one per GPU or core.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
+@seed_option()
 @store_option("address")
 @click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
@@ -120,7 +120,7 @@ def run(
     names = list(setup.tracks) if everything else _tracks(registry, setup, tracks)
     for kind, wanted in only.items():
         for name in wanted:
-            registry.find(kind, name)
+            registry.find(kind, name.removeprefix("!"))
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
     if not dry_run:
         refuse_missing(graphs, registry, only)

@@ -11,6 +11,7 @@ import click
 from imharness.components.component import KINDS
 from imharness.errors import UsageError, did_you_mean
 from imharness_cli import console
+from imharness_files.options import seed_option
 
 if TYPE_CHECKING:
     from imharness.components.component import Component
@@ -37,7 +38,7 @@ def new(kind: str, name: str, parent: Path, author: str) -> None:
 
 @click.command()
 @click.argument("names", metavar="NAME|PATH...", nargs=-1, required=True)
-@click.option("--seed", type=int, help="Of the inputs, which are drawn anew each time.")
+@seed_option("Of the inputs, which are drawn anew each time without it.", default=None)
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write a JUnit report.")
 def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path | None) -> None:

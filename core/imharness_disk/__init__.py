@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -104,17 +104,20 @@ def remove_remains(root: Path) -> None:
 
 
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
+def alone(
+    root: Path, wait_s: float | None = None, waiting: Callable[[], object] = lambda: None
+) -> Iterator[None]:  # fmt: skip
     """Let one process at a time change what several would overwrite; the others wait.
 
     A process may enter again what it holds. Where the folder cannot be written, or its file system has no locks,
-    nobody waits. Raises `StoreError` when another process holds it for `WAIT_S`.
+    nobody waits. Raises `StoreError` when another process holds it for `wait_s`, seconds, `WAIT_S` by default.
+    `waiting` is called once when somebody else holds it. A process that ends holds nothing any more.
     """
     place = root.resolve()
     if place in _held:
         yield
         return
-    descriptor = _locked(place)
+    descriptor = _locked(place, WAIT_S if wait_s is None else wait_s, waiting)
     _held.add(place)
     try:
         yield
@@ -124,22 +127,25 @@ def alone(root: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _locked(place: Path) -> int | None:
+def _locked(place: Path, wait_s: float, waiting: Callable[[], object]) -> int | None:
     try:
         import fcntl
 
         descriptor = os.open(place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except (ImportError, OSError):
         return None
-    until = time.monotonic() + WAIT_S
+    until, told = time.monotonic() + wait_s, False
     while time.monotonic() < until:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return descriptor
         except BlockingIOError:
+            if not told:
+                waiting()
+            told = True
             time.sleep(0.05)
         except OSError:
             os.close(descriptor)
             return None
     os.close(descriptor)
-    raise StoreError(f"another process has been changing {place} for {WAIT_S:g} s; end it, or try again later")
+    raise StoreError(f"another process has been changing {place} for {wait_s:g} s; end it, or try again later")

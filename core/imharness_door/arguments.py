@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from imharness.errors import UsageError
+from imharness_files.options import LARGEST_SEED
 from imharness_files.text import plain
 
 SHOWN = 60
@@ -65,6 +66,14 @@ def whole(argument: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise wrong(argument, "a whole number", value) from None
+
+
+def seed_of(value: Any) -> int:
+    """Return a seed, as `harness run --seed` takes it."""
+    found = whole("seed", value)
+    if not 0 <= found <= LARGEST_SEED:
+        raise wrong("seed", "a whole number from 0 to 2^63 - 1", value)
+    return found
 
 
 def real(argument: str, value: Any, expected: str = "a number") -> float:

@@ -28,7 +28,7 @@ from imharness.running.executor import Executor, Preparation, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_cli.entries import StoreEntries
 from imharness_door import components, given
-from imharness_door.arguments import flag, listed, naming, place, shown, text, whole, wrong
+from imharness_door.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
 from imharness_door.digest import Undigestible, digest_of
 from imharness_door.objects import Own
 from imharness_door.progress import shown_progress
@@ -87,7 +87,7 @@ def evaluate(
         UsageError: an argument makes no sense; the message names it.
         StoreError: the store cannot be read or written.
     """
-    seed, progress, device = whole("seed", seed), flag("progress", progress), given.device_of(device)
+    seed, progress, device = seed_of(seed), flag("progress", progress), given.device_of(device)
     limit = None if limit is None else whole("limit", limit)
     if limit is not None and limit < 1:
         raise wrong("limit", "at least 1, or None for all images", limit)

@@ -20,7 +20,7 @@ from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.errors import UsageError
 from imharness.randomness import ImageRng, derive_seed
 from imharness.results.records import ColumnSpec, Row, Table, Value
-from imharness_door.arguments import listed, shown, whole, wrong
+from imharness_door.arguments import listed, seed_of, shown, whole, wrong
 from imharness_door.given import component_from, images_of
 from imharness_door.objects import Own
 from imharness_door.randomness import say_who_drew
@@ -85,7 +85,7 @@ def reconstruct(
     recipe = component_from("attack", attack, "attack")
     if not isinstance(recipe, ReconstructionAttack):
         raise UsageError(f"attack: {shown(attack)} rebuilds no images from gradients; try 'invgrad' or 'dlg'.")
-    size, seed = _size(shape), whole("seed", seed)
+    size, seed = _size(shape), seed_of(seed)
     if not isinstance(model, torch.nn.Module):
         raise wrong("model", "a torch module", model)
     network = copy.deepcopy(model).eval().requires_grad_(False)

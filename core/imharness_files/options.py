@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+LARGEST_SEED = 2**63 - 1
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -22,6 +23,29 @@ class Share(click.FloatRange):
         if not 0 <= found <= 1:
             self.fail(f"{value} is not a number from 0 to 1.", param, ctx)
         return found
+
+
+class Seed(click.IntRange):
+    """A seed: a whole number from 0 to the largest that fits into 64 bits with a sign."""
+
+    name = "seed"
+
+    def __init__(self) -> None:
+        super().__init__(0, LARGEST_SEED)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; raises `click.BadParameter`."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"a seed is a whole number from 0 to 2^63 - 1, not {value}.", param, ctx)
+
+
+def seed_option(help: str = "Seed of all randomness.", default: int | None = 0) -> Callable[[Command], Command]:
+    """Return the option ``--seed``."""
+    return click.option(
+        "--seed", type=Seed(), default=default, show_default=default is not None, help=help, metavar="N"
+    )
 
 
 def store_option(name: str = "store") -> Callable[[Command], Command]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from imharness_papers.comparison import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
 from imharness_papers.order import SAYS
 from imharness_papers.published import PublishedTable
+from imharness_papers.verdicts import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
 
 
 def cited(table: PublishedTable) -> str:

@@ -10,6 +10,7 @@ import click
 
 from imharness.errors import UsageError
 from imharness_cli import console
+from imharness_files.options import seed_option
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder to write. Default: ./trained; with --metric the folder where runs look for such weights.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option()
 @click.option("--device", default="auto", show_default=True)
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from imharness.errors import HarnessError
 from imharness.results.records import Board
-from imharness_papers.comparison import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement, compare
+from imharness_papers.comparison import compare
 from imharness_papers.facts import cited, comparison_facts, counts
 from imharness_papers.order import ALPHA, FEWEST
 from imharness_papers.published import PublishedTable, published_tables
+from imharness_papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import store_option
+from imharness_files.options import seed_option, store_option
 
 
 @click.group()
@@ -26,7 +26,7 @@ def iqa() -> None:
 @click.option("--fit-images", type=click.IntRange(1), help="How many of its images; as many as --images by default.")
 @click.option("--out", type=click.Path(path_type=Path), default="presets.json", show_default=True)
 @click.option("--device", default="auto", show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option()
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def calibrate(
     attacks: tuple[str, ...],

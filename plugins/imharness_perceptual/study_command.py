@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import store_option
+from imharness_files.options import seed_option, store_option
 
 TRACK = "harness/perceptual"
 STORE = store_option()
@@ -21,7 +21,7 @@ def perceptual() -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
 @click.option("--dataset", default="harness/severity-ladder[severities=[],size=128]", show_default=True)
 @click.option("--images", type=click.IntRange(1), default=4, show_default=True, help="Use the first N images.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option()
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
     """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness_files.options import store_option
+from imharness_files.options import seed_option, store_option
 
 if TYPE_CHECKING:
     from imharness_reconstruction.export import Rebuilt
@@ -76,7 +76,7 @@ def plots(store: str, out: Path) -> None:
 @click.option("--policies", type=click.IntRange(2), default=200, show_default=True, help="Random policies to score.")
 @click.option("--images", type=click.IntRange(2), default=32, show_default=True, help="Use the first N images.")
 @click.option("--show", type=click.IntRange(1), default=10, show_default=True, help="Policies to print.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option()
 @click.option("--device", default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 def search(
@@ -146,7 +146,7 @@ def rebuilt_in(store: str) -> Iterator[Rebuilt]:
 @click.option("--backbone", type=click.Choice(["lenet", "resnet18", "resnet50"]), default="resnet50", show_default=True)
 @click.option("--epochs", type=click.IntRange(1), default=200, show_default=True)
 @click.option("--size", type=click.IntRange(8), default=32, show_default=True, help="Side of the images, px.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@seed_option()
 @click.option("--device", default="auto", show_default=True)
 @click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Draw the outcome here (svg, pdf, png).")
 @click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights here first.")

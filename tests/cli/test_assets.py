@@ -18,7 +18,7 @@ from tests.small_server import Server
 from imharness.components.assets import Asset, cache_folder
 from imharness.components.registry import installed
 from imharness.errors import HarnessError, UsageError
-from imharness_cli import cli, download
+from imharness_cli import assets, cli, download
 from imharness_inputs import DataSource, importing
 from imharness_membership.datasets import location30
 
@@ -156,17 +156,52 @@ def test_a_kept_file_that_is_damaged_is_fetched_anew(server: Server, monkeypatch
     assert not kept.exists()
 
 
-def test_two_that_get_the_same_do_not_stumble_over_each_other(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_somebody_else_removed_after_the_import_is_no_error(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = importing.import_data
 
     def beside(source: DataSource, files: Sequence[Path], check: importing.Check) -> object:
         found = taken(source, files, check)
         for file in files:
-            file.unlink()  # the other one is done with it
+            file.unlink()  # somebody else is done with it
         return found
 
     monkeypatch.setattr(importing, "import_data", beside)
     assert call("get", "location30").exit_code == 0
+
+
+def test_the_second_that_gets_the_same_waits_for_the_first_and_downloads_nothing(server: Server) -> None:
+    place, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
+    place.mkdir(parents=True)
+    second = threading.Thread(target=lambda: ended.append(call("get", "location30")))
+    with (place / ".lock").open("w") as held:  # as the first one does
+        fcntl.flock(held, fcntl.LOCK_EX)
+        second.start()
+        second.join(1.0)
+        assert second.is_alive()
+        assert server.asked == []
+        assets._fetch(assets._known(None)["location30"])
+        assert server.asked == [""]
+    second.join()
+    assert ended[0].exit_code == 0, ended[0].output
+    assert ended[0].output.count("another process gets location30") == 1
+    assert str(cache_folder() / "location30") in ended[0].output
+    assert server.asked == [""]
+
+
+def test_the_second_goes_on_where_the_first_ended_without_it(server: Server) -> None:
+    place, ended = cache_folder() / assets.GETTING / "location30", list[Result]()
+    place.mkdir(parents=True)
+    second = threading.Thread(target=lambda: ended.append(call("get", "location30")))
+    with (place / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        second.start()
+        second.join(0.2)
+    second.join()
+    assert ended[0].exit_code == 0, ended[0].output
+    assert server.asked == [""]
+    assert installed().one("dataset", "location30").is_here()
 
 
 def test_a_full_disk_is_not_said_to_be_an_archive_that_is_cut_off(

@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import click
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -88,6 +89,13 @@ def test_tables_are_exported(folder: Path, tmp_path: Path) -> None:
 def test_dry_run_says_what_is_done(folder: Path) -> None:
     facts = json.loads(call(folder, *WORDS, "--dry-run", "--json").output)
     assert facts["cells"] == [{"track": "harness/perceptual", "step": "distance", "cells": 1, "done": 1}]
+
+
+@pytest.mark.parametrize("command", ["run --all", "plugins check jpeg", "iqa calibrate --attack ifgsm --metric nima"])
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "1.5", "x"])
+def test_a_seed_is_a_whole_number_from_0(command: str, seed: str) -> None:
+    with pytest.raises(click.BadParameter, match=rf"a seed is a whole number from 0 to 2\^63 - 1, not {seed}\.$"):
+        cli.main([*command.split(), "--seed", seed], standalone_mode=False)
 
 
 def test_fresh_computes_again_and_gets_the_same(folder: Path) -> None:

@@ -56,6 +56,7 @@ def test_the_template_of_submissions_is_what_new_writes(tmp_path: Path) -> None:
     ("kind", "name", "text"),
     [
         ("defence", "a/b", "Did you mean 'defense'"),
+        ("defense", "acme", "'acme' has no owner: write OWNER/METHOD, such as acme/"),
         ("defense", "A/b", "cannot name a component"),
         ("defense", "harness/mine", "owner not harness"),
         ("defense", "../x", "cannot name a component"),

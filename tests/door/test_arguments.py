@@ -131,6 +131,14 @@ def test_loaders_that_yield_no_pairs_are_refused_in_one_line(batch: object) -> N
         ih.audit((MODEL, 5, 5))
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63, np.int64(-3)])
+def test_a_seed_is_at_least_0(seed: int) -> None:
+    for function in ("evaluate", "reconstruct"):
+        call, fine = FINE[function]
+        with pytest.raises(UsageError, match=r"^seed: expected a whole number from 0 to 2\^63 - 1, got "):
+            call(**fine, seed=seed)
+
+
 def test_a_number_that_is_no_float_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"^radius: expected a finite number above 0"):
         ih.attack(moved, access="black_box", norm="linf", radius=10**400)

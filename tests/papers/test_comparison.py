@@ -7,11 +7,12 @@ import json
 import pytest
 
 from imharness.results.records import Board, ColumnSpec, Entry, Row, Table, Value
-from imharness_papers.comparison import NOT_RUN, OTHER, SAME, compare
+from imharness_papers.comparison import compare
 from imharness_papers.facts import comparison_facts, counts
 from imharness_papers.order import order_of
 from imharness_papers.pointers import extra, match
 from imharness_papers.published import PublishedTable, find_table, published_tables
+from imharness_papers.verdicts import NOT_RUN, OTHER, SAME
 
 NAMES = tuple(f"e{i}" for i in range(8))
 PRINTED = tuple(10.0 * (i + 1) for i in range(8))

@@ -161,8 +161,8 @@ def plan_track(
 ) -> Graph:  # fmt: skip
     """Return the graph of one track.
 
-    `only` narrows the profile's selection: kind -> names. `further` adds to it. A kind that the track does not use is
-    no error. `whole`: as if everything were on this machine; such a graph says what there is to do, and cannot be run.
+    `only` (kind -> names, or "!name" for all but it) narrows the profile's selection, `further` adds to it. A kind that
+    the track does not use is no error. `whole`: as if all were on this machine; such a graph is to look at, not to run.
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
@@ -200,7 +200,9 @@ def _selection(
             raise UsageError(f"parameters are set for {id!r}, which no component is called.{did_you_mean(id, known)}")
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in part.select.items():
-        for component in _named(registry, kind, [*(only.get(kind) or names), *further.get(kind, ())]):
+        own = only.get(kind, ())  # names with "!" alone take away from what the profile selects
+        base = () if any(not name.startswith("!") for name in own) else names
+        for component in _named(registry, kind, [*base, *own, *further.get(kind, ())]):
             fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
             chosen[kind, fitted.label] = fitted
     return list(chosen.values())
@@ -210,8 +212,9 @@ def _named(registry: Registry, kind: str, names: Sequence[str]) -> list[Componen
     taken: dict[str, Component] = {}
     for name in names:
         if name.startswith("!"):
-            for component in registry.find(kind, name[1:]):
-                taken.pop(component.label, None)
+            bare = not {"[", ":"} & set(name)  # it means all variants
+            gone = {own.info.id if bare else own.label for own in registry.find(kind, name[1:])}
+            taken = {k: own for k, own in taken.items() if (own.info.id if bare else k) not in gone}
             continue
         found = _all(registry, kind, name) if name in ("*", "*[*]") else registry.find(kind, name)
         taken.update((component.label, component) for component in found)

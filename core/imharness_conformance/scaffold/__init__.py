@@ -39,17 +39,18 @@ KINDS = tuple(_TRY)
 
 
 def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
-    """Write a package for `name`, ``owner/method`` or ``method``, into a new folder below `parent`; return the folder.
+    """Write a package for `name`, ``owner/method``, into a new folder below `parent`; return the folder.
 
     Raises `UsageError` for a kind or name that cannot be, and for a folder that exists.
     """
     if kind not in KINDS:
         raise UsageError(f"{kind!r} is no kind.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}.")
-    id = name if "/" in name else f"acme/{name}"
-    module = re.sub(r"[^a-z0-9]+", "_", id)
+    if "/" not in name:
+        raise UsageError(f"{name!r} has no owner: write OWNER/METHOD, such as acme/median-smoothing.")
+    module = re.sub(r"[^a-z0-9]+", "_", name)
     if (
-        not re.fullmatch(ID_PATTERN, id)
-        or id.startswith("harness/")
+        not re.fullmatch(ID_PATTERN, name)
+        or name.startswith("harness/")
         or not module.isidentifier()
         or keyword.iskeyword(module)
     ):
@@ -58,9 +59,9 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         )
     if any(character in author for character in '"\\\n'):
         raise UsageError("the author's name may hold no quotes, backslashes or line breaks.")
-    method = id.partition("/")[2]
+    method = name.partition("/")[2]
     words = {
-        "id": id,
+        "id": name,
         "method": method,
         "module": module,
         "distribution": module.replace("_", "-"),
@@ -69,7 +70,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         "kind": kind.replace("-", " "),
         "article": "an" if kind[0] in "aeiou" else "a",
         "author": author,
-        "try_it": Template(_TRY[kind]).substitute(id=id),
+        "try_it": Template(_TRY[kind]).substitute(id=name),
     }
     taken = set(re.findall(r"\w+", (files(__package__) / f"kinds/{kind}.txt").read_text()))
     if not words["class_name"].isidentifier() or words["class_name"] in taken:

@@ -10,7 +10,7 @@ import click
 from imharness.errors import HarnessError, UsageError
 from imharness_cli import console
 from imharness_cli.secret import secret_option
-from imharness_files.options import Share, store_option
+from imharness_files.options import Share, seed_option, store_option
 
 
 @click.command()
@@ -19,7 +19,7 @@ from imharness_files.options import Share, store_option
 @store_option("address")
 @click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
 @click.option("--tolerance", type=Share(), default=1e-3, show_default=True, help="As a share of a column's span.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the sample.")
+@seed_option("Seed of the sample.")
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
 @secret_option
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")

@@ -16,7 +16,7 @@ from imharness.errors import HarnessError, UsageError, did_you_mean
 from imharness_cli import console
 from imharness_cli.executors import executor_options, executor_settings
 from imharness_cli.secret import profile_of, secret_option
-from imharness_files.options import store_option
+from imharness_files.options import seed_option, store_option
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
@@ -95,7 +95,7 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 @click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
 @click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="Processes; 0 runs in this.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all randomness.")
+@seed_option()
 @click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
 @secret_option
 @click.option("--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown summary here.")

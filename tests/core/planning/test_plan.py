@@ -12,14 +12,15 @@ from imharness.planning.profile import Profile
 IQA = "harness/iqa"
 
 
+SELECT = {
+    "dataset": ["harness/severity-ladder[size=96]"], "metric": ["embedded-cnn"], "attack": ["ifgsm", "uap"],
+    "defense": ["none", "jpeg", "gaussian-blur"],
+}  # fmt: skip
+
+
 def plan(**changes) -> Graph:
     part = {
-        "select": {
-            "dataset": ["harness/severity-ladder[size=96]"],
-            "metric": ["embedded-cnn"],
-            "attack": ["ifgsm", "uap"],
-            "defense": ["none", "jpeg", "gaussian-blur"],
-        },
+        "select": SELECT,
         **changes.pop("part", {}),
     }
     profile = Profile(name="test", description="", tracks={IQA: part})
@@ -74,6 +75,33 @@ def test_parameters_of_a_profile_reach_the_components_but_not_over_their_own() -
         t.spec.components["attack"].parameters["iterations"] for t in graph.tasks.values() if t.spec.step == "attack"
     }
     assert used == {3, 7}
+
+
+def defenses(graph: Graph) -> set[str]:
+    return {component.label.removeprefix("harness/") for component in graph.components.values() if
+            component.kind == "defense"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        (["none", "jpeg", "jpeg[quality=10]", "!jpeg"], {"none"}),
+        (["none", "jpeg[quality=10]", "!harness/jpeg"], {"none"}),
+        (["none", "jpeg[*]", "jpeg[quality=10]", "!jpeg[*]"], {"none"}),
+        (["none", "jpeg[quality=10]", "jpeg[quality=30]", "!jpeg[quality=10]"], {"none", "jpeg[quality=30]"}),
+        (["none", "diffjpeg", "!jpeg"], {"none", "diffjpeg"}),
+        (["!jpeg", "none", "jpeg[quality=10]"], {"none", "jpeg[quality=10]"}),
+    ],
+)
+def test_a_name_that_is_left_out_is_left_out_with_all_its_variants(names: list[str], left: set[str]) -> None:
+    select = {**SELECT, "defense": names}
+    assert defenses(plan(part={"select": select, "options": {"adaptive": ()}})) == left
+
+
+def test_a_command_may_leave_out_what_the_profile_selects() -> None:
+    assert defenses(plan(only={"defense": ["!jpeg"]})) == defenses(plan(only={"defense": ["none", "gaussian-blur"]}))
+    assert "gaussian-blur" in defenses(plan(only={"defense": ["!jpeg"]}))
+    assert "jpeg" not in defenses(plan(only={"defense": ["none", "jpeg", "!jpeg"]}))
 
 
 @pytest.mark.parametrize(
