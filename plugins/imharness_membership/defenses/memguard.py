@@ -12,7 +12,8 @@ from torch import nn
 from imharness.data import seeded_init
 from imharness.membership import DefenderOutputs, MembershipDefenseInfo, MembershipRelease, ReleaseOutputs, hookimpl
 
-STEP, STEPS = 0.1, 300
+STEP, STEPS, PATIENCE = 0.1, 300, 100
+"""Length of a step, the most steps, and those without progress after which a row is given up."""
 LABEL_WEIGHT = 10.0
 DISTORTION_WEIGHTS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 BATCH, LEARNING_RATE = 64, 1e-3
@@ -21,7 +22,7 @@ BATCH, LEARNING_RATE = 64, 1e-3
 class MemGuard(MembershipRelease):
     """Adds the least noise that makes the defender's own attack classifier undecided, within a budget."""
 
-    info = MembershipDefenseInfo(id="harness/memguard", version="2", paper="jia2019")
+    info = MembershipDefenseInfo(id="harness/memguard", version="3", paper="jia2019")
     budget: float = Field(default=1.0, ge=0, le=2, description="Expected L1 distance of released probabilities.")
     epochs: int = Field(default=400, ge=1, le=10_000, description="Epochs of training the defender's classifier.")
 
@@ -94,9 +95,13 @@ def _search(
     side: torch.Tensor,
     weight: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first probabilities on the other side, and which rows reached it; those rows leave the batch."""
+    """Return the first probabilities on the other side, and which rows reached it; those rows leave the batch.
+
+    So do rows whose loss has not been lower for `PATIENCE` steps: they swing around a place where they are stuck.
+    """
     noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
     found, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+    lowest, since = torch.full_like(logits[:, 0], torch.inf), torch.zeros_like(rows)
     for _ in range(STEPS):
         leaf = noise.detach().requires_grad_(True)
         moved = logits + leaf
@@ -109,10 +114,12 @@ def _search(
         found[rows[reached]], done[rows[reached]] = probabilities.detach()[reached], True
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         noise = noise - STEP * gradient / gradient.norm(dim=1, keepdim=True).clamp(min=1e-12)
-        left = ~reached
+        since = torch.where(loss.detach() < lowest, 0, since + 1)
+        lowest, left = lowest.minimum(loss.detach()), ~reached & (since < PATIENCE)
         if not bool(left.any()):
             break
-        rows, noise, logits, outputs, label, side = (x[left] for x in (rows, noise, logits, outputs, label, side))
+        kept = (rows, noise, logits, outputs, label, side, lowest, since)
+        rows, noise, logits, outputs, label, side, lowest, since = (x[left] for x in kept)
     return found, done
 
 

@@ -14,7 +14,7 @@ from imharness.membership import (
     TrainingPlan,
 )
 from imharness.randomness import generator
-from imharness_membership.defenses import early_stopping
+from imharness_membership.defenses import early_stopping, memguard
 from imharness_membership.defenses.dp_sgd import DpSgd
 from imharness_membership.defenses.early_stopping import EarlyStopping
 from imharness_membership.defenses.masking import Masking
@@ -195,6 +195,14 @@ def test_memguard_keeps_labels_and_budget_and_turns_its_classifier_into_a_coin(r
         assert float((little - outputs).abs().sum(1).mean()) <= budget * 1.1
     none = MemGuard(budget=0.0, epochs=5).build(CPU)(outputs, held, generator(0))
     assert torch.equal(none, outputs)
+
+
+def test_memguard_gives_up_no_row_that_more_steps_would_turn(released, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs, held = released
+    guard = MemGuard(budget=2.0, epochs=20)
+    short = guard.build(CPU)(outputs, held, generator(0))
+    monkeypatch.setattr(memguard, "PATIENCE", memguard.STEPS)
+    assert torch.allclose(short, guard.build(CPU)(outputs, held, generator(0)), atol=1e-4)
 
 
 def test_masks_by_hand() -> None:
