@@ -120,16 +120,29 @@ def test_crop_is_a_window_of_its_image_and_knows_small_ones(photographs: np.ndar
     assert purified("crop[size=100]", photographs).shape == (4, 90, 100, 3)
 
 
-def test_jpeg_is_pillows_and_diffjpeg_comes_near(photographs: np.ndarray) -> None:
-    def compress(photo: np.ndarray) -> np.ndarray:
-        code = io.BytesIO()
-        Image.fromarray(photo).save(code, "JPEG", quality=50)
-        return np.asarray(Image.open(code))
+def through_pillow(photo: np.ndarray, quality: int) -> np.ndarray:
+    code = io.BytesIO()
+    Image.fromarray(photo).save(code, "JPEG", quality=quality)
+    return np.asarray(Image.open(code))
 
-    expected = one_by_one(compress, photographs)
-    np.testing.assert_allclose(purified("jpeg", photographs), expected, atol=1e-3)
+
+def test_jpeg_is_pillows_and_diffjpeg_comes_near(photographs: np.ndarray) -> None:
+    expected = one_by_one(lambda photo: through_pillow(photo, 50), photographs)
+    np.testing.assert_array_equal(purified("jpeg", photographs).round(), expected)
     error = np.square(purified("diffjpeg", photographs) - expected).mean(axis=(1, 2, 3))
     assert (10 * np.log10(255**2 / error) > 30).all()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (8, 8), (15, 17), (33, 16), (64, 90)])
+def test_jpeg_is_pillows_to_the_bit_at_every_quality(photographs: np.ndarray, size: tuple[int, int]) -> None:
+    noise = np.random.default_rng(0).random((1, 3, *size), dtype=np.float32)
+    cut = torch.tensor(photographs[:1, : size[0], : size[1]]).permute(0, 3, 1, 2) / 255
+    images = torch.cat([torch.from_numpy(noise), cut, torch.full_like(cut, 0.5)])
+    levels = images.mul(255).round().byte().permute(0, 2, 3, 1).numpy()
+    for quality in range(1, 101):
+        found = installed().one("defense", f"jpeg[quality={quality}]").build(CPU)(images, ImageRng(range(3)))
+        expected = np.stack([through_pillow(photo, quality) for photo in levels])
+        assert torch.equal(found, torch.from_numpy(expected).permute(0, 3, 1, 2) / 255), quality
 
 
 def test_diffjpeg_is_near_pillow_on_the_kodak_photographs(shared_data) -> None:
