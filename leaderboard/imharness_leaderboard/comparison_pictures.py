@@ -14,10 +14,10 @@ from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief
+from imharness_statistics.clusters import FEWEST
 from imharness_statistics.win_rates import MATRIX
 
-NO_SPREAD = ("guessed right", "agreement", "closeness")
-"""Measures that are 0 or 1 for each unit: a box plot of them says nothing."""
+PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
@@ -36,25 +36,31 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
     yield Picture(
         f"{base}-ranks",
         f"Critical differences: {subject}",
-        f"Mean rank by {comparison.measure} over the {comparison.unit}s that all entries share, with the best on top. "
-        "A bar at the right joins entries that no test tells apart (Wilcoxon, Bonferroni-corrected over all pairs). "
+        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}, of what all entries share. Best is on "
+        "top. A bar at the right joins entries that no test tells apart (Wilcoxon, Bonferroni over all pairs). "
         "Entries that lack conditions which most others have are left out.",
         source,
         lambda axes, style: _draw_ranks(axes, style, scores),
         size,
         _rank_data(scores),
     )
-    if comparison.measure not in NO_SPREAD:
+    if _spreads(scores):
         yield Picture(
             f"{base}-spread",
             f"Distribution of {comparison.measure}: {subject}",
-            f"{comparison.description} Box: quartiles over {comparison.unit}s, each with its mean over conditions; "
-            "whiskers: 5th and 95th percentile.",
+            f"{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: 5th and 95th "
+            "percentile.",
             source,
             lambda axes, style: _draw_spread(axes, style, scores),
             size,
             _spread_data(scores),
         )
+
+
+def _seen_once(scores: Scores) -> str:
+    """Return in words what the numbers are of: what tests see once."""
+    own, unit = scores.comparison, scores.independent_unit
+    return f"{unit}s, each with its mean over {f'its {own.unit}s and ' if own.clusters else ''}conditions"
 
 
 def _ranked(scores: Scores) -> tuple[list[int], npt.NDArray[np.float64]]:
@@ -97,9 +103,10 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
 
 
 def _shared(scores: Scores) -> npt.NDArray[np.float64]:
-    """Return the means of comparable entries over conditions ``(entries, units)``, for the units that all have."""
+    """Return what tests see once of comparable entries, ``(entries, clusters)``, of the units that all have."""
     means = scores.means[_comparable(scores.comparison, scores.vectors)]
-    return means[:, ~np.isnan(means).any(axis=0)]
+    found = scores.by_cluster(np.where(np.isnan(means).any(axis=0), np.nan, means))
+    return found[:, ~np.isnan(found).any(axis=0)]
 
 
 def _comparable(comparison: Comparison, vectors: npt.NDArray[np.float32]) -> list[int]:
@@ -138,17 +145,22 @@ def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _spreads(scores: Scores) -> list[tuple[int, npt.NDArray[np.float64]]]:
-    """Return entries with the 5th, 25th, 50th, 75th and 95th percentile of their means by unit, worst first."""
+    """Return entries with percentiles of their means by what tests see once, worst first.
+
+    Empty where a box says nothing: every number is 0 or 1, or no entry has as many of them as a test needs.
+    """
     sign = 1 if scores.comparison.better == "higher" else -1
-    measured = [(i, row[~np.isnan(row)]) for i, row in enumerate(scores.means)]
-    found = [(i, np.percentile(row, [5, 25, 50, 75, 95])) for i, row in measured if len(row)]
+    measured = [(i, own) for i, row in enumerate(scores.independent) if len(own := row[~np.isnan(row)])]
+    if all(len(own) < FEWEST for _, own in measured) or all(np.isin(own, (0, 1)).all() for _, own in measured):
+        return []
+    found = [(i, np.percentile(own, PERCENTILES)) for i, own in measured]
     return sorted(found, key=lambda pair: sign * float(pair[1][2]))
 
 
 def _spread_data(scores: Scores) -> Columns:
     found = _spreads(scores)[::-1]
     names = [scores.comparison.entries[i] for i, _ in found]
-    parts = {f"{p}%": [float(row[j]) for _, row in found] for j, p in enumerate((5, 25, 50, 75, 95))}
+    parts = {f"{p}%": [float(row[j]) for _, row in found] for j, p in enumerate(PERCENTILES)}
     return {scores.comparison.entry: names, **parts}
 
 

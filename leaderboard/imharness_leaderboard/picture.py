@@ -31,7 +31,7 @@ SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6,
 }  # fmt: skip
-VERSION = 3
+VERSION = 4
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2
 """Width of every picture, inches."""

@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from imharness.ranking.comparisons import Pairwise, pairwise, unit_means
+from imharness.ranking.comparisons import Pairwise, pairwise, places, unit_means
 from imharness.results.identity import digest
 from imharness.results.records import Board, Comparison
+from imharness_statistics.clusters import coded
 
 
 class Scores:
@@ -33,6 +34,33 @@ class Scores:
     def means(self) -> npt.NDArray[np.float64]:
         """Mean over the conditions for each unit, ``(entries, units)``."""
         return unit_means(self.comparison, self.vectors)
+
+    @cached_property
+    def independent(self) -> npt.NDArray[np.float64]:
+        """What a test sees once, ``(entries, clusters)``: the mean of each cluster's units, NaN where there are none.
+
+        Where the units are independent, they are `means` themselves.
+        """
+        return self.by_cluster(self.means)
+
+    @property
+    def independent_unit(self) -> str:
+        """What tests see once is called so: "photograph", or "image" where images are independent."""
+        own = self.comparison
+        return (own.cluster_unit or "source") if own.clusters else own.unit
+
+    def by_cluster(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the means of rows ``(k, units)`` over the units of each cluster, ``(k, clusters)``, NaN left out."""
+        _, _, clusters = places(self.comparison)
+        if clusters is None:
+            return rows
+        codes, count = coded(clusters)
+        known = ~np.isnan(rows)
+        sums, sizes = np.zeros((len(rows), count)), np.zeros((len(rows), count))
+        for i, row in enumerate(rows):
+            sums[i] = np.bincount(codes[known[i]], row[known[i]], count)
+            sizes[i] = np.bincount(codes[known[i]], minlength=count)
+        return np.divide(sums, sizes, out=np.full_like(sums, np.nan), where=sizes > 0)
 
 
 def scores_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]]) -> list[Scores]:

@@ -17,8 +17,9 @@ from imharness_leaderboard.picture import Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, short
+from imharness_statistics.wilcoxon import wilcoxon_greater
 
-from .conftest import board, paired
+from .conftest import PHOTOGRAPHS, board, paired
 from .contested import ATTACKS, JPEG, LEVELS, NONE, blocks, report
 
 X, Y = (ColumnSpec(key=key, label=key, description="", better="higher") for key in "xy")
@@ -122,6 +123,45 @@ def test_bars_of_ties_stand_beside_the_axes(browser: Browser) -> None:
     page.close()
     assert found["bars"]
     assert min(found["bars"]) > found["frame"]
+
+
+def pictured(comparison, numbers: np.ndarray) -> dict[str, Picture]:
+    found = comparison_pictures(board(), Scores(board(), comparison, numbers))
+    return {picture.name.rpartition("-")[2]: picture for picture in found}
+
+
+def test_distributions_are_those_of_what_tests_see_once() -> None:
+    comparison, numbers = paired(clusters=PHOTOGRAPHS).stored()
+    scores = Scores(board(), comparison, numbers)
+    names = sorted({own for units in comparison.unit_sets for own in units})
+    photographs = [[names.index(image) for image in PHOTOGRAPHS if PHOTOGRAPHS[image] == f"photograph {i}"]
+                   for i in range(7)]  # fmt: skip
+    wanted = np.stack([scores.means[:, own].mean(axis=1) for own in photographs], axis=1)
+    assert np.sort(scores.independent, axis=1) == pytest.approx(np.sort(wanted, axis=1))
+    # the tests are those of these numbers: float32, as a test sees them
+    gaps = (scores.independent[1] - scores.independent[:3]).astype(np.float32)
+    assert wilcoxon_greater(-gaps[[0, 2]]) == pytest.approx(scores.tested.p[1, [0, 2]])
+    spread = pictured(comparison, numbers)["spread"]
+    medians = dict(zip(spread.data["defense"], spread.data["50%"], strict=True))
+    assert medians == pytest.approx({name: np.median(wanted[i]) for i, name in enumerate(comparison.entries)})
+    assert "quartiles over the photographs, each with its mean over its images and conditions" in spread.caption
+    assert scores.independent_unit == "photograph"
+    free = Scores(board(), *paired().stored())
+    assert free.independent is free.means
+    assert free.independent_unit == "image"
+
+
+def test_rows_of_0_and_1_have_a_distribution_by_what_they_come_from() -> None:
+    comparison, numbers = paired(clusters=PHOTOGRAPHS).stored()
+    guessed = np.where(np.isnan(numbers), np.nan, numbers > 1.0).astype(np.float32)
+    assert {"ranks", "spread"} == pictured(comparison, guessed).keys()
+    once = comparison.model_copy(update={"clusters": (), "conditions": comparison.conditions[:1]})
+    assert {"ranks"} == pictured(once, guessed[:, :15]).keys()
+
+
+def test_too_few_independent_units_have_no_box() -> None:
+    few = {image: name.replace("5", "1").replace("6", "2").replace("4", "0") for image, name in PHOTOGRAPHS.items()}
+    assert {"ranks"} == pictured(*paired(clusters=few).stored()).keys()
 
 
 def test_curves_on_log_axes_leave_out_what_is_zero() -> None:

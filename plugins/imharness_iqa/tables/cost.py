@@ -32,6 +32,9 @@ COLUMNS = (
     MEASURES["d"].model_copy(update={
         "label": "D %, worst attack", "description": f"{MEASURES['d'].description} The worst of all attacks counts for "
         "each image."}),
+    MEASURES["gain"].model_copy(update={
+        "label": "gain %, worst attack", "description": f"{MEASURES['gain'].description} The largest of all attacks "
+        "counts for each image."}),
     MEASURES["dd"].model_copy(update={
         "label": "D^D %, mean", "description": f"{MEASURES['dd'].description} Mean over all attacks."}),
     MEASURES["d"].model_copy(update={
@@ -52,8 +55,8 @@ def tables(query: Query, worst: Worst) -> list[Table]:
     for label in part.blocks.entries:
         own, attacked = part.of(label), study.reported.of(label).where(attacker=KINDS)
         values = {
-            "worst": own.mean("dd"), "d": own.mean("d"), "dd": attacked.mean("dd"), "turned": _turned(own),
-            "srocc": own.correlation(resampled=True), **_cost(kept, study, label),
+            "worst": own.mean("dd"), "d": own.mean("d"), "gain": own.mean("gain"), "dd": attacked.mean("dd"),
+            "turned": _turned(own), "srocc": own.correlation(resampled=True), **_cost(kept, study, label),
         }  # fmt: skip
         rows.append(Row(label=label, values=values))
     order = ColumnSpec(key="worst", label="", description="", better="lower")

@@ -37,6 +37,8 @@ MEASURES = {
         ("d", "D %", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),
         ("dd", "D^D %", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
+        ("gain", "gain %", "lower", 2, "100 (f(D(x')) - f(D(x))) / range towards better quality, which attacks ask "
+         "for; below 0 where the score moved the other way. D^D is its size."),
         ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in the place of the clean one."),
         ("psnr", "PSNR", "higher", 2, "Of the defended attacked image to the original, dB; without identical ones."),
         ("ssim", "SSIM", "higher", 3, "Of the defended attacked image to the original, uniform 7x7 window."),
@@ -234,6 +236,7 @@ _MADE: Mapping[str, Callable[[Columns], np.ndarray]] = {
     "d": _change,
     "r": lambda own: _moved(own)[1],
     "dd": lambda own: _change(own, "defended"),
+    "gain": lambda own: 100 * own["sign"] * (own["score"] - own["defended"]) / (own["upper"] - own["lower"]),
     "rd": lambda own: _moved(own, "defended")[1],
     "ties": lambda own: _ties(_change(own)),
     "r_without_ties": lambda own: _but_ties(*_moved(own)),

@@ -35,8 +35,8 @@ class Worst:
     def part(self) -> Part:
         """The worst of each image, by data set and metric, over the settings that count in the ranking.
 
-        ``dd`` and ``d``: the largest D^D and D of any attack. ``score``: what the attack with the largest D^D leaves.
-        ``turned``: the share of the pairs that an image is in whose order attacks on one image or on both can turn, %.
+        ``dd``, ``d`` and ``gain``: the largest D^D, D and gain of any attack. ``score``: what the attack with the
+        largest D^D leaves. ``turned``: the share of the pairs that an image is in whose order attacks on one image or on both can turn, %.
         """
         scores, clean = self.rules.scores, self.study.reported_clean.blocks
         rows = [clean.entries.index(label) for label in scores.entries]
@@ -52,7 +52,7 @@ class Worst:
             scores.entries,
             tuple({"dataset": dataset, "metric": metric} for dataset, metric in groups),
             tuple(own.units[0] for own in found),
-            {name: tuple(own.values[name][0] for own in found) for name in ("score", "dd", "d", "turned")},
+            {name: tuple(own.values[name][0] for own in found) for name in ("score", "dd", "d", "gain", "turned")},
             {name: tuple(own.about[name][0] for own in found) for name in ("mos", "sign")},
         )
         return Part.whole(joined, self.study.sources)
@@ -185,7 +185,7 @@ def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def _scores(study: Study) -> Blocks:
     """Return what every attack did to each defense; the facet ``dataset`` is the data set, whatever was drawn of it."""
-    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of("dd", "d", "score")
+    found = study.reported.of(*study.chosen, *study.trained).where(attacker=KINDS).blocks_of("dd", "d", "gain", "score")
     named = tuple({**own, "dataset": _set_of(study, found, c)} for c, own in enumerate(found.conditions))
     return replace(found, conditions=named)
 
@@ -205,17 +205,18 @@ def _worst(
     """
     units = naming.joined(scores.units[c] for c in settings)
     plain = np.fmax.reduce(stacked(clean, clean.values["score"], lines, units, naming)[:, rows])
-    found = {name: np.full(plain.shape, np.nan) for name in ("score", "dd", "d")}
+    found = {name: np.full(plain.shape, np.nan) for name in ("score", "dd", "d", "gain")}
     low, high = plain.copy(), plain.copy()
     for c in settings:
         known = naming.where(scores.units[c], units)
         at = slice(None) if known is None else known[1]
-        score, dd, d = (scores.values[name][c] for name in found)
+        score, dd, d, gain = (scores.values[name][c] for name in found)
         worse = (dd > found["dd"][:, at]) | np.isnan(found["dd"][:, at])
         worse &= ~np.isnan(dd) | np.isnan(found["score"][:, at])
         found["score"][:, at] = np.where(worse, score, found["score"][:, at])
         found["dd"][:, at] = np.where(worse, dd, found["dd"][:, at])
-        found["d"][:, at] = np.fmax(found["d"][:, at], d)
+        for name, own in (("d", d), ("gain", gain)):
+            found[name][:, at] = np.fmax(found[name][:, at], own)
         low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
     shares = [100 * turned(*own) for own in zip(plain, low, high, strict=True)]
     values = {**found, "turned": np.array(shares)}

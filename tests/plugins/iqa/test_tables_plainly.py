@@ -52,7 +52,8 @@ def long() -> list[dict]:
         elif not row["adaptive"] and (row["defense"], *place) in met:
             kinds.append("common")
         d, dd = (10 * abs(row[of] - row["score"]) for of in ("source", "defended"))
-        found += [{**row, "kind": kind, "d": d, "dd": dd} for kind in kinds]
+        gain = 10 * (row["score"] - row["defended"])
+        found += [{**row, "kind": kind, "d": d, "dd": dd, "gain": gain} for kind in kinds]
     return found
 
 
@@ -88,11 +89,11 @@ def of(long: list[dict], **facets: str) -> list[dict]:
     return [row for row in long if all(row[name] == value for name, value in facets.items())]
 
 
-def worst(chosen: list[dict]) -> float:
-    """Return the mean over images of the mean over metrics of the largest D^D."""
+def worst(chosen: list[dict], measure: str = "dd") -> float:
+    """Return the mean over images of the mean over metrics of the largest D^D, or of another measure."""
     largest = defaultdict(list)
     for row in chosen:
-        largest[row["name"], row["metric"]].append(row["dd"])
+        largest[row["name"], row["metric"]].append(row[measure])
     by_image = defaultdict(list)
     for (name, _), own in largest.items():
         by_image[name].append(np.nanmax(own))
@@ -130,6 +131,7 @@ def test_the_worst_of_each_image_is_that_of_the_long_rows(long: list[dict], tabl
         own = of(tried, defense=defense)
         assert tables["ranking"][defense]["worst"].value == pytest.approx(worst(own), abs=1e-9)
         assert tables["cost"][defense]["worst"].value == pytest.approx(worst(own), abs=1e-9)
+        assert tables["cost"][defense]["gain"].value == pytest.approx(worst(own, "gain"), abs=1e-9)
         assert tables["cost"][defense]["dd"].value == pytest.approx(mean(own, "dd"), abs=1e-9)
         columns = sorted(ATTACKS, key=lambda attack: -worst_over(of(tried, method=attack)))
         for i, attack in enumerate(columns):

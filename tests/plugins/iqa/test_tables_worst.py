@@ -56,6 +56,34 @@ def test_of_each_image_the_worst_attack_strength_and_attacker_counts(finished: F
     assert found.rankings[0].places["x/one"].broken_by == {"a": 1.0}
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_d_counts_movement_in_either_direction_and_gain_only_what_the_attack_asks_for(
+    sign: float, finished: Finished
+) -> None:
+    """Range 10: the first image moves by 40% to worse quality under one attack, and gains 10% under the other."""
+    clean = {NONE: [5.0, 5.0], "x/one": [5.0, 6.0]}
+    scores = {
+        (NONE, "a", "weak", False): [5.0 + sign, 5.0 + 2 * sign],
+        ("x/one", "a", "weak", False): [5.0 - 4 * sign, 6.0 + 3 * sign],
+        ("x/one", "b", "weak", False): [5.0 + sign, 6.0 - sign], (NONE, "b", "weak", False): [5.0, 5.0],
+    }  # fmt: skip
+    given = attacked(scores, clean)
+    study = written(finished, {**given, "sign": [sign] * len(given["name"])})
+    query = finished.query()
+    (table,) = cost.tables(query, worst.Worst(study, worst.rules(query, study, 0.05)))
+    found = by_label(table)
+    ranking = by_label(report(query, 0.05).tables[0])
+    assert ranking["x/one"]["worst"].value == pytest.approx((40 + 30) / 2)
+    assert found["x/one"]["gain"].value == pytest.approx((10 + 30) / 2)
+    assert found[NONE]["gain"].value == ranking[NONE]["worst"].value == pytest.approx((10 + 20) / 2)
+
+
+def test_an_attack_that_only_moves_scores_to_worse_quality_gains_less_than_nothing(finished: Finished) -> None:
+    study = written(finished, attacked({(NONE, "a", "weak", False): [4.0, 5.0]}, {NONE: [5.0, 5.5]}))
+    (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
+    assert by_label(table)[NONE]["gain"].value == pytest.approx(-(10 + 5) / 2)
+
+
 def test_a_subset_for_slow_attacks_is_the_same_data_set(finished: Finished) -> None:
     clean = {NONE: [1.0, 2.0, 3.0]}
     given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, dataset=["k[per_cluster=9]"] * 3)
