@@ -11,9 +11,10 @@ from imharness_errors import (
     Unavailable,
     UsageError,
     did_you_mean,
+    unknown_name,
 )
 
 __all__ = [
     "ContractError", "DamagedError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation",
-    "StoreError", "Unavailable", "UsageError", "did_you_mean",
+    "StoreError", "Unavailable", "UsageError", "did_you_mean", "unknown_name",
 ]  # fmt: skip

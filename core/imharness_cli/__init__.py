@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 import imharness
-from imharness.errors import HarnessError, UsageError, did_you_mean
+from imharness.errors import HarnessError, UsageError
+from imharness_files.options import Group
 from imharness_files.text import stripped
 
 COMMANDS = {
@@ -31,7 +32,7 @@ COMMANDS = {
 GROUP = "imharness.commands"
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands are imported when they are asked for.
 
     Packages add commands by entry points in the group ``imharness.commands``; ``plugins.check`` is the command `check`
@@ -39,10 +40,10 @@ class LazyGroup(click.Group):
 
     Args:
         lazy: command name -> ``module:function``, in the order of the help text.
-        prefix: of the entry points that belong to this group, such as ``plugins.``.
+        prefix: of the entry points that belong to this group, such as ``plugins.``; "" are those of the first level.
     """
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, prefix: str = "", **settings: Any) -> None:
+    def __init__(self, *args: Any, prefix: str, lazy: Mapping[str, str] | None = None, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._lazy, self._prefix = lazy or {}, prefix
 
@@ -64,17 +65,12 @@ class LazyGroup(click.Group):
             return with_names(command)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args[0] not in known and not args[0].startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f"No such command {args[0]!r}.{did_you_mean(args[0], known)}", ctx)
-        return super().resolve_command(ctx, args)
-
 
 @click.group(
-    cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    prefix="",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(imharness.__version__, prog_name="harness")
 def cli() -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness.errors import HarnessError, Unavailable, UsageError, did_you_mean
+from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness_cli import console
+from imharness_files.options import Group, assets_option, json_option
 
 if TYPE_CHECKING:
     from imharness.components.component import Component
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 GETTING = ".getting"
 """The folder in which processes that get the same wait for each other."""
-_folder = click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look in this folder first.")
+_folder = assets_option()
 
 
 def _known(folder: Path | None) -> dict[str, Input]:
@@ -45,18 +46,18 @@ def _of_profile(name: str) -> list[Component]:
 
 def _named(known: Mapping[str, Input], name: str) -> Input:
     if name not in known:
-        raise UsageError(f"no asset is called {name!r}.{did_you_mean(name, known)}")
+        raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(known)))
     return known[name]
 
 
-@click.group()
+@click.group(cls=Group)
 def assets() -> None:
     """List, get, import and verify weights and data that do not ship with the code."""
 
 
 @assets.command("list")
 @_folder
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def list_assets(assets: Path | None, as_json: bool) -> None:
     """List every asset and data set, and where it is or how it is got."""
     facts = []
@@ -80,11 +81,11 @@ def _place(found: Input) -> str:
 
 @assets.command()
 @click.argument("name", required=False)
-@click.option("--profile", metavar="NAME|FILE.toml", help="Everything that a profile needs and that has an address.")
+@click.option("--profile", metavar="NAME|FILE.toml", help="Get all that this profile needs and that has an address.")
 @_folder
 @click.option("--offline", is_flag=True, help="Do not download.")
 def get(name: str | None, profile: str | None, assets: Path | None, offline: bool) -> None:
-    """Make sure that an asset or a data set is on this machine; download, check and unpack it if it is not.
+    """Make sure that NAME, an asset or a data set, is on this machine; download, check and unpack it if it is not.
 
     A download that broke off goes on where it stopped. Where another process gets the same, this one waits for it.
     With --profile, what has no address is listed at the end, with what to do.

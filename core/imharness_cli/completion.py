@@ -10,6 +10,7 @@ from click.types import StringParamType
 
 from imharness.components.component import KINDS
 from imharness.errors import HarnessError
+from imharness_files.options import Choice
 
 VARIABLE = "_HARNESS_COMPLETE"
 """What the shell sets when it asks for completions."""
@@ -56,7 +57,7 @@ def with_names(command: click.Command) -> click.Command:
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=Choice(SHELLS))
 def completion(shell: str) -> None:
     """Print a script that lets a shell complete commands, options and names of components.
 

@@ -10,13 +10,14 @@ import click
 
 from imharness.errors import Unavailable
 from imharness_cli import console
+from imharness_files.options import json_option
 
 GROUP = "imharness.doctor"
 """Entry-point group for further checks: a name, and a function that returns what it found in one line."""
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def doctor(as_json: bool) -> None:
     """Show versions, devices, free disk, plugins that do not load and assets that are missing."""
     import torch

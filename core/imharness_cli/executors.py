@@ -45,7 +45,9 @@ def executor_options(command: click.Command) -> click.Command:
         for name, field in model.model_fields.items():
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             if name not in taken:
-                text = f"{field.description} (--executor {executor})"
+                told = "Default:" in str(field.description) or field.default is None
+                default = "" if told else f" Default: {field.default:g}."
+                text = f"{field.description}{default} (--executor {executor})"
                 flag, metavar = "--" + name.replace("_", "-"), str(extra.get("metavar", "TEXT"))
                 option = ExecutorOption([flag], metavar=metavar, help=text)
                 option.executor = executor

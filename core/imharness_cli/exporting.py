@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness.errors import DamagedError, UsageError, did_you_mean
+from imharness.errors import DamagedError, UsageError, unknown_name
 from imharness_cli import console
-from imharness_files.options import store_option
+from imharness_files.options import Choice, store_option
 
 if TYPE_CHECKING:
     from imharness.results.records import Board, TaskRecord
@@ -29,13 +29,22 @@ SINGLE = ("csv", "parquet")
 
 @click.command()
 @store_option("address")
-@click.option("--format", "form", type=click.Choice(list(SUFFIXES)), required=True)
+@click.option("--format", "form", type=Choice(list(SUFFIXES)), required=True, help="Form of the tables.")
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
 @click.option(
-    "--table", "tables", multiple=True, metavar="ID", help="This table; several times. Default: the main one."
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="ID",
+    help="Only this table; may be given several times. Default: the main one of each track.",
 )
-@click.option("--columns", multiple=True, metavar="NAME,NAME", help="These columns, by key or label. Default: all.")
-@click.option("--caption", help="In the place of the table's own caption.")
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="NAME,NAME",
+    help="These columns, by key or label; may be given several times. Default: all.",
+)
+@click.option("--caption", metavar="TEXT", help="Caption. Default: that of each table.")
 @click.option("--rows", is_flag=True, help="Write all rows behind the tables, one file per track and step.")
 @click.option(
     "--to", "target", type=click.Path(path_type=Path), metavar="FILE|FOLDER",
@@ -81,8 +90,7 @@ def chosen_tracks(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
     by_name = {id.rpartition("/")[2]: id for id in known} | {id: id for id in known}
     for name in wanted:
         if name not in by_name:
-            hint = did_you_mean(name, by_name)
-            raise UsageError(f"the store has no track {name!r}.{hint} It has: {', '.join(known) or 'none'}.")
+            raise UsageError(unknown_name(f"the store has no track {name!r}", name, known, "It has"))
     return [by_name[name] for name in wanted] if wanted else list(known)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.results.records import TaskRecord
 
 
@@ -55,8 +55,8 @@ class Filter:
             known = self._met.get(kind, {})
             for name in filter(None, names):
                 if name not in known:
-                    said = f" There are: {', '.join(sorted(known))}." if kind != "component" and known else ""
-                    raise UsageError(f"no task has the {kind} {name!r}.{did_you_mean(name, known)}{said}")
+                    plain = sorted(word for word in known if not {"/", "["} & set(word))
+                    raise UsageError(unknown_name(f"no task has the {kind} {name!r}", name, plain, "There are"))
 
     def _note(self, kind: str, names: Iterable[str]) -> None:
         self._met.setdefault(kind, {}).update(dict.fromkeys(names))

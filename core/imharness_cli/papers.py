@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness_cli import console
-from imharness_files.options import store_option
+from imharness_files.options import Group, json_option, store_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from imharness_papers.published import PublishedTable
     from imharness_papers.verdicts import Cell, Comparison
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+_json = json_option()
 
 
-@click.group()
+@click.group(cls=Group)
 def papers() -> None:
     """Show the tables of the published studies, and compare the numbers of a store with them."""
 
@@ -53,7 +53,7 @@ def _notes(table: PublishedTable) -> str:
 @click.argument("name", metavar="TABLE")
 @_json
 def show(name: str, as_json: bool) -> None:
-    """Show one table, such as iqa/2, as it is printed."""
+    """Show TABLE, such as iqa/2, as it is printed."""
     from imharness_papers.facts import cited, table_facts
     from imharness_papers.published import find_table
 

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from imharness.components.component import KINDS, Component
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness_cli import LazyGroup, console
 from imharness_cli.completion import ComponentName
+from imharness_files.options import json_option
 
 
 @click.group(cls=LazyGroup, prefix="plugins.")
@@ -19,14 +20,14 @@ def plugins() -> None:
 
 
 @plugins.command("list")
-@click.option("--kind", help=f"One of: {', '.join(KINDS)}.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@click.option("--kind", metavar="KIND", help=f"Only components of this kind: {', '.join(KINDS)}.")
+@json_option()
 def list_plugins(kind: str | None, as_json: bool) -> None:
     """List every component, and every plugin that was left out with the reason."""
     from imharness_cli.index import index
 
     if kind is not None and kind not in KINDS:
-        raise UsageError(f"{kind!r} is no kind; kinds: {', '.join(KINDS)}.{did_you_mean(kind, KINDS)}")
+        raise UsageError(unknown_name(f"{kind!r} is no kind", kind, KINDS, "Kinds"))
     found = index()
     listed = [component for component in found.components if kind in (None, component.kind)]
     if as_json:
@@ -41,9 +42,9 @@ def list_plugins(kind: str | None, as_json: bool) -> None:
 
 @plugins.command()
 @click.argument("name", type=ComponentName())
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def show(name: str, as_json: bool) -> None:
-    """Show one component: what it is, its parameters with bounds and defaults, its package."""
+    """Show one component, NAME: what it is, its parameters with bounds and defaults, its package."""
     from imharness.components.papers import paper_of
     from imharness.components.registry import installed
 
@@ -53,9 +54,7 @@ def show(name: str, as_json: bool) -> None:
             found.append(registry.one(kind, name))
     if not found:
         known = [e.component.info.id for e in registry.entries.values()]
-        raise UsageError(
-            f"no component is called {name!r}.{did_you_mean(name, [*known, *(id.partition('/')[2] for id in known)])}"
-        )
+        raise UsageError(unknown_name(f"no component is called {name!r}", name, known))
     for component in found:
         origin = registry.provenance(component).provenance
         info = component.info.model_copy(update={"paper": paper_of(component)})

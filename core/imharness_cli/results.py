@@ -10,7 +10,7 @@ import click
 
 from imharness.errors import DamagedError, UsageError
 from imharness_cli import LazyGroup, console
-from imharness_files.options import store_option
+from imharness_files.options import Choice, json_option, store_option
 
 if TYPE_CHECKING:
     from imharness.results.records import TaskRecord
@@ -22,7 +22,7 @@ _store = store_option("address")
 COMMANDS = {"export": "imharness_cli.exporting:export", "rank": "imharness_cli.ranking:rank"}
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+@click.group(cls=LazyGroup, lazy=COMMANDS, prefix="results.")
 def results() -> None:
     """List, show, verify, export, rank, pack and copy stored results."""
 
@@ -31,11 +31,24 @@ def results() -> None:
 @_store
 @click.option("--track", metavar="NAME", help="Only tasks of this track.")
 @click.option("--step", metavar="NAME", help="Only tasks of this step.")
-@click.option("--component", "components", multiple=True, metavar="NAME", help="Only tasks with it; several: with all.")
-@click.option("--status", type=click.Choice(["done", "failed"]), help="Only tasks that ended like this.")
+@click.option(
+    "--component",
+    "components",
+    multiple=True,
+    metavar="NAME",
+    help="Only tasks with this component; may be given several times, for tasks with all of them.",
+)
+@click.option("--status", type=Choice(["done", "failed"]), help="Only tasks that ended like this.")
 @click.option("--failed", is_flag=True, help="The same as --status failed.")
-@click.option("--page", type=click.IntRange(1), default=1, show_default=True, help=f"Tasks are shown {PAGE} at a time.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole records, of all pages, as JSON.")
+@click.option(
+    "--page",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help=f"Page to show, of {PAGE} tasks each.",
+)
+@json_option(": the whole records, of all pages")
 def list_results(
     address: str, track: str | None, step: str | None, components: Sequence[str], status: str | None, failed: bool,
     page: int, as_json: bool,
@@ -86,9 +99,9 @@ def _records(store: Store) -> Iterator[TaskRecord]:
 @results.command()
 @click.argument("key")
 @_store
-@click.option("--json", "as_json", is_flag=True, help="Print the whole record, and the log, as JSON.")
+@json_option(": the whole record, and the log")
 def show(key: str, address: str, as_json: bool) -> None:
-    """Show what became of one task, with its failure, its notes and its log; the first digits of its key are enough.
+    """Show what became of one task, with its failure, its notes and its log; the first digits of KEY are enough.
 
     A task that runs, or ended without a result, has a log, too, once it has said something.
     """
@@ -154,7 +167,7 @@ def compact(address: str) -> None:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str) -> None:
-    """Copy a store to another address, verified; a copy that was stopped goes on when it is called again."""
+    """Copy a store, FROM, to another address, TO, verified; a copy that was stopped goes on when called again."""
     from imharness.results.store import Store
     from imharness_cli.stores import copy as copy_store
     from imharness_cli.stores import existing

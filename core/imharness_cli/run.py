@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from imharness.components.component import SELECTABLE
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness_cli import console
 from imharness_cli.executors import executor_options, executor_settings
 from imharness_cli.secret import profile_of, secret_option
-from imharness_files.options import log_option, seed_option, store_option
+from imharness_files.options import (
+    Choice,
+    assets_option,
+    device_option,
+    json_option,
+    limit_option,
+    log_option,
+    seed_option,
+    site_option,
+    store_option,
+)
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -40,40 +50,55 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--all", "everything", is_flag=True, help="Run every track of the profile.")
 @click.option("--track", "tracks", multiple=True, metavar="NAME", help="Run this track; may be given several times.")
 @_selectors
-@click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
-@click.option("--device", "devices", multiple=True, default=["auto"], metavar="auto|cpu|cuda|cuda:N", help="Where.")
-@click.option("--workers", type=click.IntRange(0), help="Processes; 0 runs in this one. Default: one per GPU or core.")
-@click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
+@click.option(
+    "--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="Profile: what to run."
+)
+@device_option("devices", multiple=True)
+@click.option(
+    "--workers", type=click.IntRange(0), metavar="N",
+    help="Processes; 0 computes in this one. Default: one per GPU, or per core.",
+)  # fmt: skip
+@click.option(
+    "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the cells."
+)
 @seed_option()
 @store_option("address")
-@click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
+@site_option()
+@assets_option()
 @click.option(
     "--precision",
-    type=click.Choice(["strict", "fast", "search"]),
-    help="How attacks compute: float32, bfloat16 gradients, or bfloat16 black-box scores too. Reports are float32.",
+    type=Choice(["strict", "fast", "search"]),
+    help="How attacks compute: float32, bfloat16 gradients, or bfloat16 black-box scores too. Reports are float32. "
+    "Default: as the profile says.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@limit_option()
 @secret_option
 @click.option("--fresh", is_flag=True, help="Compute again what the store already holds.")
-@click.option("--budget", metavar="40h", help="Run what fits into so much time of one worker: every entry a bit first.")
+@click.option(
+    "--budget",
+    metavar="TIME",
+    help="Run what fits into so much time of one worker, such as 90m or 40h: every entry a bit first. Default: all.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would run, and how long it would take.")
 @click.option(
     "--progress",
     "form",
-    type=click.Choice(console.PROGRESS),
+    type=Choice(console.PROGRESS),
     default="auto",
     show_default=True,
     help="A bar, a line every 30 s, the same as JSON, or nothing. auto: a bar on a terminal, lines in a log.",
 )
 @click.option(
-    "--metrics-port", "metrics", metavar="[HOST:]PORT", help="Serve how far it is to Prometheus. Default: no."
+    "--metrics-port",
+    "metrics",
+    metavar="[HOST:]PORT",
+    help="Serve how far the run is to Prometheus. Default: do not.",
 )
 @log_option()
 @click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write what became of each cell for a CI."
+    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write what became of each cell here, for a CI."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
@@ -83,6 +108,8 @@ def run(
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
+    if everything and tracks:
+        raise UsageError("--all runs every track of the profile, --track those that it names; give one of the two.")
     import torch
 
     from imharness.components.assets import add_folder
@@ -185,9 +212,7 @@ def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[
     ids = [registry.track(name).info.id for name in names]
     for id in ids:
         if id not in profile.tracks:
-            known = ", ".join(profile.tracks)
-            hint = did_you_mean(id, profile.tracks)
-            raise UsageError(f"profile {profile.name} has no track {id}; it has: {known}.{hint}")
+            raise UsageError(unknown_name(f"profile {profile.name} has no track {id}", id, profile.tracks, "It has"))
     return ids
 
 

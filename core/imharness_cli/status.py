@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from imharness_cli import console
-from imharness_files.options import store_option
+from imharness_files.options import json_option, store_option
 
 SHOWN = 20
 """Of the cells that run, those that have run longest are listed."""
@@ -15,7 +15,7 @@ SHOWN = 20
 
 @click.command()
 @store_option("address")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def status(address: str, as_json: bool) -> None:
     """Show the runs of a store that are going on, on whatever machine, and the last one that ended.
 

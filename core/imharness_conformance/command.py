@@ -11,7 +11,7 @@ import click
 from imharness.components.component import KINDS
 from imharness.errors import UsageError, did_you_mean
 from imharness_cli import console
-from imharness_files.options import seed_option
+from imharness_files.options import json_option, seed_option
 
 if TYPE_CHECKING:
     from imharness.components.component import Component
@@ -19,16 +19,25 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("kind")
+@click.argument("kind", metavar="KIND")
 @click.argument("name", metavar="OWNER/METHOD")
 @click.option(
-    "--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default=".", help="Where to write it."
+    "--dir",
+    "parent",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".",
+    show_default=True,
+    metavar="FOLDER",
+    help="The package becomes a folder in this one.",
 )
-@click.option("--author", default="The author", help="Author in the package's metadata.")
+@click.option(
+    "--author", default="The author", show_default=True, metavar="TEXT", help="Author in the package's metadata."
+)
 def new(kind: str, name: str, parent: Path, author: str) -> None:
     """Write a complete small package: a component with parameters, a test, README and licence.
 
-    KIND is what it is: attack, defense, metric, evaluator and more; a wrong one lists them all.
+    KIND is what it is: attack, defense, metric, evaluator and more; a wrong one lists them all. OWNER/METHOD is its id,
+    such as acme/median-smoothing.
     """
     from imharness_conformance.scaffold import write_package
 
@@ -37,14 +46,16 @@ def new(kind: str, name: str, parent: Path, author: str) -> None:
 
 
 @click.command()
-@click.argument("names", metavar="NAME|PATH...", nargs=-1, required=True)
-@seed_option("Of the inputs, which are drawn anew each time without it.", default=None)
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Also write a JUnit report.")
+@click.argument("names", metavar="NAME|FOLDER...", nargs=-1, required=True)
+@seed_option("the inputs", default=None)
+@json_option()
+@click.option(
+    "--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a JUnit report here."
+)
 def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path | None) -> None:
     """Run the conformance suite on installed components, or on a package's folder; exit 1 when a check fails.
 
-    The code runs in this process: check what you trust.
+    NAME is that of a component or of an installed package. The code runs in this process: check what you trust.
     """
     import secrets
 
@@ -108,7 +119,7 @@ def _named(name: str) -> list[Component]:
         hint = (
             f" The folder {folder} holds a package: pip install -e {folder}, or give the folder."
             if (Path(folder) / "pyproject.toml").is_file()
-            else did_you_mean(name, [*ids, *(id.partition("/")[2] for id in ids)])
+            else did_you_mean(name, ids)
         )
         raise UsageError(f"{name!r} is no component, no installed package and no folder with a pyproject.toml.{hint}")
     return found

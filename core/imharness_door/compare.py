@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.ranking.comparisons import places
 from imharness.results.identity import LOCAL
 from imharness.results.records import Comparison, several
@@ -119,8 +119,7 @@ def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
     known = {comparison.id: (comparison, numbers) for comparison, numbers in result.paired}
     wanted = on or next((r.comparison for r in result.rankings if r.comparison in known), None) or next(iter(known), "")
     if wanted not in known:
-        nearest = did_you_mean(wanted, known)
-        raise UsageError(f"on: no comparison is called {shown(wanted)}.{nearest} Known: {', '.join(known) or 'none'}.")
+        raise UsageError(unknown_name(f"on: no comparison is called {shown(wanted)}", wanted, known))
     return known[wanted]
 
 

@@ -17,7 +17,7 @@ import torch
 
 from imharness.components.component import SELECTABLE, Component
 from imharness.components.registry import Registered, Registry, installed
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.ranking.board import made_board, merged_sweep
@@ -216,10 +216,8 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
         kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
         if not kinds:
             known = sorted({c.info.id.partition("/")[2] for kind in part.select for c in registry.of_kind(kind)})
-            hint = did_you_mean(name, known)
-            raise UsageError(
-                f"{argument}: no component that the track takes is called {name!r}.{hint} Known: {', '.join(known)}."
-            )
+            said = f"{argument}: no component that the track takes is called {name!r}"
+            raise UsageError(unknown_name(said, name, known))
         if len(kinds) > 1:
             raise UsageError(f"{argument}: {name!r} is a {' and a '.join(kinds)}; give the owner too, as owner/name.")
         found.setdefault(kinds[0], []).append(name)

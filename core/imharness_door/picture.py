@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.results.records import Table, Value
 from imharness_door.writing import heading
 
@@ -43,7 +43,7 @@ def dots(table: Table, key: str | None = None) -> Picture:
     column = next((own for own in table.columns if own.key == wanted), None)
     if column is None:
         known = [own.key for own in table.columns]
-        raise UsageError(f"column: no column is called {wanted!r}.{did_you_mean(wanted, known)} Known: {known}.")
+        raise UsageError(unknown_name(f"column: no column is called {wanted!r}", wanted, known))
     rows = [(row.title or row.label, row.values.get(wanted, Value())) for row in table.rows]
     shown = [(label, value) for label, value in rows if value.value is not None]
     if not shown:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.results.rankings import Ranking
 from imharness.results.records import Board, Comparison, Missing, Table
 from imharness_door.arguments import listed, naming, text
@@ -230,6 +230,4 @@ def _known(what: str, name: Any, known: Mapping[str, object] | Sequence[str]) ->
 
 
 def _unknown(what: str, name: str, known: Mapping[str, object] | Sequence[str]) -> UsageError:
-    return UsageError(
-        f"{what}: no {what} is called {name!r}.{did_you_mean(name, known)} Known: {', '.join(known) or 'none'}."
-    )
+    return UsageError(unknown_name(f"{what}: no {what} is called {name!r}", name, known))

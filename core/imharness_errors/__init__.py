@@ -19,8 +19,8 @@ A message says who, what was expected, what came, and what to do.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from imharness_errors.names import did_you_mean as did_you_mean
+from imharness_errors.names import unknown_name as unknown_name
 
 
 class HarnessError(Exception):
@@ -67,9 +67,3 @@ class DamagedError(StoreError):
 
     Any other `StoreError` says nothing about the file, which may be whole: nothing may be thrown away.
     """
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the nearest known name, or an empty string."""
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f" Did you mean {nearest[0]!r}?" if nearest else ""

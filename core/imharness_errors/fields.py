@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from imharness_errors import did_you_mean
+from imharness_errors.names import unknown_name
 
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
@@ -25,7 +25,7 @@ def _said(item: Any, model: type[BaseModel] | None) -> str:
     if item["type"] != "extra_forbidden" or model is None:
         return str(item["msg"])
     fields = _fields_at(model, item["loc"][:-1])
-    return f"no such field.{did_you_mean(str(item['loc'][-1]), fields)} Fields: {', '.join(fields) or 'none'}"
+    return unknown_name("no such field", str(item["loc"][-1]), fields, "Fields").rstrip(".")
 
 
 def _fields_at(model: type[BaseModel], place: Sequence[int | str]) -> list[str]:

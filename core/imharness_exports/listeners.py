@@ -15,7 +15,7 @@ from pathlib import Path
 
 from imharness.components.loading import GROUP as PLUGINS
 from imharness.components.loading import load_plugins
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.results.records import Board
 from imharness_files.text import reason
 
@@ -30,8 +30,7 @@ def open_listeners(wanted: Sequence[str]) -> dict[str, object]:
     for text in wanted:
         name, _, address = text.partition(":")
         if name not in points:
-            known = ", ".join(sorted(points)) or "none"
-            raise UsageError(f"--log-to: nothing is called {name!r}.{did_you_mean(name, points)} Known: {known}.")
+            raise UsageError(unknown_name(f"--log-to: nothing is called {name!r}", name, sorted(points)))
         found[text] = points[name].load()(address)
     return found
 

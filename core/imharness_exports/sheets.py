@@ -124,7 +124,8 @@ def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
     for name in wanted:
         if name not in by_name:
             known = ", ".join(own.key if own.key == own.label else f"{own.key} ({own.label})" for own in table.columns)
-            raise UsageError(f"table {table.id} has no column {name!r}.{did_you_mean(name, by_name)} It has: {known}.")
+            hint = did_you_mean(name, by_name)
+            raise UsageError(f"table {table.id} has no column {name!r}.{hint} It has: {known}.")
     return tuple(by_name[name] for name in wanted) if wanted else table.columns
 
 

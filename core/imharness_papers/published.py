@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from imharness_errors import PluginError, UsageError, did_you_mean
+from imharness_errors import PluginError, UsageError, unknown_name
 
 FOLDER = "papers"
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)"
@@ -171,7 +171,7 @@ def find_table(name: str) -> PublishedTable:
     """Return a table by its address, such as ``iqa/2``; raises `UsageError` with the nearest address."""
     known = {table.address: table for table in published_tables()}
     if name not in known:
-        raise UsageError(f"no published table is called {name!r}.{did_you_mean(name, known)}")
+        raise UsageError(unknown_name(f"no published table is called {name!r}", name, known))
     return known[name]
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from imharness.components.loading import GROUP
 from imharness.components.registry import explain
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness.planning.profile import Profile
 from imharness_files.structured import read_toml, texts_in
 from imharness_files.text import is_plain
@@ -60,7 +60,7 @@ def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
     if not here:
         known = sorted({file.stem for _, file in found} | {file.stem for file in FOLDER.glob("*.toml")})
         raise UsageError(
-            f"no profile is called {name!r}; known: {', '.join(known)}, or a .toml file.{did_you_mean(name, known)}"
+            unknown_name(f"no profile is called {name!r}", name, known, "Give the path of a .toml file, or one of")
         )
     if len(here) > 1:
         raise UsageError(f"profile {name}: both {here[0][0]} and {here[1][0]} bring it.")

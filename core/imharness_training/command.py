@@ -10,7 +10,7 @@ import click
 
 from imharness.errors import UsageError
 from imharness_cli import console
-from imharness_files.options import seed_option
+from imharness_files.options import assets_option, device_option, json_option, seed_option
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.argument("name", required=False)
-@click.option("--metric", help="Metric that a training defense is applied to.")
+@click.option("--metric", metavar="NAME", help="Metric that a training defense is applied to. Default: none.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
+    metavar="FOLDER",
     help="Folder to write. Default: ./trained; with --metric the folder where runs look for such weights.",
 )
 @seed_option()
-@click.option("--device", default="auto", show_default=True)
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@device_option()
+@assets_option()
+@json_option()
 @click.pass_context
 def train(
     ctx: click.Context,
@@ -39,7 +40,7 @@ def train(
     assets: Path | None,
     as_json: bool,
 ) -> None:
-    """Train weights, or a metric by a training defense; without a name, list both kinds of training.
+    """Train weights, or a metric by a training defense; without NAME, list both kinds of training.
 
     Further options are fields of the training, or of the metric's training plan: --epochs 3. A training that was killed
     goes on from its last checkpoint when the same command is given again.

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from imharness.components.registry import Registry, explain
 from imharness.contracts.call import checked
 from imharness.contracts.track import Progress
-from imharness.errors import UsageError
+from imharness.errors import UsageError, unknown_name
 from imharness.randomness import derive_seed, generator
 from imharness.results.identity import digest
 from imharness_disk import remove_remains, write_whole
@@ -70,7 +70,8 @@ def by_defense(registry: Registry, name: str, metric_name: str, changes: Mapping
     """Return the training of a metric by a training defense; `changes`: fields of the metric's plan, as text."""
     defense, metric = registry.one("defense", name), registry.one("metric", metric_name)
     if not isinstance(defense, TrainingDefense):
-        raise UsageError(f"{name} is no training defense; `harness train` lists them.")
+        known = [one.label for one in training_defenses(registry)]
+        raise UsageError(unknown_name(f"{name} is no training defense", name, known, "Training defenses"))
     if not isinstance(metric, TrainableMetric):
         raise UsageError(f"{metric_name} cannot be trained further: it is no TrainableMetric.")
     metric.require()

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imharness_leaderboard.wording import brief
+from imharness_leaderboard.wording import apart, brief
 
-_PARAMETERS = re.compile(r"\[([^\]]*)\]")
 _OWNED = re.compile(r"([^\s/]+)/(.+)")
 """An owner and a name; a slash after the first word, as in "ifgsm within 1/255", belongs to the name."""
 
@@ -27,8 +26,9 @@ class Name:
 
 def name_of(label: str) -> Name:
     """Return the parts of a label."""
-    chips = [chip.strip() for found in _PARAMETERS.findall(label) for chip in found.split(",") if chip.strip()]
-    bare = [brief(part).partition("[")[0].strip() or part for part in label.split(" + ")]
+    parted = [apart(brief(part)) for part in label.split(" + ")]
+    chips = [chip for _, inside in parted for chip in inside]
+    bare = [name.strip() or label for name, _ in parted]
     owned = _OWNED.fullmatch(bare[0])
     if len(bare) > 1 or owned is None:
         return Name("", " + ".join(bare), tuple(chips))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import log_option, store_option
+from imharness_files.options import Group, log_option, site_option, store_option
 
 _secret = click.option(
     "--against-secret", "secret", metavar="STORE",
     help="Flag entries that do worse on the secret split in this store.",
 )  # fmt: skip
-_site = click.option("--site", "folder", type=click.Path(path_type=Path), default="site", show_default=True)
+_site = site_option("folder")
 
 
 def _warn(problems: Iterable[str]) -> None:
@@ -21,7 +21,7 @@ def _warn(problems: Iterable[str]) -> None:
         click.echo(f"warning: {line}", err=True)
 
 
-@click.group()
+@click.group(cls=Group)
 def site() -> None:
     """Build the leaderboard's static pages, serve them on this machine, or publish them."""
 
@@ -29,7 +29,12 @@ def site() -> None:
 @site.command()
 @store_option()
 @_site
-@click.option("--since", type=click.Path(path_type=Path, exists=True), help="Compare with the last release here.")
+@click.option(
+    "--since",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FOLDER",
+    help="Compare with the last release here.",
+)
 @_secret
 @click.option("--quiet", is_flag=True, help="Print warnings only.")
 def build(store: str, folder: Path, since: Path | None, secret: str | None, quiet: bool) -> None:
@@ -45,7 +50,14 @@ def build(store: str, folder: Path, since: Path | None, secret: str | None, quie
 
 @site.command()
 @_site
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 picks a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    metavar="PORT",
+    help="Port to serve at; 0 picks a free one.",
+)
 def serve(folder: Path, port: int) -> None:
     """Serve a built site on this machine (127.0.0.1) until interrupted."""
     import functools
@@ -61,10 +73,10 @@ def serve(folder: Path, port: int) -> None:
 
 @site.command()
 @store_option()
+@click.option("--to", required=True, metavar="FOLDER|hf://datasets/OWNER/NAME", help="Folder to write, or a dataset.")
 @click.option(
-    "--to", required=True, metavar="FOLDER|hf://datasets/OWNER/NAME", help="The folder that is served, or a dataset."
+    "--release", required=True, metavar="NAME", help="Name of the release, such as 2026-11-20; the snapshot is v/NAME/."
 )
-@click.option("--release", required=True, metavar="NAME", help="Name, as 2026-11-20; the snapshot is v/NAME/.")
 @_secret
 @log_option()
 def publish(store: str, to: str, release: str, secret: str | None, log_to: Sequence[str]) -> None:

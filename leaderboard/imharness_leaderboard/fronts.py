@@ -62,16 +62,16 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
              _kind(row, ranking), _title(row, protection, utility, ranking))
         for row in rows
     ]  # fmt: skip
+    room = (left + 2, top + 2, width - right - 2, height - bottom - 2)
     first = [i for i, row in enumerate(rows) if row.label == (ranking.winner or _best(rows, ranking))]
     if small:
         chosen = list(dict.fromkeys(first + [i for i, row in enumerate(rows) if row.label == ranking.undefended]))
         allowed = {marks[i].name for i in chosen}
-        room = (2.0, 2.0, width - 2, height - 2)
         labelled = [label for label in place_labels(marks, chosen, room) if label.text in allowed]
     else:
         chosen = first + [i for i, row in enumerate(rows) if ranking.places[row.label].front]
         chosen += [i for i, row in enumerate(rows) if ranking.places[row.label].control]
-        labelled = place_labels(marks, list(dict.fromkeys(chosen)), (left + 2, 2, width - 2, height - bottom - 2))
+        labelled = place_labels(marks, list(dict.fromkeys(chosen)), room)
     on_front = sorted((m for m, row in zip(marks, rows, strict=True) if ranking.places[row.label].front))
     return Front(
         width, height, marks, labelled,

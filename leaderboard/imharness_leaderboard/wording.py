@@ -21,9 +21,28 @@ def breaking(label: str) -> Markup:
     return Markup("<wbr>").join(re.split(r"(?<=[/,=_+])|(?=\[)", brief(label)))
 
 
+def apart(label: str) -> tuple[str, list[str]]:
+    """Return a label without what stands in square brackets, and the parts of that, split at its commas.
+
+    What stands behind the brackets stays, such as " within 1/255"; brackets within brackets belong to a part.
+    """
+    bare, parts, depth = "", list[str](), 0
+    for sign in label:
+        closed = depth > 0 and sign in "])"
+        depth -= closed
+        if (depth == 0 and sign == "[") or (depth == 1 and sign == ","):
+            parts.append("")
+        elif depth:
+            parts[-1] += sign
+        elif not closed:
+            bare += sign
+        depth += sign == "[" or (depth > 0 and sign == "(")
+    return bare, [part.strip() for part in parts if part.strip()]
+
+
 def short(labels: Sequence[str]) -> list[str]:
     """Return labels without their parameters, where that leaves them apart."""
-    bare = {label: brief(label).partition("[")[0] for label in labels}
+    bare = {label: apart(brief(label))[0] for label in labels}
     often = Counter(bare.values())
     return [bare[label] if often[bare[label]] == 1 else brief(label) for label in labels]
 

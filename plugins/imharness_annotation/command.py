@@ -11,13 +11,25 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness_annotation import CUTOFF
-from imharness_files.options import Share, store_option
+from imharness_files.options import (
+    Choice,
+    Group,
+    Share,
+    assets_option,
+    json_option,
+    limit_option,
+    site_option,
+    store_option,
+)
 
 if TYPE_CHECKING:
     from imharness_annotation.book import Book, Question
     from imharness_annotation.sources import Rebuilt
 
-FILE = click.option("--file", type=click.Path(path_type=Path), default="annotations.sqlite", show_default=True)
+FILE = click.option(
+    "--file", type=click.Path(path_type=Path), default="annotations.sqlite", show_default=True, metavar="FILE",
+    help="Where questions and votes are kept.",
+)  # fmt: skip
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
@@ -27,29 +39,47 @@ SERVER = ("starlette", "uvicorn", "itsdangerous")
 """Modules of the extra `annotate`."""
 
 
-@click.group(invoke_without_command=True)
-@click.option("--kind", type=click.Choice(["class", "pair", "better"]), help="What is asked.")
+@click.group(cls=Group, invoke_without_command=True)
+@click.option("--kind", type=Choice(["class", "pair", "better"]), help="What is asked. Default: what FILE asks.")
 @FILE
 @store_option()
-@click.option("--attack", "attacks", multiple=True, metavar="NAME", help="Only images of this attack; several times.")
 @click.option(
-    "--defense", "defenses", multiple=True, metavar="NAME", help="better: a defense to compare; several times."
+    "--attack", "attacks", multiple=True, metavar="NAME", help="Only images of this attack; may be given several times."
 )
-@click.option("--metric", help="better: the metric that was attacked. Default: the first.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first N images of each data set.")
-@click.option("--votes", type=click.IntRange(1), help="Votes per question. Default: 5; better: 10.")
+@click.option(
+    "--defense",
+    "defenses",
+    multiple=True,
+    metavar="NAME",
+    help="With better: compare this defense; may be given several times.",
+)
+@click.option("--metric", metavar="NAME", help="With better: the metric that was attacked. Default: the first.")
+@limit_option()
+@click.option("--votes", type=click.IntRange(1), metavar="N", help="Votes per question. Default: 5; with better: 10.")
 @click.option(
     "--cutoff",
     type=Share(),
     default=CUTOFF,
     show_default=True,
+    metavar="SHARE",
     help="Share of decoys that a person must answer right; votes of others do not count.",
 )
 @click.option(
-    "--host", default=LOOPBACK, show_default=True, help="Address to serve; others may reach any but this one."
+    "--host",
+    default=LOOPBACK,
+    show_default=True,
+    metavar="ADDRESS",
+    help="Address to serve at; other machines can reach any but this one.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8571, show_default=True)
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights and data here first.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8571,
+    show_default=True,
+    metavar="PORT",
+    help="Port to serve at; 0 picks a free one.",
+)
+@assets_option()
 @click.pass_context
 def annotate(
     ctx: click.Context,
@@ -101,7 +131,9 @@ def annotate(
 
 @annotate.command()
 @FILE
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), required=True, help="File to write.")
+@click.option(
+    "--csv", "csv_file", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write."
+)
 def export(file: Path, csv_file: Path) -> None:
     """Write every vote as one line of a CSV file."""
     from imharness_annotation.outcome import write_csv
@@ -114,7 +146,7 @@ def export(file: Path, csv_file: Path) -> None:
 
 @annotate.command()
 @FILE
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def report(file: Path, as_json: bool) -> None:
     """Print majorities, agreement, decoys; for `better`, the ranking by Bradley and Terry."""
     from imharness.stats import NotTestable
@@ -166,7 +198,7 @@ def report(file: Path, as_json: bool) -> None:
 @annotate.command("import")
 @FILE
 @store_option()
-@click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
+@site_option("site")
 def import_votes(file: Path, store: str, site: Path) -> None:
     """Put majorities about reconstructions into the results, where they replace the classifier's answers.
 

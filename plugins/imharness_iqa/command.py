@@ -9,25 +9,56 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import seed_option, store_option
+from imharness_files.options import Group, device_option, json_option, seed_option, site_option, store_option
 
 
-@click.group()
+@click.group(cls=Group)
 def iqa() -> None:
     """Calibrate attacks, import external results, check that a subset does not move the scores."""
 
 
 @iqa.command()
-@click.option("--attack", "attacks", multiple=True, required=True, metavar="NAME", help="May be given several times.")
-@click.option("--metric", "metrics", multiple=True, required=True, metavar="NAME", help="May be given several times.")
-@click.option("--dataset", default="harness/severity-ladder[severities=[2],size=96,split=train]", show_default=True)
-@click.option("--images", type=click.IntRange(1), default=16, show_default=True, help="Use the first N images.")
-@click.option("--fit-dataset", metavar="NAME", help="Attacks that are trained train on it; else on --dataset.")
-@click.option("--fit-images", type=click.IntRange(1), help="How many of its images; as many as --images by default.")
-@click.option("--out", type=click.Path(path_type=Path), default="presets.json", show_default=True)
-@click.option("--device", default="auto", show_default=True)
+@click.option(
+    "--attack",
+    "attacks",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="Calibrate this attack; may be given several times.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="Attack this metric; may be given several times.",
+)
+@click.option(
+    "--dataset",
+    default="harness/severity-ladder[severities=[2],size=96,split=train]",
+    show_default=True,
+    metavar="NAME",
+    help="Images to attack.",
+)
+@click.option(
+    "--images", type=click.IntRange(1), default=16, show_default=True, metavar="N", help="Use the first N images."
+)
+@click.option("--fit-dataset", metavar="NAME", help="Attacks that are trained train on it. Default: on --dataset.")
+@click.option(
+    "--fit-images", type=click.IntRange(1), metavar="N", help="Use its first N images. Default: as many as --images."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="presets.json",
+    show_default=True,
+    metavar="FILE",
+    help="File to write.",
+)
+@device_option()
 @seed_option()
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@json_option()
 def calibrate(
     attacks: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -78,12 +109,23 @@ def calibrate(
 
 @iqa.command("import")
 @click.argument("table", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--map", "renamed", multiple=True, metavar="COLUMN=NAME", help="The file calls COLUMN by another NAME.")
-@click.option("--bounds", multiple=True, metavar="METRIC=WORST:BEST", help="Range of a metric that is not installed.")
+@click.option(
+    "--map",
+    "renamed",
+    multiple=True,
+    metavar="COLUMN=NAME",
+    help="TABLE calls COLUMN by this other NAME; may be given several times.",
+)
+@click.option(
+    "--bounds",
+    multiple=True,
+    metavar="METRIC=WORST:BEST",
+    help="Range of a metric that is not installed; may be given several times.",
+)
 @store_option()
-@click.option("--site", type=click.Path(path_type=Path), default="site", show_default=True)
+@site_option("site")
 def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], store: str, site: Path) -> None:
-    """Take in per-image scores that someone else measured; they stand in the tables, marked external.
+    """Take in TABLE, per-image scores that someone else measured; they stand in the tables, marked external.
 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos, adaptive
     (0 or 1) and reference (the photograph that several images are made of) are optional.
@@ -102,8 +144,10 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
 
 @iqa.command()
 @store_option()
-@click.option("--per-cluster", type=click.IntRange(1), default=5, show_default=True, help="Images per cluster.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@click.option(
+    "--per-cluster", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Images per cluster."
+)
+@json_option()
 def sampling(store: str, per_cluster: int, as_json: bool) -> None:
     """Draw up to ten clustered subsets, without a common image, of each data set, and test whether the draw matters.
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness_files.options import Share
+from imharness_files.options import Group, Share
 
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator
     from imharness_membership.audit import Audit, Estimate
 
 
-@click.group()
+@click.group(cls=Group)
 def membership() -> None:
     """Find out how much a model gives away about its training set."""
 
@@ -23,11 +23,26 @@ def membership() -> None:
 @membership.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--logits", is_flag=True, help="The outputs are logits, not probabilities.")
-@click.option("--evaluator", "names", multiple=True, metavar="NAME", help="Only this one; may be given several times.")
+@click.option(
+    "--evaluator", "names", multiple=True, metavar="NAME", help="Only this evaluator; may be given several times."
+)
 @click.option("--per-class", is_flag=True, help="Also print the attack accuracy within each class.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write everything here, full precision.")
-@click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write a self-contained report here.")
-@click.option("--fail-above", type=Share(), help="Exit 1 when the strongest attack's accuracy is above this.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write facts as JSON here, full precision.",
+)
+@click.option(
+    "--html", "html_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a self-contained report here."
+)
+@click.option(
+    "--fail-above",
+    type=Share(),
+    metavar="SHARE",
+    help="Exit 1 when the accuracy of the strongest attack, 0 to 1, is above this. Default: never.",
+)
 @click.pass_context
 def audit(
     ctx: click.Context,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imharness_files.options import assets_option, device_option, json_option
+
 if TYPE_CHECKING:
     import torch
 
@@ -22,15 +24,18 @@ BATCH = 16
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="METRIC... IMAGE...")
 @click.option(
-    "--reference", type=click.Path(path_type=Path, exists=True), help="An image, or a folder matched by name."
+    "--reference",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="FILE|FOLDER",
+    help="What images are compared with: an image, or a folder matched by name. Default: nothing.",
 )
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights here first.")
-@click.option("--device", default="auto", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON, full precision.")
+@assets_option("weights")
+@device_option()
+@json_option(", full precision")
 def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, device: str, as_json: bool) -> None:
     """Score images, or folders of them, with one or more metrics.
 
-    A word that is a file or a folder is an image, any other a metric. Full-reference metrics need --reference: one
+    A word that is a file or a folder is an IMAGE, any other a METRIC. Full-reference metrics need --reference: one
     image for all, or a folder whose files have the same names.
     """
     from imharness_cli.commands import add_assets, console

@@ -6,23 +6,31 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import seed_option, store_option
+from imharness_files.options import Group, assets_option, seed_option, store_option
 
 TRACK = "harness/perceptual"
 STORE = store_option()
 
 
-@click.group()
+@click.group(cls=Group)
 def perceptual() -> None:
     """Draw the distortions, the images on which metrics disagree, and the learnt weights."""
 
 
 @perceptual.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-@click.option("--dataset", default="harness/severity-ladder[severities=[],size=128]", show_default=True)
-@click.option("--images", type=click.IntRange(1), default=4, show_default=True, help="Use the first N images.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
+@click.option(
+    "--dataset",
+    default="harness/severity-ladder[severities=[],size=128]",
+    show_default=True,
+    metavar="NAME",
+    help="Photographs to distort.",
+)
+@click.option(
+    "--images", type=click.IntRange(1), default=4, show_default=True, metavar="N", help="Use the first N images."
+)
 @seed_option()
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
+@assets_option("data")
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
     """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""
     from imharness.images import UsageError
@@ -40,7 +48,9 @@ def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | 
 
 @perceptual.command()
 @STORE
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (svg, pdf, png)."
+)
 def tests(store: str, out: Path) -> None:
     """Draw every metric's agreement on forced choices against its score on just noticeable differences."""
     from imharness.images import UsageError
@@ -60,9 +70,13 @@ def tests(store: str, out: Path) -> None:
 @click.argument("first")
 @click.argument("second")
 @STORE
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (png, svg, pdf).")
-@click.option("--images", type=click.IntRange(1), default=8, show_default=True, help="Images of each kind.")
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (svg, pdf, png)."
+)
+@click.option(
+    "--images", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="Images of each kind."
+)
+@assets_option("data")
 def disagreements(first: str, second: str, store: str, out: Path, images: int, assets: Path | None) -> None:
     """Draw the images that metric FIRST calls near and SECOND calls far, and the reverse."""
     import numpy as np
@@ -105,9 +119,11 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
 
 @perceptual.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (svg, pdf, png).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="File to write (svg, pdf, png)."
+)
 def weights(file: Path, out: Path) -> None:
-    """Draw the weights that `harness train lpips` learnt, by layer."""
+    """Draw the weights in FILE, which `harness train lpips` learnt, by layer."""
     from imharness_cli.commands import console
     from imharness_files.tensors import read_tensors
     from imharness_perceptual.plots import learnt_weights

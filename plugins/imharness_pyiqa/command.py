@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import click
 
+from imharness_files.options import Group, device_option
 
-@click.group()
+
+@click.group(cls=Group)
 def pyiqa() -> None:
     """Prepare metrics of the library pyiqa: weights, range of scores, gradients."""
 
 
 @pyiqa.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--dataset", default="harness/severity-ladder", show_default=True, help="Images that give the range.")
-@click.option("--images", type=click.IntRange(2), default=60, show_default=True, help="Use so many, spread evenly.")
-@click.option("--device", default="auto", show_default=True)
+@click.option(
+    "--dataset",
+    default="harness/severity-ladder",
+    show_default=True,
+    metavar="NAME",
+    help="Images that give the range.",
+)
+@click.option(
+    "--images",
+    type=click.IntRange(2),
+    default=60,
+    show_default=True,
+    metavar="N",
+    help="Use N of its images, spread evenly.",
+)
+@device_option()
 def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> None:
-    """Fetch the weights of metrics by their names in pyiqa, and measure and keep the range of their scores."""
+    """Fetch the weights of metrics by NAME in pyiqa, and measure and keep the range of their scores."""
     from imharness.images import UsageError
     from imharness_cli.commands import console, find, place
     from imharness_pyiqa.metrics import configurations

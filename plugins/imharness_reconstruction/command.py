@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness_files.options import seed_option, store_option
+from imharness_files.options import Choice, Group, assets_option, device_option, json_option, seed_option, store_option
 
 if TYPE_CHECKING:
     from imharness_reconstruction.export import Rebuilt
@@ -19,15 +19,15 @@ TRACK = "harness/reconstruction"
 STORE = store_option()
 
 
-@click.group()
+@click.group(cls=Group)
 def reconstruction() -> None:
     """Export judged reconstructions, search transformation policies, study SemSim."""
 
 
 @reconstruction.command()
 @STORE
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for data here first.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
+@assets_option("data")
 def export(store: str, out: Path, assets: Path | None) -> None:
     """Write reconstructions as a folder in SemSim's published layout, for `harness train semsim`.
 
@@ -51,7 +51,7 @@ def export(store: str, out: Path, assets: Path | None) -> None:
 
 @reconstruction.command()
 @STORE
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
 def plots(store: str, out: Path) -> None:
     """Draw the leakage of protected models by each metric against the share that was recognised."""
     from imharness.gradients import UsageError
@@ -68,17 +68,33 @@ def plots(store: str, out: Path) -> None:
 
 
 @reconstruction.command()
-@click.option("--dataset", default="harness/thumbnails", show_default=True, help="Data set with train and test parts.")
-@click.option("--architecture", default="lenet", show_default=True, help="As in `harness train classifier`.")
 @click.option(
-    "--weights", type=click.Path(path_type=Path, exists=True), required=True, help="A half-trained classifier."
+    "--dataset",
+    default="harness/thumbnails",
+    show_default=True,
+    metavar="NAME",
+    help="Data set with train and test parts.",
 )
-@click.option("--policies", type=click.IntRange(2), default=200, show_default=True, help="Random policies to score.")
-@click.option("--images", type=click.IntRange(2), default=32, show_default=True, help="Use the first N images.")
-@click.option("--show", type=click.IntRange(1), default=10, show_default=True, help="Policies to print.")
+@click.option(
+    "--architecture", default="lenet", show_default=True, metavar="NAME", help="As in `harness train classifier`."
+)
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path, exists=True),
+    required=True,
+    metavar="FILE",
+    help="A half-trained classifier.",
+)
+@click.option(
+    "--policies", type=click.IntRange(2), default=200, show_default=True, metavar="N", help="Random policies to score."
+)
+@click.option(
+    "--images", type=click.IntRange(2), default=32, show_default=True, metavar="N", help="Use the first N images."
+)
+@click.option("--show", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Policies to print.")
 @seed_option()
-@click.option("--device", default="auto", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@device_option()
+@json_option()
 def search(
     dataset: str,
     architecture: str,
@@ -137,20 +153,48 @@ def rebuilt_in(store: str) -> Iterator[Rebuilt]:
 
 
 @reconstruction.command()
-@click.argument(
-    "name", type=click.Choice(["leave-one-out", "unseen-attack", "annotations", "backbone", "loss", "margin"])
+@click.argument("name", type=Choice(["leave-one-out", "unseen-attack", "annotations", "backbone", "loss", "margin"]))
+@click.option(
+    "--annotations",
+    type=click.Path(path_type=Path, exists=True),
+    required=True,
+    metavar="FOLDER",
+    help="Folder that `harness reconstruction export` wrote.",
 )
-@click.option("--annotations", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of `export`.")
-@click.option("--test", default="", help="Data set to test on. Default: the first; the others are trained on.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compared with SemSim; several times.")
-@click.option("--backbone", type=click.Choice(["lenet", "resnet18", "resnet50"]), default="resnet50", show_default=True)
-@click.option("--epochs", type=click.IntRange(1), default=200, show_default=True)
-@click.option("--size", type=click.IntRange(8), default=32, show_default=True, help="Side of the images, px.")
+@click.option(
+    "--test", default="", metavar="NAME", help="Data set to test on. Default: the first; the others are trained on."
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    help="Compare SemSim with this metric; may be given several times.",
+)
+@click.option(
+    "--backbone",
+    type=Choice(["lenet", "resnet18", "resnet50"]),
+    default="resnet50",
+    show_default=True,
+    help="Network that SemSim trains.",
+)
+@click.option(
+    "--epochs", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="Epochs of each training."
+)
+@click.option(
+    "--size", type=click.IntRange(8), default=32, show_default=True, metavar="N", help="Side of the images, px."
+)
 @seed_option()
-@click.option("--device", default="auto", show_default=True)
-@click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Draw the outcome here (svg, pdf, png).")
-@click.option("--assets", type=click.Path(path_type=Path, exists=True), help="Look for weights here first.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+@device_option()
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw the outcome here (svg, pdf, png).",
+)
+@assets_option("weights")
+@json_option()
 def semsim(
     name: str,
     annotations: Path,

@@ -81,8 +81,14 @@ def test_a_list_has_pages(harness_here, folder: Path, monkeypatch: pytest.Monkey
             "no task has the step 'evalute'. Did you mean 'evaluate'? There are: attack, evaluate.",
         ),
         (("--track", "harness/iqqa"), "no task has the track 'iqqa'. Did you mean 'iqa'? There are: iqa, own."),
-        (("--component", "jpg"), "no task has the component 'jpg'. Did you mean 'jpeg'?"),
-        (("--component", "jpeg", "--component", "ifgm"), "no task has the component 'ifgm'. Did you mean 'ifgsm'?"),
+        (
+            ("--component", "jpg"),
+            "no task has the component 'jpg'. Did you mean 'jpeg'? There are: ifgsm, jpeg, mse, sharp.",
+        ),
+        (
+            ("--component", "jpeg", "--component", "ifgm"),
+            "no task has the component 'ifgm'. Did you mean 'ifgsm'? There are: ifgsm, jpeg, mse, sharp.",
+        ),
     ],
 )
 def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, words, said) -> None:

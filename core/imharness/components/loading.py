@@ -10,7 +10,7 @@ from types import ModuleType
 import pluggy
 
 from imharness.components import hookspecs
-from imharness.errors import PluginError, did_you_mean
+from imharness.errors import PluginError, unknown_name
 
 GROUP = "imharness"
 MODULES = "PLUGIN_MODULES"
@@ -121,7 +121,7 @@ def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> N
     manager.unregister(name=name)
     if unknown:
         known = [name for name, hook in vars(manager.hook).items() if hook.has_spec()]
-        raise PluginError(f"no hook is called {unknown[0]!r}.{did_you_mean(unknown[0], known)}")
+        raise PluginError(unknown_name(f"no hook is called {unknown[0]!r}", unknown[0], known))
     raise PluginError(
         "implements no hook; write a function components() or board_finished() and mark it with @hookimpl"
     )

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from imharness.components.component import KINDS, Component
 from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
 from imharness.components.papers import paper_of
-from imharness.errors import PluginError, UsageError, did_you_mean
+from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.results.identity import LOCAL, ComponentRef
 from imharness_errors.fields import explain as explain
 
@@ -82,8 +82,7 @@ class Registry:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
         found = [c for c in self.of_kind(kind) if c.info.id in ids]
         if match is None or not found or (match["address"] and not found[-1].address):
-            nearest = did_you_mean(name, [*known, *(id.partition("/")[2] for id in known)])
-            raise UsageError(f"no {kind} is called {name!r}." + (nearest or f" Known: {', '.join(known) or 'none'}."))
+            raise UsageError(unknown_name(f"no {kind} is called {name!r}", wanted or name, known))
         if match["address"]:
             return [_valid(found[-1], {found[-1].address: match["address"]})]
         if match["parameters"] == "*":

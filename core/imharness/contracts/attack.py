@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from imharness.components.component import Component, Info
 from imharness.contracts.call import Builds, Call
 from imharness.contracts.values import IMAGES, SAME_IMAGES, STREAMS, TOLERANCE, Images, Only, Scores
-from imharness.errors import ContractError, UsageError
+from imharness.errors import ContractError, UsageError, unknown_name
 from imharness.randomness import ImageRng
 
 
@@ -74,8 +74,8 @@ class BaseAttack(Component):
     def at(self, strength: str) -> Self:
         """Return this attack at a strength; fields that it does not name stay."""
         if strength not in self.info.strengths:
-            known = ", ".join(self.info.strengths)
-            raise UsageError(f"{self.info.id} has no strength {strength!r}; it declares: {known}.")
+            known, said = self.info.strengths, f"{self.info.id} has no strength {strength!r}"
+            raise UsageError(unknown_name(said, strength, known, "It declares"))
         return self.with_parameters(**self.info.strengths[strength])
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from imharness.components.component import Component
-from imharness.errors import UsageError
+from imharness.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
     import torch
@@ -236,7 +236,7 @@ class Track(Component):
         """Return a step by name; raises `UsageError` for a name that the track does not have."""
         known = {step.name: step for step in self.steps}
         if name not in known:
-            raise UsageError(f"track {self.info.id} has no step {name!r}; it has: {', '.join(known)}.")
+            raise UsageError(unknown_name(f"track {self.info.id} has no step {name!r}", name, known, "It has"))
         return known[name]
 
     @abstractmethod

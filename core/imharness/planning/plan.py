@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from imharness.components.component import KINDS, SELECTABLE, Component
 from imharness.components.registry import Registry, explain
 from imharness.contracts.track import Option, Planned, Step, Track
-from imharness.errors import HarnessError, Unavailable, UsageError, did_you_mean
+from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import Missing, TaskSpec
@@ -192,12 +192,11 @@ def _selection(
 ) -> list[Component]:
     for kind in [*part.select, *only, *further]:
         if kind not in KINDS:
-            hint = did_you_mean(kind, SELECTABLE)
-            raise UsageError(f"{kind!r} is no kind of component; kinds: {', '.join(SELECTABLE)}.{hint}")
+            raise UsageError(unknown_name(f"{kind!r} is no kind of component", kind, SELECTABLE, "Kinds"))
     known = {entry.component.info.id for entry in registry.entries.values()}
     for id in part.parameters:
         if id not in known and not registry.failures:  # it may be of a package that does not load
-            raise UsageError(f"parameters are set for {id!r}, which no component is called.{did_you_mean(id, known)}")
+            raise UsageError(unknown_name(f"parameters are set for {id!r}, which no component is called", id, known))
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in part.select.items():
         own = only.get(kind, ())  # names with "!" alone take away from what the profile selects

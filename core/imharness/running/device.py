@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import torch
 
-from imharness.errors import UsageError
+from imharness.errors import UsageError, unknown_name
 
 
 def resolve_devices(names: Sequence[str]) -> list[str]:
     """Return the devices of a run; ``auto`` means every GPU, or the CPU where there is none."""
     gpus = [f"cuda:{i}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     meant = {"auto": gpus or ["cpu"], "cuda": gpus[:1], "cpu": ["cpu"], **{gpu: [gpu] for gpu in gpus}}
-    absent = [name for name in names if not meant.get(name)]
-    if absent:
-        raise UsageError(f"device {absent[0]!r} is not on this machine; see `harness doctor`")
+    for name in (name for name in names if not meant.get(name)):
+        here = [known for known in meant if meant[known]]
+        raise UsageError(unknown_name(f"device {name!r} is not on this machine", name, here, "It has"))
     return list(dict.fromkeys(device for name in names or ["auto"] for device in meant[name]))
 
 

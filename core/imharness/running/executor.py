@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from imharness.errors import PluginError, StoreError, UsageError, did_you_mean
+from imharness.errors import PluginError, StoreError, UsageError, unknown_name
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness_logs import keeping
 from imharness_memory import OUT_OF_MEMORY
@@ -142,8 +142,7 @@ def find_executor(name: str) -> Callable[..., Executor]:
     """Return the function that opens an executor; raises `UsageError` for an unknown name."""
     points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
     if name not in points:
-        known = ", ".join(sorted(points))
-        raise UsageError(f"no executor is called {name!r}.{did_you_mean(name, points)} Known: {known}.")
+        raise UsageError(unknown_name(f"no executor is called {name!r}", name, sorted(points)))
     try:
         found: Callable[..., Executor] = points[name].load()
     except (ImportError, AttributeError) as error:

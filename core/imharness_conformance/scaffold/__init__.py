@@ -10,7 +10,7 @@ from string import Template
 
 from imharness.components.component import ID_PATTERN
 from imharness.contracts.call import Call, call_of
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import UsageError, unknown_name
 from imharness_conformance.contracts import contracts
 
 _TRY = {
@@ -44,7 +44,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     Raises `UsageError` for a kind or name that cannot be, and for a folder that exists.
     """
     if kind not in KINDS:
-        raise UsageError(f"{kind!r} is no kind.{did_you_mean(kind, KINDS)} Kinds: {', '.join(KINDS)}.")
+        raise UsageError(unknown_name(f"{kind!r} is no kind", kind, KINDS, "Kinds"))
     if "/" not in name:
         raise UsageError(f"{name!r} has no owner: write OWNER/METHOD, such as acme/median-smoothing.")
     module = re.sub(r"[^a-z0-9]+", "_", name)

@@ -10,7 +10,7 @@ from imharness.stats import chosen_half, t_interval
 from imharness.tracks import Blocks, Query, UsageError, Value, missing, value_of
 
 FIGURES = {
-    "accuracy": ("Attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
+    "accuracy": ("attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),
     "auc": ("AUC", "Area under the ROC curve, 0.5 is chance", 3),
     "tpr1": ("TPR at 1% FPR", "Share of members found while at most 1% of non-members are accused", 3),
     "tpr01": ("TPR at 0.1% FPR", "Share of members found while at most 0.1% of non-members are accused", 3),

@@ -24,7 +24,7 @@ KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
 WORST = {"adaptive": ("adaptive", "fixed")}
 STRONGEST = "the strongest"
 PROTECTION = Column(
-    "accuracy", "Attack accuracy",
+    "accuracy", "attack accuracy",
     "Balanced accuracy of the guess by the strongest evaluator, chosen on the other half of the rows; 0.5 is chance. "
     "A row counts where it is guessed right, members and non-members of a split alike.",
     "lower", of=MEASURE, cluster="split", unit="row",

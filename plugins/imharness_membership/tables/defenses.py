@@ -21,13 +21,13 @@ from imharness_membership.tables.privacy import empirical_epsilon
 Facts = dict[str, dict[str, Value]]
 """Defense -> facts of its target models by column."""
 ADVERSARIES = {"plain": ("fixed", "non-adaptive"), "adaptive": ("adaptive", "adaptive")}
-TEST = Column("test", "Test accuracy", "Of the defended model.", "higher", unit="split")
+TEST = Column("test", "test accuracy", "Of the defended model.", "higher", unit="split")
 ACCURACY = (
     TEST,
-    Column("train", "Train accuracy", "Of the defended model.", unit="split"),
+    Column("train", "train accuracy", "Of the defended model.", unit="split"),
 )
 CALIBRATION = Column(
-    "calibration_error", "Calibration error",
+    "calibration_error", "calibration error",
     "Expected calibration error of what is released, 15 bins, rows that are no members.", "lower", unit="split",
 )  # fmt: skip
 PRIVACY = (

@@ -10,20 +10,29 @@ import click
 from imharness.errors import HarnessError, UsageError
 from imharness_cli import console
 from imharness_cli.secret import secret_option
-from imharness_files.options import Share, seed_option, store_option
+from imharness_files.options import Share, device_option, json_option, seed_option, store_option
 
 
 @click.command()
 @click.argument("entry", required=False)
 @click.option("--canaries", is_flag=True, help="Compute the cells whose numbers are known, and compare.")
 @store_option("address")
-@click.option("--sample", type=click.IntRange(1), default=8, show_default=True, help="How many cells of the entry.")
-@click.option("--tolerance", type=Share(), default=1e-3, show_default=True, help="As a share of a column's span.")
-@seed_option("Seed of the sample.")
-@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
+@click.option(
+    "--sample", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="How many cells of the entry."
+)
+@click.option(
+    "--tolerance",
+    type=Share(),
+    default=1e-3,
+    show_default=True,
+    metavar="SHARE",
+    help="Greatest difference, as a share of a column's span.",
+)
+@seed_option("the sample of cells")
+@device_option()
 @secret_option
 @click.option("--trust", is_flag=True, help="Run a submission without a sandbox.")
-@click.option("--json", "as_json", is_flag=True, help="Print facts as JSON; canaries are printed as in their file.")
+@json_option("; canaries are printed as in their file")
 def reproduce(
     entry: str | None, canaries: bool, address: str, sample: int, tolerance: float, seed: int, device: str,
     secret: Path | None, trust: bool, as_json: bool,

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from imharness.errors import HarnessError, UsageError, did_you_mean
+from imharness.errors import HarnessError, UsageError, unknown_name
 from imharness_cli import console
 from imharness_cli.executors import executor_options, executor_settings
 from imharness_cli.secret import profile_of, secret_option
-from imharness_files.options import seed_option, store_option
+from imharness_files.options import (
+    Choice,
+    Group,
+    device_option,
+    json_option,
+    limit_option,
+    seed_option,
+    site_option,
+    store_option,
+)
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
@@ -25,20 +34,26 @@ if TYPE_CHECKING:
 
 _folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 _store = store_option("address")
-_site = click.option("--site", "site_dir", type=click.Path(path_type=Path), default="site", show_default=True)
-_json = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
+_site = site_option()
+_json = json_option()
 _trust = click.option("--trust", is_flag=True, help="Run the package without a sandbox: it can do all that you can.")
 
 
-@click.group()
+@click.group(cls=Group)
 def submissions() -> None:
     """Write, check, run and judge submissions; their code runs in a sandbox."""
 
 
 @submissions.command()
 @click.argument("name")
-@click.option("--wheel", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=True)
-@click.option("--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default="submissions")
+@click.option(
+    "--wheel", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=True, metavar="FILE",
+    help="The wheel of the package.",
+)  # fmt: skip
+@click.option(
+    "--dir", "parent", type=click.Path(path_type=Path, file_okay=False), default="submissions", show_default=True,
+    metavar="FOLDER", help="The manifest is written to FOLDER/NAME/submission.toml.",
+)  # fmt: skip
 @_trust
 def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
     """Write submissions/NAME/submission.toml for the package in a wheel.
@@ -58,7 +73,7 @@ def new(name: str, wheel: Path, parent: Path, trust: bool) -> None:
 @_json
 @click.option("--static", is_flag=True, help="Read the manifest only; fetch and start nothing.")
 def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
-    """Check a manifest, fetch the package that it pins, start it in the sandbox, and find its entries."""
+    """Check the manifest in FOLDER, fetch the package that it pins, start it in the sandbox, and find its entries."""
     from imharness_submissions.manifest import read_lock, read_manifest
 
     submission, lock = read_manifest(folder), read_lock(folder)
@@ -91,21 +106,37 @@ def validate(folder: Path, trust: bool, as_json: bool, static: bool) -> None:
 @_folder
 @_store
 @_site
-@click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
-@click.option("--device", default="auto", show_default=True, metavar="auto|cpu|cuda:N", help="Where.")
-@click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="Processes; 0 runs in this.")
-@click.option("--executor", default="local", show_default=True, metavar="NAME", help="What computes the cells.")
+@click.option(
+    "--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="Profile: what to run."
+)
+@device_option()
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 64),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes; 0 computes in this one.",
+)
+@click.option(
+    "--executor", default="local", show_default=True, metavar="NAME", help="Executor: what computes the cells."
+)
 @seed_option()
-@click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@limit_option()
 @secret_option
-@click.option("--summary", type=click.Path(path_type=Path, dir_okay=False), help="Write a Markdown summary here.")
+@click.option(
+    "--summary",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a summary in Markdown here.",
+)
 @_trust
 @_json
 def run(
     folder: Path, address: str, site_dir: Path, profile: str, device: str, workers: int, executor: str, seed: int,
     limit: int | None, secret: Path | None, summary: Path | None, trust: bool, as_json: bool, **_others: Any,
 ) -> None:  # fmt: skip
-    """Run a submission in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
+    """Run the submission in FOLDER in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
@@ -178,7 +209,7 @@ def _show(report: SubmissionReport, as_json: bool) -> None:
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the summary for a pull request.")
 @_json
 def report(name: str, address: str, as_markdown: bool, as_json: bool) -> None:
-    """Show the report of a submission's last run; a report that was changed is refused."""
+    """Show the report of the last run of NAME, a submission; a report that was changed is refused."""
     from imharness.results.store import Store
     from imharness_submissions.report import SubmissionReport, markdown
     from imharness_submissions.sandbox.stored import SUBMISSIONS, read_submission
@@ -186,8 +217,7 @@ def report(name: str, address: str, as_markdown: bool, as_json: bool) -> None:
     store = Store(address)
     known = store.names(SUBMISSIONS)
     if name not in known:
-        hint = did_you_mean(name, known)
-        raise UsageError(f"store {address} has no submission {name!r}; it has: {', '.join(known) or 'none'}.{hint}")
+        raise UsageError(unknown_name(f"store {address} has no submission {name!r}", name, known, "It has"))
     found = SubmissionReport.model_validate(read_submission(store, name).report)
     if found.seal != found.expected_seal():
         raise HarnessError(f"report of {name} in {address} was changed after it was written: its seal does not match")
@@ -207,12 +237,12 @@ def _lines(address: str) -> list[Line]:
 
 @submissions.command()
 @click.argument("name")
-@click.argument("decision", type=click.Choice(["flagged", "withdrawn", "added"]))
-@click.option("--reason", required=True, help="Shown on the site.")
+@click.argument("decision", type=Choice(["flagged", "withdrawn", "added"]))
+@click.option("--reason", required=True, metavar="TEXT", help="Why; shown on the site.")
 @_store
 @_site
 def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
-    """Write a maintainer's decision into the ledger, and make the tables and the site again."""
+    """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again."""
     from imharness.components.registry import installed
     from imharness.results.store import Store
     from imharness_cli.commands import build_site
@@ -222,8 +252,8 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
     ledger, store = Ledger(address), Store(address)
     before = [line for line in ledger.lines() if line.name == name and line.manifest is not None]
     if not before:
-        hint = did_you_mean(name, {line.name for line in ledger.lines()})
-        raise UsageError(f"the ledger of {address} has no submission {name!r}.{hint}")
+        known = sorted({line.name for line in ledger.lines() if line.manifest is not None})
+        raise UsageError(unknown_name(f"the ledger of {address} has no submission {name!r}", name, known, "It has"))
     last = before[-1]
     again = decision == "added"
     ledger.append(
@@ -254,8 +284,10 @@ def ledger(address: str, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @_store
 @_site
-@click.option("--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="What to run.")
-@click.option("--limit", type=click.IntRange(1), help="Use only the first N images of each data set.")
+@click.option(
+    "--profile", default="embedded", show_default=True, metavar="NAME|FILE.toml", help="Profile: what to run."
+)
+@limit_option()
 @secret_option
 def rebuild(
     file: Path, address: str, site_dir: Path, profile: str, limit: int | None, secret: Path | None

@@ -42,7 +42,7 @@ def test_a_wrong_field_of_a_profile_names_the_others(tmp_path: Path, text: str, 
             "select = { defense = ['jpeg'] }\nparameters.'harness/jpeg' = { qualty = 3 }\n",
             r"parameters of harness/jpeg: qualty: .*Did you mean 'quality'\? Fields: quality",
         ),
-        ("select = { defence = ['jpeg'] }\n", r"'defence' is no kind of component; .*Did you mean 'defense'"),
+        ("select = { defence = ['jpeg'] }\n", r"'defence' is no kind of component\. Did you mean 'defense'"),
         ("select = { defense = ['jepg'] }\n", r"no defense is called 'jepg'\. Did you mean 'jpeg'"),
     ],
 )

@@ -1,0 +1,51 @@
+"""Small drawings: labels stay inside their frame, off the marks and off each other, however wide the font is."""
+
+import random
+
+import pytest
+from matplotlib.font_manager import FontProperties, findfont
+from matplotlib.ft2font import FT2Font
+
+from imharness_leaderboard.drawing import LINE, Label, Mark, place_labels, width_of
+
+FRAME = (10.0, 12.0, 310.0, 138.0)
+NAMES = ("mae", "mmm", "lenet + laplacian-gradient", "MemGuard", "jpeg quality=10", "r", "WWW-Wide + Moment")
+
+
+def box(label: Label) -> tuple[float, float, float, float]:
+    long = width_of(label.text, bold=label.kind == "winner")
+    left = label.x - {"start": 0.0, "middle": long / 2, "end": long}[label.anchor]
+    return left, label.y - LINE + 3, left + long, label.y + 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_labels_stay_inside_the_frame_and_off_each_other(seed: int) -> None:
+    draw = random.Random(seed)
+    kinds = ("winner", "control", "front", "plain")
+    marks = [
+        Mark(draw.uniform(FRAME[0], FRAME[2]), draw.uniform(FRAME[1], FRAME[3]), draw.choice(NAMES), kind, "")
+        for kind in kinds
+    ]
+    boxes = [box(label) for label in place_labels(marks, [0], FRAME)]
+    for left, top, right, bottom in boxes:
+        assert FRAME[0] - 0.1 <= left <= right <= FRAME[2] + 0.1
+        assert FRAME[1] - 0.1 <= top <= bottom <= FRAME[3] + 0.1
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        for a, t, r, b in [*boxes[:i], *((m.x - 5, m.y - 5, m.x + 5, m.y + 5) for m in marks)]:
+            assert not (left < r - 0.1 and a < right - 0.1 and top < b - 0.1 and t < bottom - 0.1)
+
+
+@pytest.mark.parametrize("corner", [(12, 14), (308, 14), (12, 136), (308, 136), (160, 75)])
+def test_a_long_name_finds_room_at_every_corner(corner: tuple[float, float]) -> None:
+    (label,) = place_labels([Mark(*corner, "lenet + laplacian-gradient", "winner", "")], [0], FRAME)
+    left, _, right, _ = box(label)
+    assert FRAME[0] - 0.1 <= left < right <= FRAME[2] + 0.1
+
+
+@pytest.mark.parametrize("weight", ["normal", "bold"])
+def test_no_name_is_wider_than_it_is_taken_for(weight: str) -> None:
+    font = FT2Font(findfont(FontProperties(family="DejaVu Sans", weight=weight)))
+    font.set_size(12, 72)
+    for name in NAMES:
+        real = sum(font.load_char(ord(sign)).linearHoriAdvance / 65536 for sign in name)
+        assert real <= width_of(name, bold=weight == "bold") * 1.02, name
