@@ -1,6 +1,7 @@
 """Median blur."""
 
 import cv2
+import numpy as np
 import torch
 from pydantic import Field
 
@@ -9,6 +10,8 @@ from imharness_iqa.fields import OddSize
 
 SMALL = (3, 5)
 """Kernels for which OpenCV takes floats, too; for the smallest it is as fast on them as on grey levels."""
+AT_ONCE = 1 << 18
+"""Values that are filtered at once: what is made of them stays in the processor's cache."""
 
 
 class MedianBlur(Purification):
@@ -21,30 +24,49 @@ class MedianBlur(Purification):
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            padded = torch.nn.functional.pad(images, [self.kernel // 2] * 4, mode="reflect")
-            if images.device.type == "cpu" and not images.requires_grad:
-                levels = None if self.kernel == SMALL[0] else _grey_levels(padded)
-                if levels is not None:
-                    return self._by_opencv(levels).div(255)
-                if self.kernel in SMALL:
-                    return self._by_opencv(padded)
-            windows = padded.unfold(2, self.kernel, 1).unfold(3, self.kernel, 1)
-            return windows.flatten(-2).median(dim=-1).values
+            if images.device.type != "cpu" or images.requires_grad:
+                return self._of_windows(images)
+            found = torch.empty(images.shape)
+            few = max(1, AT_ONCE // images.shape[2:].numel())
+            for planes, out in zip(images.flatten(0, 1).split(few), found.flatten(0, 1).split(few), strict=True):
+                self._few(planes, out)
+            return found
 
         return purify
 
-    def _by_opencv(self, padded: torch.Tensor) -> torch.Tensor:
-        """Return the medians of a batch in one call: all padded planes are stacked below each other."""
-        stacked = padded.reshape(-1, padded.shape[3]).numpy()
-        margin, found = self.kernel // 2, torch.from_numpy(cv2.medianBlur(stacked, self.kernel))
-        return found.view(padded.shape)[:, :, margin:-margin, margin:-margin].contiguous()
+    def _padded(self, planes: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(planes, [self.kernel // 2] * 4, mode="reflect")
+
+    def _of_windows(self, planes: torch.Tensor) -> torch.Tensor:
+        windows = self._padded(planes).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
+        return windows.flatten(-2).median(dim=-1).values
+
+    def _few(self, planes: torch.Tensor, out: torch.Tensor) -> None:
+        """Write the medians of planes ``(k, H, W)``, which are padded and stacked for OpenCV where it has a filter."""
+        padded, margin = self._padded(planes), self.kernel // 2
+        stacked = padded.flatten(0, 1).numpy()
+        levels = None if self.kernel == SMALL[0] else _grey_levels(stacked)
+        if levels is None and self.kernel not in SMALL:
+            out.copy_(self._of_windows(planes))
+            return
+        found = cv2.medianBlur(stacked if levels is None else levels, self.kernel).reshape(padded.shape)
+        inner = found[:, margin:-margin, margin:-margin]
+        if levels is None:
+            out.copy_(torch.from_numpy(inner))
+        else:
+            np.divide(inner, np.float32(255), out=out.numpy())
 
 
-def _grey_levels(images: Images) -> torch.Tensor | None:
+def _grey_levels(plane: np.ndarray) -> np.ndarray | None:
     """Return uint8 levels, which OpenCV's large medians need; None where a value is between two levels."""
-    levels = images * 255
-    whole = levels.round()
-    return whole.byte() if bool(levels.sub_(whole).abs_().max() < 1e-3) else None
+    if _off(plane[:1], cv2.convertScaleAbs(plane[:1], alpha=255)):
+        return None
+    levels = cv2.convertScaleAbs(plane, alpha=255)
+    return None if _off(plane, levels) else levels
+
+
+def _off(plane: np.ndarray, levels: np.ndarray) -> bool:
+    return bool(cv2.norm(plane * np.float32(255), levels.astype(np.float32), cv2.NORM_INF) >= 1e-3)
 
 
 @hookimpl

@@ -58,6 +58,19 @@ def test_the_median_of_values_between_grey_levels_is_that_of_their_windows(kerne
     assert torch.equal(purify(images, ImageRng(range(2))), expected)
 
 
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+@pytest.mark.parametrize(("count", "size"), [(3, (19, 23)), (2, (200, 250))])
+def test_medians_are_those_of_windows_few_planes_at_a_time(kernel: int, count: int, size: tuple[int, int]) -> None:
+    levels = torch.randint(0, 256, (count, 3, *size), generator=generator(1)) / 255
+    between = levels.clone()
+    between[-1, 1, -1, -1] = 0.1
+    for images in (levels, between):
+        leaf = images.clone().requires_grad_(True)
+        purify = installed().one("defense", f"median-blur[kernel={kernel}]").build(CPU)
+        rng = ImageRng(range(count))
+        assert torch.equal(purify(images, rng), purify(leaf, rng).detach())
+
+
 @pytest.mark.parametrize("kernel", [3, 11])
 def test_gaussian_blur_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
     def blur(photo: np.ndarray) -> np.ndarray:
