@@ -59,7 +59,7 @@ def evaluate(
     """Evaluate objects of one's own, and entries by name, and rank them beside the usual ones.
 
     By default that takes less than a minute on one core, on data and weights that ship (profile "quick"). iqa: eight
-    photographs of 96 x 96 px, clean and in three severities of distortion, I-FGSM and Square at medium strength,
+    photographs of 72 x 72 px, clean and in three severities of distortion, I-FGSM and Square at medium strength,
     unaware and aware of the defense, the small CNN as metric, beside no defense, JPEG, blur and flip. perceptual: eight
     forced choices between distorted photographs of 176 px, also under I-FGSM in a ball of 4/255, beside L2, PSNR and
     SSIM. membership: digits and a small network in five splits, with simple evaluators. reconstruction: thumbnails of

@@ -5,7 +5,7 @@ Carlini et al., "On Evaluating Adversarial Robustness" (2019), section 5. A whit
 against what must not be better: half its steps, queries alone, images made without the defense, and the gradient of the
 identity in the place of the defense's own. Without a bound, an attack that goes on from there must gain at least what
 pasting another image of the set would gain. Where the defense is random, twice the draws must not do better. Scores
-beyond the metric's bounds count as the bound.
+beyond the metric's bounds count as the bound. A query is one draw of a random defense.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.stats import ALPHA, FEWEST, clusters_greater
 from imharness.tracks import Query, StepContext, StepResult, step
+from imharness_iqa.apart import photographs_of
 from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import (
     STAND_IN,
     TUNED,
     gradient,
     names_of,
-    photographs_of,
     purified,
     scorer,
     stack_name,
@@ -49,7 +49,7 @@ def unaware(context: StepContext) -> StepResult:
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="2")
+@step(version="3")
 def audit(context: StepContext) -> StepResult:
     """Return by check and image what an attack gains, a share of the metric's range, and the floor for it."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
@@ -83,7 +83,7 @@ def audit(context: StepContext) -> StepResult:
         weak, strong = gain(few, role, **own), scored(positions, near) - clean
         found = {
             "more steps": (weak, strong),
-            "black box": (gain(search, role, SEARCH, **own), strong),
+            "black box": (gain(search, role, SEARCH, **{**own, "samples": 1}), strong),
             "transferred images": (scored(positions, transferred(positions).to(batch.device)) - clean, strong),
             "unbounded radius": (highest - clean, scored(positions, far) - clean),
         }

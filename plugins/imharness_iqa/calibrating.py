@@ -1,36 +1,31 @@
 """The step that finds strengths in a run: how far an attack must go on a metric for which nobody has measured it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
+from imharness.data import ImageSet
 from imharness.images import BaseAttack
 from imharness.tracks import StepContext, StepResult, step
+from imharness_iqa.apart import apart, photographs_of
 from imharness_iqa.calibration import TARGETS, calibrated, mean_distortion
+from imharness_iqa.sampling import spread_over
 from imharness_iqa.steps import built, distances_of, names_of, target_of
 
 
-@step(version="1")
+@step(version="2")
 def calibrate(context: StepContext) -> StepResult:
     """Find the parameter values at which an attack reaches its targets, one row for each strength.
 
-    Guardians of Image Quality, appendix A.3.4. `value`: of the parameter `field`; an integer field gets whole numbers.
-    `reached`: whether the target lies between measured distortions. The array `tried` ``(n, 2)`` holds each value
-    that was tried with its mean distortion.
+    Guardians of Image Quality, appendix A.3.4, on photographs that no tested image is made of. `value`: of the
+    parameter `field`; an integer field gets whole numbers. `reached`: whether the target lies between measured
+    distortions. The array `tried` ``(n, 2)`` holds each value that was tried with its mean distortion.
     """
-    images, recipe = context.images(), context.component("attack")
-
-    def distortion(tried: BaseAttack) -> float:
-        perturb = built(context, tried)
-
-        def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
-            names = names_of(images, positions)
-            rng = context.rng(names, "attack", tried.label)
-            rounded = perturb(batch, target_of(context, names), rng).mul(255).round() / 255
-            return distances_of(context, "", rounded, batch)
-
-        return mean_distortion(context.map(images, measure), recipe.info.distortion)
-
-    preset = calibrated(recipe, distortion, context.component("metric").info.id)
+    images = chosen_on(context, len(context.images()))
+    preset = calibrated(
+        context.component("attack"), distortion_on(context, images), context.component("metric").info.id
+    )
     targets = TARGETS[preset.distortion]
     rows = {
         "strength": list(targets),
@@ -41,3 +36,27 @@ def calibrate(context: StepContext) -> StepResult:
         "reached": np.array([strength not in preset.unreached for strength in targets]),
     }
     return StepResult(rows=rows, arrays={"tried": np.array(preset.measured, dtype=float)})
+
+
+def chosen_on(context: StepContext, most: int) -> ImageSet:
+    """Return up to `most` images that strengths are chosen on, equally many of each photograph that is not tested."""
+    tested = [context.images(role, limited=False) for role in context.measures("tested").values()]
+    images = apart(context.images(limited=False), tested, "calibration_dataset")
+    return images.at(spread_over(photographs_of(images), images.names, most))
+
+
+def distortion_on(context: StepContext, images: ImageSet) -> Callable[[BaseAttack], float]:
+    """Return a function: attack with other parameters -> its mean distortion over images, of the kind it declares."""
+
+    def distortion(tried: BaseAttack) -> float:
+        perturb = built(context, tried)
+
+        def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
+            names = names_of(images, positions)
+            rng = context.rng(names, "attack", tried.label)
+            rounded = perturb(batch, target_of(context, names), rng).mul(255).round() / 255
+            return distances_of(context, "", rounded, batch)
+
+        return mean_distortion(context.map(images, measure), tried.info.distortion)
+
+    return distortion

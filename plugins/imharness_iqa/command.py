@@ -36,13 +36,19 @@ def iqa() -> None:
 )
 @click.option(
     "--dataset",
-    default="harness/severity-ladder[severities=[2],size=96,split=train]",
+    default="harness/severity-ladder[severities=[2],size=72,split=train]",
     show_default=True,
     metavar="NAME",
     help="Images to attack.",
 )
+@click.option("--tested", multiple=True, metavar="NAME", help="Use no photograph of this data set.")
 @click.option(
-    "--images", type=click.IntRange(1), default=16, show_default=True, metavar="N", help="Use the first N images."
+    "--images",
+    type=click.IntRange(1),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Use so many images, equally many of each photograph.",
 )
 @click.option("--fit-dataset", metavar="NAME", help="Attacks that are trained train on it. Default: on --dataset.")
 @click.option(
@@ -63,6 +69,7 @@ def calibrate(
     attacks: tuple[str, ...],
     metrics: tuple[str, ...],
     dataset: str,
+    tested: tuple[str, ...],
     images: int,
     fit_dataset: str | None,
     fit_images: int | None,
@@ -74,21 +81,24 @@ def calibrate(
     """Find the parameter values at which attacks reach the weak, medium and strong distortion.
 
     Targets: L-infinity 2, 4, 8 /255; SSIM 0.9, 0.8, 0.75; PSNR 35, 30, 25 dB, as each attack declares.
+    Of a data set with a split "train", that split is taken: strengths are not chosen on photographs that are reported.
     A run uses the result with the option `presets` of the track. An attack that is trained is as strong as its training
     makes it: name the parameters and the training images of the run.
     """
     from imharness_cli.commands import console, find
+    from imharness_iqa.apart import training_split
     from imharness_iqa.calibration import calibrated, write_presets
     from imharness_iqa.distortion import meter
 
-    data, training = find("dataset", dataset), find("dataset", fit_dataset) if fit_dataset else None
+    data, training = training_split(find("dataset", dataset)), find("dataset", fit_dataset) if fit_dataset else None
+    others = [find("dataset", name) for name in tested]
     command = shlex.join(["harness", *sys.argv[1:]])
     trained = {"fit": training, "fit_images": fit_images or images}
     chosen = [(find("attack", attack), find("metric", metric)) for attack in attacks for metric in metrics]
     found = []
     with console.progress("calibrating", shown=not as_json) as advance:
         for done, (attack, metric) in enumerate(chosen):
-            measure = meter(attack, metric, data, images=images, **trained, seed=seed, device=device)
+            measure = meter(attack, metric, data, images=images, tested=others, **trained, seed=seed, device=device)
             preset = calibrated(attack, measure, metric.info.id)
             found.append(preset.model_copy(update={"data": data.label, "images": images, "command": command}))
             advance(done + 1, len(chosen))

@@ -1,13 +1,13 @@
-"""The distortion by an attack, measured by the same step that a run uses."""
+"""The distortion by an attack, measured as the step `calibrate` of a run measures it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from imharness.data import ImageDataset
 from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric
 from imharness.tracks import Output
 from imharness_cli.commands import context, find
 from imharness_iqa import steps
-from imharness_iqa.calibration import mean_distortion
+from imharness_iqa.calibrating import chosen_on, distortion_on
 
 METERS = {"linf": "harness/linf", "ssim": "harness/ssim-uniform7", "psnr": "harness/psnr"}
 
@@ -18,29 +18,27 @@ def meter(
     dataset: ImageDataset,
     *,
     images: int,
+    tested: Sequence[ImageDataset] = (),
     fit: ImageDataset | None = None,
     fit_images: int = 0,
     seed: int = 0,
     device: str = "auto",
 ) -> Callable[[BaseAttack], float]:
-    """Return a function: attack with other parameters -> mean distortion over the first images of a data set.
+    """Return a function: attack with other parameters -> mean distortion over so many images of a data set.
 
-    The distortion is of the kind that the attack declares; of PSNR, unchanged images are left out. An attack
-    that has to be trained is trained once, on the first `fit_images` of `fit`, or else on the images that it attacks.
+    There are equally many images of each photograph, and none of a photograph of `tested`. The distortion is of the
+    kind that the attack declares; of PSNR, unchanged images are left out. An attack that has to be trained is trained
+    once, on the first `fit_images` of `fit`, or else of the data set, which are none of those tested either.
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
+    roles |= {f"tested.{number}": other for number, other in enumerate(tested)}
     options = {"adaptive": False, "samples": 1, "fit_images": fit_images or images}
     needs = {}
     if isinstance(attack, FittedAttack):
         training = {**roles, "attack": attack.unscaled(), "dataset": fit or dataset}
         trained = steps.fit(context(training, options=options, seed=seed, device=device))
         needs["fitted"] = Output({}, trained.arrays)
-
-    def distortion(at: BaseAttack) -> float:
-        kind = at.info.distortion
-        measures = {f"distance.{name}": find("metric", METERS[name]) for name in dict.fromkeys(("linf", kind))}
-        own = {**roles, "attack": at, **measures}
-        found = steps.attack(context(own, options=options, needs=needs, limit=images, seed=seed, device=device))
-        return mean_distortion(found.rows, kind)
-
-    return distortion
+    kinds = dict.fromkeys(("linf", attack.info.distortion))
+    roles |= {f"distance.{kind}": find("metric", METERS[kind]) for kind in kinds}
+    run = context(roles, options=options, needs=needs, seed=seed, device=device)
+    return distortion_on(run, chosen_on(run, images))

@@ -16,9 +16,9 @@ from imharness.images import (
     ImageRng,
     Perturb,
     Purification,
-    UsageError,
 )  # fmt: skip
 from imharness.tracks import Output, StepContext, StepResult, step
+from imharness_iqa.apart import apart, photographs_of
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
 from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 
@@ -93,7 +93,7 @@ def fit(context: StepContext) -> StepResult:
     """
     tested = [context.images(role, limited=False) for role in context.measures("tested").values()]
     most = min(int(context.options["fit_images"]), len(context.images()))
-    images = _apart(context.images(limited=False), tested).first(most)
+    images = apart(context.images(limited=False), tested, "fit_dataset").first(most)
     pixels = images.load(list(range(len(images)))).to(context.device)
     train, target = context.build("attack", method="fit"), target_of(context, ["training"], counted=False)
     tensors = train(pixels, target, context.generator("fit"), context.progress)
@@ -276,15 +276,6 @@ def reach(recipe: Certification, certificate: Certificate) -> torch.Tensor:
     return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
 
 
-def _apart(images: ImageSet, tested: Sequence[ImageSet]) -> ImageSet:
-    """Return the images of photographs that no tested image is made of; raises `UsageError` when none is left."""
-    known = {photograph for other in tested for photograph in photographs_of(other)}
-    kept = [p for p, photograph in enumerate(photographs_of(images)) if photograph not in known]
-    if not kept:
-        raise UsageError("every training image of the attack is among those it is tested on; set fit_dataset to others")
-    return images.at(kept)
-
-
 def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True):
     defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
     return context.target(
@@ -306,12 +297,6 @@ def gradient(context: StepContext, role: str = "attack") -> str:
 def scorer(context: StepContext) -> str:
     """Return the role that scores defended images: a training defense puts other weights into the metric."""
     return TUNED if TUNED in context.roles else "metric"
-
-
-def photographs_of(images: ImageSet) -> list[str]:
-    """Return the photograph that each image is made of: as the data set says, else the image itself."""
-    found = images.columns.get("photograph", images.columns.get("reference", images.names))
-    return [str(name) for name in found]
 
 
 def _certified(context: StepContext) -> tuple[ImageSet, list[int]]:

@@ -17,6 +17,7 @@ from imharness.images import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
+from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
@@ -99,7 +100,8 @@ class IqaTrack(Track):
     )
     calibration_dataset: str = Field(
         default="",
-        description="Strengths without a preset are measured on it before the run; empty: they are as attacks declare.",
+        description='Strengths without a preset are measured before the run on its split "train", if it has one, and '
+        "on no photograph that is tested; empty: they are as attacks declare.",
     )
     black_box_per_cluster: int = Field(
         default=0, ge=0, description="Black-box attacks get a clustered subset with so many images each; 0: all images."
@@ -110,7 +112,10 @@ class IqaTrack(Track):
     certified: tuple[str, ...] = Field(
         default=("*",), description="Attacks that are shown to certified defenses; * all, !id not this one."
     )
-    samples: int = Field(default=10, ge=1, le=1000, description="Defended copies averaged when a defense is random.")
+    samples: int = Field(
+        default=10, ge=1, le=1000,
+        description="Draws of a random defense that a gradient is averaged over; a query of a black box is one draw.",
+    )  # fmt: skip
     audited: int = Field(
         default=0, ge=0, description="Images on which the gradients of each defense are audited; 0: no audit."
     )
@@ -127,9 +132,7 @@ class IqaTrack(Track):
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Attack each metric once for all defenses, and once more through each of them."""
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
-        fitting = planner.component("dataset", self.fit_dataset)
-        alike = [dataset for dataset in selection.of(ImageDataset) if dataset.info.id == fitting.info.id]
-        tested = {str(number): dataset for number, dataset in enumerate(alike)}
+        tested = selection.of(ImageDataset)
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
@@ -249,7 +252,7 @@ class _Attack:
         strength: str,
         presets: Mapping[tuple[str, str], Preset],
         distances: Mapping[str, Component],
-        tested: Mapping[str, Component],
+        tested: Sequence[ImageDataset],
         cleaned: Mapping[str, Planned],
     ) -> None:
         self.track, self.recipe, self.measures, self.tested = track, attack, {"distance": distances}, tested
@@ -269,7 +272,8 @@ class _Attack:
         for defense in defenses:
             self._score(shared, adaptive=False, defense=defense)
             if self._goes_through(defense):
-                samples = self.track.samples if defense.info.random else 1
+                averaged = defense.info.random and self.recipe.info.access == "white_box"
+                samples = self.track.samples if averaged else 1
                 through[defense.label] = self._images(samples, defense=defense, **self._stand_in(defense))
                 self._score(through[defense.label], adaptive=True, defense=defense)
         if _named(self.recipe, self.track.transfer):
@@ -315,17 +319,22 @@ class _Attack:
         if not isinstance(self.recipe, FittedAttack):
             return {}
         roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
-        fitting = {**options, "fit_images": self.track.fit_images}
+        fitting, measures = {**options, "fit_images": self.track.fit_images}, {"tested": self._tested(roles["dataset"])}
         roles |= {"attack": self.recipe.unscaled(), **through}
-        return {"fitted": self.cells.task(fit, roles, options=fitting, measures={"tested": self.tested})}
+        return {"fitted": self.cells.task(fit, roles, options=fitting, measures=measures)}
 
     def _calibrated(self) -> Planned:
         """Plan the measurement of all strengths of the attack on the metric alone: it serves all data sets."""
         options = self._options(1, {})
-        roles = {"dataset": self.cells.component("dataset", self.track.calibration_dataset)}
+        own = training_split(self.cells.component("dataset", self.track.calibration_dataset))
         measured = {name: self.measures["distance"][name] for name in ("linf", self.recipe.info.distortion)}
-        needs = self._fitted(options, {})
-        return self.cells.task(calibrate, roles, options=options, measures={"distance": measured}, needs=needs)
+        needs, measures = self._fitted(options, {}), {"distance": measured, "tested": self._tested(own)}
+        return self.cells.task(calibrate, {"dataset": own}, options=options, measures=measures, needs=needs)
+
+    def _tested(self, own: Component) -> dict[str, Component]:
+        """Return the tested data sets that may share photographs with a data set, by role."""
+        alike = [dataset for dataset in self.tested if dataset.info.id == own.info.id]
+        return {str(number): dataset for number, dataset in enumerate(alike)}
 
     def _options(self, samples: int, through: Mapping[str, Component]) -> dict[str, str | int | bool]:
         own: dict[str, str | int | bool] = {"adaptive": bool(through), "samples": samples}

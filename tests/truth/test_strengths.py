@@ -15,7 +15,7 @@ name = "truth"
 description = "An attack by two grey levels for each step."
 [tracks."harness/iqa"]
 select = { dataset = ["acme/greys"], metric = ["acme/brightness"], attack = ["acme/lift"], defense = ["harness/none", "acme/idle"] }
-options = { strengths = ["weak", "medium", "strong"], shown = [], calibration_dataset = "acme/greys" }
+options = { strengths = ["weak", "medium", "strong"], shown = [], calibration_dataset = "acme/greys[photograph=q]" }
 """  # noqa: E501
 KNOWN = {"weak": 1.0, "medium": 2.0, "strong": 4.0}
 """Steps of two grey levels that change an image by 2, 4 and 8 of 255; the attack declares 3, 5 and 9."""

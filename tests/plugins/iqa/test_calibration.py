@@ -10,6 +10,9 @@ from click.testing import CliRunner, Result
 from imharness.components.registry import installed
 from imharness.images import UsageError
 from imharness_cli import cli
+from imharness_cli.commands import context
+from imharness_iqa.apart import photographs_of, training_split
+from imharness_iqa.calibrating import chosen_on
 from imharness_iqa.calibration import (
     TARGETS,
     at,
@@ -135,6 +138,22 @@ def test_the_meter_measures_what_the_attack_declares() -> None:
     images = data.build(torch.device("cpu"))
     assert len(images) == 45
     assert np.isclose(meter(attack, metric, data, images=4)(attack), 10 / 255, rtol=0.05)
+
+
+def test_strengths_are_not_chosen_on_photographs_that_are_tested() -> None:
+    registry = installed()
+    attack, metric = registry.one("attack", "ifgsm[alpha=0.01]"), registry.one("metric", "embedded-cnn")
+    whole = registry.one("dataset", LADDER.format("test"))
+    assert training_split(whole).label == registry.one("dataset", LADDER.format("train")).label
+    without = registry.one("dataset", "agiqa-3k")
+    assert training_split(without) is without
+    with pytest.raises(UsageError, match="every image of the data set that calibration_dataset names is among"):
+        meter(attack, metric, whole, images=4, tested=[whole])
+    train = training_split(whole)
+    run = context({"dataset": train, "tested.0": whole}, device="cpu")
+    chosen = chosen_on(run, 12)
+    assert len(set(photographs_of(chosen))) == 12
+    assert not set(photographs_of(chosen)) & set(photographs_of(run.images("tested.0")))
 
 
 def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> None:

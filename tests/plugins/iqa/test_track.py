@@ -72,6 +72,17 @@ def test_every_purification_of_the_embedded_profile_meets_the_same_attacks_that_
     assert audited > purified
 
 
+def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw() -> None:
+    only = {"attack": ["ifgsm", "square"], "metric": ["embedded-cnn"], "defense": ["none", "flip", "random-noise"]}
+    tasks = plan_track("harness/iqa", load_profile("embedded"), installed(), only=only).tasks.values()
+    specs = [t.spec for t in tasks if t.spec.step == "attack" and "defense" in t.spec.components]
+    drawn = {(s.components["attack"].id, s.components["defense"].id): s.options["samples"] for s in specs
+             if "tuned" not in s.components}  # fmt: skip
+    assert drawn.pop(("harness/ifgsm", "harness/random-noise")) == 2
+    assert set(drawn.values()) == {1}
+    assert ("harness/square", "harness/random-noise") in drawn
+
+
 def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
     tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks.values()
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "stand_in" in t.spec.components]

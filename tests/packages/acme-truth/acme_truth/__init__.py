@@ -32,6 +32,7 @@ class Greys(ImageDataset):
     """Twelve evenly grey images of six photographs; the label is the brightness."""
 
     info = Info(id="acme/greys", version="1")
+    photograph: str = Field(default="p", description="What names of photographs begin with.")
 
     def build(self, device: torch.device) -> ImageSet:
         levels = np.arange(2, 14)
@@ -41,7 +42,7 @@ class Greys(ImageDataset):
         def load(positions):
             return grey[list(positions)].view(-1, 1, 1, 1).expand(-1, 3, SIDE, SIDE).clone()
 
-        columns = {"mos": shades, "photograph": np.array([f"p{k // 2}" for k in range(len(levels))])}
+        columns = {"mos": shades, "photograph": np.array([f"{self.photograph}{k // 2}" for k in range(len(levels))])}
         return ImageSet(tuple(f"grey-{k:02d}" for k in levels), ((SIDE, SIDE),) * len(levels), load, columns)
 
 

@@ -1,0 +1,32 @@
+"""What is fitted or chosen is fitted and chosen on photographs that are not tested."""
+
+from collections.abc import Iterable
+from typing import get_args
+
+from imharness.data import ImageDataset, ImageSet
+from imharness.images import UsageError
+
+
+def photographs_of(images: ImageSet) -> list[str]:
+    """Return the photograph that each image is made of: as the data set says, else the image itself."""
+    found = images.columns.get("photograph", images.columns.get("reference", images.names))
+    return [str(name) for name in found]
+
+
+def apart(images: ImageSet, tested: Iterable[ImageSet], option: str) -> ImageSet:
+    """Return the images of photographs that no tested image is made of.
+
+    Raises `UsageError` when none is left; it names the `option` that chooses the images.
+    """
+    known = {photograph for other in tested for photograph in photographs_of(other)}
+    kept = [p for p, photograph in enumerate(photographs_of(images)) if photograph not in known]
+    if not kept:
+        raise UsageError(f"every image of the data set that {option} names is among the tested ones; name another one")
+    return images.at(kept)
+
+
+def training_split(dataset: ImageDataset) -> ImageDataset:
+    """Return the split "train" of a data set that has one, else the data set as it is."""
+    split = type(dataset).model_fields.get("split")
+    has_one = split is not None and "train" in get_args(split.annotation)
+    return dataset.with_parameters(split="train") if has_one else dataset
