@@ -148,20 +148,8 @@ def harness_forked() -> Iterator[Harness]:
 
 @pytest.fixture(scope="session")
 def harness_here() -> Harness:
-    """Return a function that runs the command line in this process, for tests where its own is not the point.
-
-    A picture that was drawn before is not drawn again, which takes a third of a small run.
-    """
+    """Return a function that runs the command line in this process, for tests where its own is not the point."""
     from imharness_cli import main
-    from imharness_leaderboard.picture import Picture
-
-    drawn, draw = dict[tuple[str, ...], bytes](), Picture.svg
-
-    def svg(picture: Picture, theme: str) -> bytes:
-        key = (picture.name, picture.title, picture.source, theme)
-        if key not in drawn:
-            drawn[key] = draw(picture, theme)
-        return drawn[key]
 
     def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         out, errors = io.StringIO(), io.StringIO()
@@ -173,7 +161,6 @@ def harness_here() -> Harness:
         ):
             patch.chdir(cwd)
             patch.setattr(sys, "argv", ["harness", *words])
-            patch.setattr(Picture, "svg", svg)
             with pytest.raises(SystemExit) as ended:
                 main()
         return subprocess.CompletedProcess(words, int(ended.value.code or 0), out.getvalue(), errors.getvalue())

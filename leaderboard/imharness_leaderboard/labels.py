@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
@@ -65,7 +66,10 @@ def write_labels(
     """
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
-    figure.draw_without_rendering()
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")  # labels take no part in it, and the picture is drawn as it was measured
     at = [(float(x), float(y)) for x, y in axes.transData.transform(points)]
     taken = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in at]
     drawn = list(_along([(float(x), float(y)) for x, y in axes.transData.transform(line)])) if len(line) else []
@@ -98,12 +102,23 @@ def _free(
     places = list(_places(at, width, height, (*NEAR, *FAR) if must else NEAR))
     inside = [p for p in places if p.box.left >= frame.left and p.box.right <= frame.right
               and p.box.low >= frame.low and p.box.high <= frame.high]  # fmt: skip
-    off = [p for p in inside if not any(p.box.shared(other) for other in taken)]
-    clear = [p for p in off if not any(p.box.shared(other) for other in line)
-             and not any(part.shared(other) for part in p.joint(at) for other in taken)]  # fmt: skip
-    if clear or off:
-        return (clear or off)[0]
-    return min(inside or places, key=lambda p: sum(p.box.shared(other) for other in taken)) if must else None
+    marked, lined, off = np.array(taken), np.array(line).reshape(-1, 4), None
+    for place in inside:
+        if _covers(place.box, marked):
+            continue
+        off = off or place
+        if not _covers(place.box, lined) and not any(_covers(part, marked) for part in place.joint(at)):
+            return place
+    if off is not None or not must:
+        return off
+    return min(inside or places, key=lambda p: sum(p.box.shared(other) for other in taken))
+
+
+def _covers(box: Box, others: npt.NDArray[np.float64]) -> bool:
+    """Say whether a box shares area with one of others, ``(n, 4)`` in the order of a `Box`."""
+    across = np.minimum(box.right, others[:, 2]) > np.maximum(box.left, others[:, 0])
+    up = np.minimum(box.high, others[:, 3]) > np.maximum(box.low, others[:, 1])
+    return bool((across & up).any())
 
 
 def _places(at: tuple[float, float], width: float, height: float, distances: Sequence[float]) -> Iterator[_Place]:

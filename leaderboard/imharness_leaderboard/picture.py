@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from functools import cache
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
@@ -35,6 +37,11 @@ VERSION = 4
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2
 """Width of every picture, inches."""
+KEPT = 200
+"""How many drawn pictures are kept in memory, tens of KB each: those of some boards, for the next build of a site."""
+_DRAWN: dict[tuple[object, ...], bytes] = {}
+"""Pictures by what they show; the one that was asked for last stands last."""
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,19 @@ class Picture:
         return f"{self.name}-{theme}.svg"
 
     def svg(self, theme: str) -> bytes:
-        """Return the picture as an SVG file."""
+        """Return the picture as an SVG file; one that this process drew lately is not drawn again."""
+        key = (self.name, self.title, self.source, self.size, theme)
+        with _LOCK:
+            found = _DRAWN.pop(key, None)
+        found = self.drawn(theme) if found is None else found
+        with _LOCK:
+            _DRAWN[key] = found
+            if len(_DRAWN) > KEPT:
+                del _DRAWN[next(iter(_DRAWN))]
+        return found
+
+    def drawn(self, theme: str) -> bytes:
+        """Return the picture as an SVG file, drawn anew."""
         style = style_of(theme)
         with mpl.rc_context(dict(SETTINGS)):  # type: ignore[arg-type]
             figure = Figure(figsize=self.size, layout="constrained", facecolor=style.paper)
@@ -128,5 +147,6 @@ class Picture:
             axes.yaxis.label.set_color(style.ink)
             self.draw(axes, style)
             out = io.BytesIO()
-            figure.savefig(out, format="svg", metadata={"Date": None, "Title": self.title})
+            # Saving a figure would draw it twice: once to lay it out, which the drawing of the canvas does anyway.
+            FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Title": self.title})
         return out.getvalue()

@@ -192,7 +192,7 @@ def test_the_pictures_of_a_ranking_hold_the_numbers_of_its_table() -> None:
     front = {label for label, on in zip(trade["defense"], trade["front"], strict=True) if on}
     assert front == {label for label, place in own.rankings[0].places.items() if place.front}
     for picture in pictures.values():
-        assert picture.svg("light") == picture.svg("light")
+        assert picture.drawn("light") == picture.drawn("light")
         lines = list(csv.reader(io.StringIO(csv_bytes(picture.data).decode())))
         assert len({len(line) for line in lines}) == 1
 
@@ -228,10 +228,32 @@ def test_the_dark_picture_is_the_light_one_in_the_colours_that_a_dark_drawing_ha
     pictures = [*contest_pictures()[0].values(), *compared, scatter(CROWD)]
     assert len(pictures) >= 7
     for picture in pictures:
-        light, dark = picture.svg("light"), picture.svg("dark")
+        light, dark = picture.drawn("light"), picture.drawn("dark")
         assert unnamed(light) != unnamed(dark)
         assert unnamed(darkened(light)) == unnamed(dark), picture.name
 
 
 def test_names_lose_their_parameters_only_where_that_leaves_them_apart() -> None:
     assert short(["harness/a[n=1]", "harness/b[n=1]", "harness/b[n=2]"]) == ["a", "b[n=1]", "b[n=2]"]
+
+
+def test_a_picture_of_the_same_numbers_is_drawn_once_and_one_of_others_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, draw = list[str](), Picture.drawn
+    monkeypatch.setattr(Picture, "drawn", lambda self, theme: drawn.append(theme) or draw(self, theme))
+    monkeypatch.setattr("imharness_leaderboard.picture._DRAWN", {})
+    first = scatter(RIDGE).svg("light")
+    assert scatter(RIDGE).svg("light") == first == scatter(RIDGE).drawn("light")
+    assert len(drawn) == 2  # the second when asked to
+    assert scatter(RIDGE[1:]).svg("light") != first
+    assert scatter(RIDGE).svg("dark") != first
+    assert len(drawn) == 4
+
+
+def test_few_pictures_are_kept_and_those_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[tuple[object, ...], bytes] = {}
+    monkeypatch.setattr("imharness_leaderboard.picture._DRAWN", kept)
+    monkeypatch.setattr("imharness_leaderboard.picture.KEPT", 2)
+    monkeypatch.setattr(Picture, "drawn", lambda self, theme: self.source.encode())
+    for i in (1, 2, 1, 3):
+        scatter(RIDGE[i:]).svg("light")
+    assert [key[2] for key in kept] == [scatter(RIDGE[i:]).source for i in (1, 3)]
