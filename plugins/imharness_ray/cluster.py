@@ -18,7 +18,15 @@ QUIET = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
 }
 """Ray reports nothing to its makers, and prints nothing between the lines of the harness; read when it is imported."""
-for name, value in QUIET.items():
+PATIENT = {
+    "RAY_prestart_worker_first_driver": "0",  # processes that no worker could use, each started anew
+    "RAY_gcs_server_port_wait_time_s": "300",
+    "RAY_agent_register_timeout_ms": "300000",
+    "RAY_worker_register_timeout_seconds": "300",
+    "RAY_health_check_failure_threshold": "20",
+}
+"""A busy machine is slow to start processes and to answer; Ray would give up on it after 30 to 60 s."""
+for name, value in {**QUIET, **PATIENT}.items():
     os.environ.setdefault(name, value)
 
 try:
@@ -27,6 +35,8 @@ except ImportError:
     raise Unavailable("executor ray needs Ray", "pip install 'image-privacy-harness[ray]'") from None
 
 LOCAL = "local"
+STARTS = 3
+"""How often a cluster of this machine is tried: Ray gives a node 30 s to start, and says so in no setting."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 OBJECTS = 100_000_000
 """Memory for Ray's objects on this machine, bytes: tasks and results are small, rows go into the store."""
@@ -53,14 +63,14 @@ class Cluster:
         if self._own:
             logging.getLogger("ray").setLevel(logging.ERROR)
             address = settings.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
-            local: dict[str, Any] = (
-                {"include_dashboard": False, "object_store_memory": OBJECTS} if address == LOCAL else {}
-            )
-            try:
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
-            except Exception as error:  # Ray raises the base class itself where a node takes too long
-                ray.shutdown()
-                raise HarnessError(f"no Ray cluster at {address}: {_line(error)}") from None
+            for left in reversed(range(STARTS if address == LOCAL else 1)):
+                try:
+                    _connect(address)
+                    break
+                except Exception as error:  # Ray raises the base class itself where a node takes too long
+                    ray.shutdown()
+                    if not left:
+                        raise HarnessError(f"no Ray cluster at {address}: {_line(error)}") from None
 
     @property
     def needs(self) -> str:
@@ -97,6 +107,11 @@ class Cluster:
         """Leave the cluster; one that was started for this run ends."""
         if self._own:
             ray.shutdown()
+
+
+def _connect(address: str) -> None:
+    own = {"include_dashboard": False, "object_store_memory": OBJECTS} if address == LOCAL else {}
+    ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
 
 
 def _bytes(settings: RaySettings) -> int:

@@ -41,8 +41,12 @@ TRIES = 3
 """A node on which so many workers end before they are ready gets no further one."""
 LOOK = 64
 """How many waiting tasks, or free workers, are compared for what they share."""
-AT_ONCE = 8
+AT_ONCE = 32
 """So many tasks at most are given to a worker at once, while its tasks are short."""
+HEAD_START_S = 60.0
+"""So long at most the first worker of each node starts alone: all others would take the processor from it."""
+LONGEST_LOOK_S = 5.0
+"""Of a longer time between two looks at the workers no more counts: then this process, too, was stopped, s."""
 PATIENCE_S, REMIND_S = 20.0, 600.0
 """After so long without room for any worker, a warning says what is waited for; so much later again, s."""
 
@@ -53,6 +57,7 @@ class _Seat:
 
     `answer`: the key of the record by which it shows that its store is that of the run, until the record is removed.
     `began`: when it wrote that, by its own clock; records from before are not of this run.
+    `spent`: how long it has worked on its tasks, as far as this process saw it, s.
     """
 
     actor: Any
@@ -62,6 +67,7 @@ class _Seat:
     host: str = ""
     tasks: dict[str, TaskSpec] = field(default_factory=dict)
     since: float = 0.0
+    spent: float = 0.0
     quick: bool = False
     built: set[str] = field(default_factory=set)
 
@@ -90,7 +96,8 @@ class RayWorkers:
         self._crashes: Counter[str] = Counter()
         self._events: SimpleQueue[tuple[_Seat, str, Future[Any]]] = SimpleQueue()
         self._store, self._greeting = Store(config.store), ""
-        self._looked, self._room, self._waits_since = 0.0, 0, float("inf")
+        self._looked, self._room, self._waits_since = time.monotonic(), 0, float("inf")
+        self._nodes, self._all_start = 0, self._looked + HEAD_START_S
         self._cluster = Cluster(self._settings)
         try:
             names = packages()
@@ -116,9 +123,10 @@ class RayWorkers:
             self._give(min(islice(self._free, LOOK), key=lambda seat: seat.lacks(spec)), [key])
 
     def reports(self, seconds: float) -> Iterator[TaskResult]:
-        if time.monotonic() - self._looked > TICK_S:
+        passed = time.monotonic() - self._looked
+        if passed > TICK_S:
             self._look()
-            yield from self._too_late()
+            yield from self._too_late(min(passed, LONGEST_LOOK_S))
         self._share()
         self._grow()
         for seat, what, future in self._happened(seconds):
@@ -203,6 +211,7 @@ class RayWorkers:
             return
         self._forget(seat)
         self._crashes.clear()
+        self._all_start = 0.0
         self._next(seat)
 
     def _next(self, seat: _Seat) -> None:
@@ -222,7 +231,7 @@ class RayWorkers:
 
     def _give(self, seat: _Seat, keys: Sequence[str]) -> None:
         del self._free[seat]
-        seat.since, seat.tasks = time.monotonic(), {key: self._tasks.pop(key) for key in keys}
+        seat.since, seat.spent, seat.tasks = time.monotonic(), 0.0, {key: self._tasks.pop(key) for key in keys}
         for key, spec in seat.tasks.items():
             seat.built |= {ref.label for ref in spec.components.values()}
             self._busy[key] = seat
@@ -240,10 +249,11 @@ class RayWorkers:
         self._cluster.call(getattr(seat.actor, what), then, **given)
 
     def _grow(self) -> None:
-        """Start as many workers as can be used now."""
+        """Start as many workers as can be used now; until the first is ready, one for each node."""
         wanted = len(self._tasks) + len(self._busy)
         most = self._settings.workers or wanted
-        for _ in range(len(self._seats), min(wanted, most, self._room + max(1, self._room // SPARE))):
+        room = self._room + max(1, self._room // SPARE) if time.monotonic() > self._all_start else max(1, self._nodes)
+        for _ in range(len(self._seats), min(wanted, most, room)):
             name = uuid.uuid4().hex
             seat = _Seat(self._cluster.start(self._left_out), key_of_note(name))
             self._seats.add(seat)
@@ -254,7 +264,7 @@ class RayWorkers:
         """See what the cluster has room for. Raises `HarnessError` when every node was left out."""
         nodes = [node for node in self._cluster.nodes() if node.room]
         good = [node for node in nodes if node.id not in self._left_out]
-        self._room, self._looked = sum(node.room for node in good), time.monotonic()
+        self._nodes, self._room, self._looked = len(good), sum(node.room for node in good), time.monotonic()
         if nodes and not good and not any(s.node and s.node not in self._left_out for s in self._seats):
             told = "; ".join(f"{node.host} ({node.id[:8]}): {self._left_out[node.id]}" for node in nodes[:4])
             raise HarnessError(f"no node of the cluster can compute: {told}")
@@ -269,10 +279,11 @@ class RayWorkers:
             del self._free[seat]
             self._call(seat, "where")
 
-    def _too_late(self) -> Iterator[TaskResult]:
-        now = time.monotonic()
-        for seat in [seat for seat in self._seats if seat.tasks and now - seat.since > self._limit + AHEAD_S]:
-            yield from self._interrupted(seat, "failed", f"took longer than the time limit of {self._limit:g} s")
+    def _too_late(self, passed: float) -> Iterator[TaskResult]:
+        for seat in [seat for seat in self._seats if seat.tasks]:
+            seat.spent += passed
+            if seat.spent > self._limit + AHEAD_S:
+                yield from self._interrupted(seat, "failed", f"took longer than the time limit of {self._limit:g} s")
 
     def _leave_out(self, seat: _Seat, reason: str) -> None:
         """Start no further worker on the node of this one, and say why."""

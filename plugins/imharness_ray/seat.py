@@ -16,7 +16,7 @@ from imharness.results.store import Store
 from imharness.running.executor import Worker, WorkerConfig
 from imharness_ray.alike import differences, facts
 
-AHEAD_S = 1.0
+AHEAD_S = 2.0
 """How long a worker goes on with tasks that it was given at once, s."""
 ABSENT = "absent"
 """The status of a task that needs weights or data that are not on the node."""

@@ -32,7 +32,7 @@ def nap(context: StepContext) -> StepResult:
 
 
 class Naps(Track):
-    """Naps of given lengths; the first waits for a file, if one is named."""
+    """Naps of given lengths; the one at a place waits for a file, if one is named."""
 
     info = Info(id="acme/naps", version="1")
     title = "Naps"
@@ -40,10 +40,11 @@ class Naps(Track):
     steps = (nap,)
     lengths: tuple[float, ...] = ()
     until: str = ""
+    place: int = 0
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         for number, seconds in enumerate(self.lengths):
-            until = "" if number else self.until
+            until = self.until if number == self.place else ""
             planner.task(nap, options={"number": number, "seconds": seconds, "until": until})
 
     def report(self, query: Query) -> TrackReport:
@@ -60,12 +61,14 @@ def prepare(facts: Mapping[str, Any]) -> Preparation:
 
         threads = {"environment": os.environ.get("OMP_NUM_THREADS"), "torch": torch.get_num_threads()}
         told = {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id(), **threads}
-        (Path(facts["log"]) / f"{os.getpid()}.json").write_text(json.dumps(told))
+        place = Path(facts["log"]) / f"{os.getpid()}.json"
+        place.with_suffix(".part").write_text(json.dumps(told))
+        place.with_suffix(".part").replace(place)  # whoever reads it finds it whole
     return Preparation([Registered(Naps(), "acme", ORIGIN)])
 
 
-def naps(*lengths: float, until: str = "") -> Graph:
-    """Return tasks of these lengths, s; the first waits for a file, if one is named."""
+def naps(*lengths: float, until: str = "", place: int = 0) -> Graph:
+    """Return tasks of these lengths, s; the one at a place waits for a file, if one is named."""
     profile = Profile(name="naps", description="", tracks={"acme/naps": TrackProfile(select={})})
-    registry = installed().joined([Registered(Naps(lengths=lengths, until=until), "acme", ORIGIN)])
+    registry = installed().joined([Registered(Naps(lengths=lengths, until=until, place=place), "acme", ORIGIN)])
     return plan_track("acme/naps", profile, registry)
