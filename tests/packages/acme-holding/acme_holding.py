@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import torch
+
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 
 
