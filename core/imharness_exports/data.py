@@ -61,12 +61,8 @@ def sheet_columns(sheet: Sheet) -> dict[str, list[Any]]:
     marks = {"winner": ["winner" if line.won else "" for line in sheet.lines]}
     marks["notes"] = [" ".join(texts[letter] for letter in line.notes) for line in sheet.lines]
     for position, column in enumerate(sheet.columns):
-        marks[labels[column.key] + MARK] = [_mark(line.cells[position]) for line in sheet.lines]
+        marks[labels[column.key] + MARK] = [line.cells[position].mark for line in sheet.lines]
     return found | {name: column for name, column in marks.items() if any(column)}
-
-
-def _mark(cell: Cell) -> str:
-    return "best" if cell.best else "tied" if cell.tied else ""
 
 
 def csv_bytes(columns: Mapping[str, Sequence[object]]) -> bytes:
@@ -133,7 +129,7 @@ def _value(cell: Cell) -> dict[str, Any]:
     """Return a number with what belongs to it; JSON knows no infinity, so that one becomes null."""
     facts = cell.value.model_dump() if cell.value is not None else {"value": None, "missing": "not measured"}
     numbers = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
-    return numbers | {"mark": _mark(cell)}
+    return numbers | {"mark": cell.mark}
 
 
 def xlsx_of(sheets: Iterable[Sheet]) -> bytes:

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from imharness.errors import UsageError, did_you_mean
-from imharness.ranking.ranking import ranked
-from imharness.results.rankings import Place, Ranking
+from imharness.results.rankings import Place
 from imharness.results.records import Board, ColumnSpec, Row, Table, Value, several
-from imharness_statistics.clusters import FEWEST
+from imharness_exports.marks import Mark, Marks
 
 ARROWS = {"higher": "↑", "lower": "↓", "": ""}
 NONE = "–"
@@ -24,19 +23,24 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as text, with the ends of its 95% interval ("" without one) and the letters of its notes.
-
-    `best`: no entry that can win has a better number in this column. `tied`: not significantly worse than the best.
-    Neither is said of numbers of fewer units than a test needs.
-    """
+    """A number as text, with the ends of its 95% interval ("" without one), its mark and the letters of its notes."""
 
     text: str
     low: str = ""
     high: str = ""
-    best: bool = False
-    tied: bool = False
+    mark: Mark = ""
     notes: tuple[str, ...] = ()
     value: Value | None = None
+
+    @property
+    def best(self) -> bool:
+        """Whether it is marked as the best; see `imharness_exports.marks`."""
+        return self.mark == "best"
+
+    @property
+    def tied(self) -> bool:
+        """Whether it is marked as not significantly worse than the best."""
+        return self.mark == "tied"
 
 
 @dataclass(frozen=True)
@@ -104,15 +108,15 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
         UsageError: a column is wanted that the table does not have.
     """
     specs = _wanted(table, columns)
-    found = [own for own in (board.rankings if board else ()) if own.table == table.id]
-    marks = _Marks(table, found[0] if found else None, waiting=bool(board and board.waiting))
-    lines = tuple(marks.line(row, specs) for row in table.rows)
+    marks = Marks(table, board)
+    writer = _Lines(table, marks)
+    lines = tuple(writer.line(row, specs) for row in table.rows)
     few = marks.few(specs)
     own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
     return Sheet(
         id=table.id, track=board.track if board else "", title=table.title, caption=caption or own_caption,
-        entry=table.entry, facets=marks.facets, columns=specs, lines=lines,
-        notes=tuple((letter, text) for text, letter in marks.letters.items()),
+        entry=table.entry, facets=writer.facets, columns=specs, lines=lines,
+        notes=tuple((letter, text) for text, letter in writer.letters.items()),
         remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])), table=table,
     )  # fmt: skip
 
@@ -129,25 +133,20 @@ def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
     return tuple(by_name[name] for name in wanted) if wanted else table.columns
 
 
-class _Marks:
-    """Finds what is marked in a table, and gives each note a letter in the order in which they are met."""
+class _Lines:
+    """Writes the rows of a table, and gives each note a letter in the order in which they are met."""
 
-    def __init__(self, table: Table, ranking: Ranking | None, *, waiting: bool) -> None:
+    def __init__(self, table: Table, marks: Marks) -> None:
         self.letters: dict[str, str] = {}
-        self._table, self._ranking, self._waiting = table, ranking, waiting
+        self._marks = marks
         labels = [row.label for row in table.rows]
         named = dict.fromkeys(name for row in table.rows for name in row.facets)
         self.facets = tuple(named) if len(set(labels)) < len(labels) else ()
-        places = ranking.places if ranking else {}
-        self._eligible = [row for row in table.rows if _can_win(places.get(row.label))]
-        self._most = {own.key: most for own in table.columns if (most := _most_of(table, own))}
 
     def line(self, row: Row, columns: Iterable[ColumnSpec]) -> Line:
-        place = self._ranking.places.get(row.label) if self._ranking else None
-        won = bool(self._ranking and not self._waiting and row.label == self._ranking.winner)
-        notes = tuple(self._letter(text) for text in self._said_of(place))
+        notes = tuple(self._letter(text) for text in self._said_of(self._marks.place(row)))
         facets = tuple(row.facets.get(name, "") for name in self.facets)
-        return Line(row.label, facets, tuple(self._cell(row, own) for own in columns), notes, won)
+        return Line(row.label, facets, tuple(self._cell(row, own) for own in columns), notes, self._marks.won(row))
 
     def _said_of(self, place: Place | None) -> Iterable[str]:
         if place is None:
@@ -166,49 +165,14 @@ class _Marks:
             reason = value.missing if value is not None and value.missing else "not measured"
             return Cell(NONE, notes=(self._letter(f"No number: {reason.rstrip('.')}."),), value=value)
         low, high = ("" if end is None else number_text(end, column) for end in (value.low, value.high))
-        marked = not self._waiting and not self._is_few(column)
-        best = marked and row in self._eligible and value.value == self._best(column)
-        tied = marked and not best and row.label in self._table.not_worse.get(column.key, ())
+        mark = self._marks.of(row, column)
         shown = low and high
         return Cell(
-            number_text(value.value, column), low if shown else "", high if shown else "", best, tied, value=value
+            number_text(value.value, column), low if shown else "", high if shown else "", mark=mark, value=value
         )
-
-    def few(self, columns: Sequence[ColumnSpec]) -> str:
-        """Return which columns have no mark because their numbers are of too few units; empty where none is."""
-        left = [column for column in columns if column.better and not self._waiting and self._is_few(column)]
-        if not left:
-            return ""
-        counts = dict.fromkeys(self._most[own.key][1] for own in left if own.key in self._most)
-        here = ", ".join(counts or dict.fromkeys(text for _, text in self._most.values()))
-        every = len(left) == sum(bool(own.better) for own in columns)
-        what = "Nothing" if every else f"No number of {'; '.join(own.label for own in left)}"
-        return f"{what} is marked: {here}, and a test needs at least {FEWEST}."
-
-    def _is_few(self, column: ColumnSpec) -> bool:
-        """Return whether the numbers of a column, or, where it counts nothing, of all others are of too few units."""
-        known = [self._most[column.key]] if column.key in self._most else list(self._most.values())
-        return bool(known) and max(count for count, _ in known) < FEWEST
-
-    def _best(self, column: ColumnSpec) -> float | None:
-        first = ranked(self._eligible, column)[:1] if column.better else []
-        value = first[0].values.get(column.key) if first else None
-        return value.value if value is not None else None
 
     def _letter(self, text: str) -> str:
         return self.letters.setdefault(text, _letters(len(self.letters)))
-
-
-def _most_of(table: Table, column: ColumnSpec) -> tuple[int, str] | None:
-    """Return the largest number of independent units that a number of a column is of, also in words."""
-    values = [value for row in table.rows if (value := row.values.get(column.key)) and value.value is not None]
-    unit, source = column.unit or "unit", column.cluster_unit or "source"
-    counts = [(own.n, unit) if own.clusters is None else (own.clusters, source) for own in values]
-    return max(((count, several(count, what)) for count, what in counts if count is not None), default=None)
-
-
-def _can_win(place: Place | None) -> bool:
-    return place is None or (place.complete and not place.control)
 
 
 def _letters(position: int) -> str:

@@ -125,7 +125,7 @@ class _Build:
         found.filters["code"] = wording.with_code
         for module, names in (
             (addresses, ("track_page", "table_page", "gallery_page", "published_page", "data_file", "comparison_file")),
-            (tables, ("shown", "spread", "why", "shade", "best", "mark", "facets_of", "breadth", "headline", "legend")),
+            (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
             (recipes, ("compute_again",)),
             (wording, ("brief", "breaking", "partial")),

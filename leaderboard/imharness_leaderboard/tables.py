@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from imharness.ranking.ranking import ranked
-from imharness.results.records import Board, ColumnSpec, Comparison, Row, Table, Value, several
+from imharness.results.records import Board, ColumnSpec, Comparison, Table, Value, several
+from imharness_exports.marks import Marks
 from imharness_leaderboard.wording import brief, joined
 
 
@@ -52,24 +52,9 @@ def facets_of(table: Table) -> dict[str, list[str]]:
     return {name: sorted(values) for name, values in found.items() if len(values) > 1}
 
 
-def best(table: Table, column: ColumnSpec) -> float | None:
-    """Return the best number of a column; None where the column is empty or has no better direction."""
-    first = ranked(table.rows, column)[:1] if column.better else []
-    value = first[0].values.get(column.key) if first else None
-    return value.value if value is not None else None
-
-
-def mark(table: Table, column: ColumnSpec, row: Row, top: float | None) -> str:
-    """Return how a number is marked: ``best``, ``tied`` (not significantly worse than the best), or not at all.
-
-    `top` is the best number of the column.
-    """
-    value = row.values.get(column.key)
-    if value is None or value.value is None:
-        return ""
-    if top is not None and value.value == top:
-        return "best"
-    return "tied" if row.label in table.not_worse.get(column.key, ()) else ""
+def marks_of(board: Board, table: Table) -> Marks:
+    """Return what is marked in a table."""
+    return Marks(table, board)
 
 
 def breadth(table: Table) -> str:
@@ -129,8 +114,9 @@ def headline(board: Board) -> dict[str, str] | None:
     if behind is not None and (few := _too_few(behind)):
         text += f"; {few}"
     elif column.key in main.not_worse:
-        top = best(main, column)
-        text += f"; {_rivals(main, [other.label for other in main.rows[1:] if mark(main, column, other, top)])}"
+        marks = marks_of(board, main)
+        rivals = _rivals(main, [other.label for other in main.rows[1:] if marks.of(other, column)])
+        text += f"; {'too few for a test' if marks.is_few(column) else rivals}"
     return {"label": row.label, "entry": main.entry, "text": text + "."}
 
 

@@ -15,12 +15,14 @@ from imharness.errors import StoreError
 from imharness.ranking.comparisons import pairwise
 from imharness.results.records import SCHEMA, ColumnSpec, Value
 from imharness.results.store import Store
+from imharness_exports import sheet_of
+from imharness_exports.marks import Marks
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.pages import build_site
-from imharness_leaderboard.tables import best, headline, mark
+from imharness_leaderboard.tables import headline, marks_of
 
 from .conftest import ENTRIES, EVIL, board, many, paired, save
-from .contested import LEVELS
+from .contested import LEVELS, report
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -95,7 +97,8 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
 def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
     """A comparison may hold entries that stand in no row of the table, as the variants that were not chosen."""
     main = board().tables[0].model_copy(update={"not_worse": {"d": ("acme/gone", *ENTRIES[1:3])}})
-    marked = [row.label for row in main.rows if mark(main, main.columns[0], row, best(main, main.columns[0]))]
+    marks = marks_of(board(tables=(main,)), main)
+    marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]
     assert marked == list(ENTRIES[:3])
     assert headline(board(tables=(main,)))["text"].endswith(
         "; acme/blur[radius=2] and acme/none not significantly worse."
@@ -129,9 +132,26 @@ def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:
 
 def test_the_best_number_is_the_one_the_ranking_puts_first() -> None:
     main = board().tables[0]
-    assert [best(main, column) for column in main.columns] == [1.25, 2.0]
-    assert best(main, main.columns[0].model_copy(update={"better": ""})) is None
-    assert best(main.model_copy(update={"rows": main.rows[1:]}), main.columns[1]) is None
+    marks = Marks(main)
+    assert [marks.best(column) for column in main.columns] == [1.25, 2.0]
+    assert Marks(main).best(main.columns[0].model_copy(update={"better": ""})) is None
+    assert Marks(main.model_copy(update={"rows": main.rows[1:]})).best(main.columns[1]) is None
+
+
+def test_pages_and_exports_mark_the_same_numbers() -> None:
+    made = report()
+    own = board(tables=tuple(made.tables), rankings=tuple(made.rankings), charts=())
+    for table in own.tables:
+        marks, sheet = marks_of(own, table), sheet_of(table, own)
+        shown = [[marks.of(row, column) for column in table.columns] for row in table.rows]
+        assert shown == [[cell.mark for cell in line.cells] for line in sheet.lines]
+    marked = {row.label for row in own.tables[0].rows if marks_of(own, own.tables[0]).of(row, own.tables[0].columns[1])}
+    controls = {label for label, place in own.rankings[0].places.items() if place.control}
+    assert marked
+    assert controls
+    waiting = own.model_copy(update={"waiting": 3})
+    assert not any(marks_of(waiting, table).of(row, column)
+                   for table in waiting.tables for row in table.rows for column in table.columns)  # fmt: skip
 
 
 def test_every_number_is_a_file(built: Path) -> None:

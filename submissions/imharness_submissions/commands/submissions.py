@@ -252,8 +252,8 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
     ledger, store = Ledger(address), Store(address)
     before = [line for line in ledger.lines() if line.name == name and line.manifest is not None]
     if not before:
-        known = sorted({line.name for line in ledger.lines() if line.manifest is not None})
-        raise UsageError(unknown_name(f"the ledger of {address} has no submission {name!r}", name, known, "It has"))
+        names = sorted({line.name for line in ledger.lines() if line.manifest is not None})
+        raise UsageError(unknown_name(f"the ledger of {address} has no submission {name!r}", name, names, "It has"))
     last = before[-1]
     again = decision == "added"
     ledger.append(
