@@ -36,13 +36,8 @@ class Worst:
         """The worst of each image, by data set and metric, over the settings that count in the ranking.
 
         ``dd``, ``d`` and ``gain``: the largest D^D, D and gain of any attack. ``score``: what the attack with the
-<<<<<<< .merge_file_0B8edf
         largest D^D leaves. ``turned``: the share of the pairs that an image is in whose order attacks on one image
         or on both can turn, %.
-=======
-        largest D^D leaves. ``turned``: the share of the pairs that an image is in whose order attacks on one image or
-        on both can turn, %.
->>>>>>> .merge_file_RZroEy
         """
         scores, clean = self.rules.scores, self.study.reported_clean.blocks
         rows = [clean.entries.index(label) for label in scores.entries]
