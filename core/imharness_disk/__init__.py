@@ -49,6 +49,37 @@ def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) 
             temporary.unlink(missing_ok=True)
 
 
+def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
+    """Remove a file below `root` whose content is unwanted; one that replaces it meanwhile stays.
+
+    A file is set aside before its content counts, so that nobody can write what is then removed. Raises `StoreError`.
+    """
+    path, aside = root / name, root / UNFINISHED / secrets.token_hex(8)
+    with suppress(FileNotFoundError):
+        with reading(path):
+            if not unwanted(path.read_bytes()):
+                return
+        try:
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(aside)
+            if not unwanted(aside.read_bytes()):
+                _put_back(aside, path)
+            aside.unlink(missing_ok=True)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error.strerror}; what is stored was left as it is") from None
+
+
+def _put_back(aside: Path, path: Path) -> None:
+    try:
+        os.link(aside, path)
+    except FileExistsError:  # a later one was written meanwhile
+        return
+    except OSError:  # a file system without links
+        aside.rename(path)
+
+
 def flush(paths: Sequence[Path]) -> None:
     """Make sure that files are on the disk; raises `StoreError`. Asked for at once, one wait serves several."""
 
@@ -117,7 +148,9 @@ def alone(
     if place in _held:
         yield
         return
-    descriptor = _locked(place, WAIT_S if wait_s is None else wait_s, waiting)
+    patience = WAIT_S if wait_s is None else wait_s
+    otherwise = f"another process has been changing {place} for {patience:g} s; end it, or try again later"
+    descriptor = _locked(place / ".lock", patience, otherwise, waiting)
     _held.add(place)
     try:
         yield
@@ -127,19 +160,36 @@ def alone(
             os.close(descriptor)
 
 
-def _locked(place: Path, wait_s: float, waiting: Callable[[], object]) -> int | None:
+@contextmanager
+def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
+    """Let one at a time do something in a folder; raises `StoreError` with a line of its own for a second one.
+
+    Where the folder cannot be written, or its file system has no locks, nobody is refused.
+    """
+    descriptor = _locked(root / name, 0.0, otherwise)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
     try:
         import fcntl
 
-        descriptor = os.open(place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except (ImportError, OSError):
         return None
     until, told = time.monotonic() + wait_s, False
-    while time.monotonic() < until:
+    while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return descriptor
         except BlockingIOError:
+            if time.monotonic() >= until:
+                os.close(descriptor)
+                raise StoreError(otherwise) from None
             if not told:
                 waiting()
             told = True
@@ -147,5 +197,3 @@ def _locked(place: Path, wait_s: float, waiting: Callable[[], object]) -> int | 
         except OSError:
             os.close(descriptor)
             return None
-    os.close(descriptor)
-    raise StoreError(f"another process has been changing {place} for {wait_s:g} s; end it, or try again later")

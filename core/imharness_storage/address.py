@@ -15,6 +15,8 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 def absolute(address: str | Path) -> str:
     """Return an address that means the same store in every folder; raises `UsageError` for one of no known kind."""
+    if not str(address).strip():
+        raise UsageError("an empty text is no address of a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
     found = _SCHEME.fullmatch(str(address))
     if found is None:
         return str(Path(address).resolve())
@@ -22,7 +24,7 @@ def absolute(address: str | Path) -> str:
     if scheme not in ("s3", "gs"):
         raise UsageError(f"{address} is no address of a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
     parts = place.split("/")
-    if not all(parts) or {".", ".."} & set(parts) or "?" in place:
+    if not all(part.strip() for part in parts) or {".", ".."} & set(parts) or "?" in place:
         raise UsageError(f"{address} names no bucket and path; write {scheme}://BUCKET/PATH.")
     return f"{scheme}://{place}"
 

@@ -52,6 +52,15 @@ class Backend(Protocol):
         last content that was read is returned, sound or not.
         """
 
+    def packing(self) -> AbstractContextManager[None]:
+        """Let one process at a time pack results, where the place has locks; raises `StoreError` for a second one."""
+
+    def remove(self, name: str, sha256: str) -> None:
+        """Remove a result whose content has this sha256; one that was written since stays.
+
+        A place without locks may lose one that is written at this very moment.
+        """
+
     def delete(self, name: str) -> None:
         """Remove a result; nothing happens where there is none."""
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from imharness_disk import alone, flush, prepare, reading, write_whole
+from imharness_disk import alone, flush, one_at_a_time, prepare, reading, remove_if, write_whole
 from imharness_errors import StoreError, UsageError
 from imharness_files.opening import GIB, read_bytes
-from imharness_storage.backend import Sound
+from imharness_storage.backend import Sound, sha256_of
 
 
 class LocalFiles:
@@ -33,6 +33,9 @@ class LocalFiles:
 
     def alone(self) -> AbstractContextManager[None]:
         return alone(self.root)
+
+    def packing(self) -> AbstractContextManager[None]:
+        return one_at_a_time(self.root, ".packing", f"another process packs {self.address}; nothing was done")
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -59,6 +62,9 @@ class LocalFiles:
                 return path.read_bytes()
         except FileNotFoundError:
             return None
+
+    def remove(self, name: str, sha256: str) -> None:
+        remove_if(self.root, name, lambda content: sha256_of(content) == sha256)
 
     def delete(self, name: str) -> None:
         path = self.root / name

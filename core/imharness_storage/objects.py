@@ -79,6 +79,9 @@ class Objects:
     def together(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def packing(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def put(self, name: str, content: bytes) -> None:
         def write() -> None:
             stream = self._files.open_output_stream(f"{self._place}/{name}")
@@ -110,6 +113,11 @@ class Objects:
         if len(content) != size:
             raise OSError(f"{len(content)} of {size} bytes came")
         return content
+
+    def remove(self, name: str, sha256: str) -> None:
+        content = self.get(name)
+        if content is not None and sha256_of(content) == sha256:
+            self.delete(name)
 
     def delete(self, name: str) -> None:
         def remove() -> None:

@@ -7,6 +7,9 @@
 
 The name of each is the sha256 of its content, and the index, which is written last, names the rows. A cell that is in
 several segments counts where it was started last.
+
+Segments are replaced by larger ones while others read. What replaces is written before what is replaced is removed, so
+that whoever finds a file gone looks again and finds its content elsewhere.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from threading import Lock
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -107,8 +111,7 @@ class Segment:
         return found.slice(start - first * ROWS_AT_ONCE, count).drop_columns([CELL])
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a cell lies: its segment, and its number in it."""
 
     segment: Segment
@@ -118,16 +121,24 @@ class Place:
     def seal(self) -> str:
         return self.segment.seals[self.cell]
 
+    def has_rows(self, seal: str, sha256: str) -> bool:
+        """Return whether a task with this seal, or another computation of it, left rows of this sha256 here."""
+        if self.seal == seal:
+            return True
+        rows = json.loads(self.segment.record(self.cell)).get("rows")
+        return rows is not None and rows["sha256"] == sha256
+
 
 class Segments:
-    """The segments of a store, as far as they were looked at; `refresh` looks for others."""
+    """The segments of a store, as far as they were looked at; `refresh` looks for others. Threads may share it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._known: dict[str, Segment] = {}
-        self.places: dict[str, Place] = {}
-        """Where each key lies."""
-        self.damaged: dict[str, str] = {}
+        self._lock = Lock()
+        self.places: Mapping[str, Place] = {}
+        """Where each key lies; another object after every change."""
+        self.damaged: Mapping[str, str] = {}
         """What is wrong with an index that is not what was written, by its name."""
 
     @property
@@ -136,71 +147,99 @@ class Segments:
         return list(self._known.values())
 
     def refresh(self) -> None:
-        """Look for segments that were written or removed since."""
-        names = [name for name in self._backend.sizes(FOLDER) if name.endswith(INDEX)]
-        new = [name for name in names if name not in self._known]
-        gone = self._known.keys() - set(names)
+        """Look for segments that were written or removed since.
+
+        A listing may miss both a segment that is removed meanwhile and the one that replaces it. So it is repeated
+        until two agree and all that they name could be opened.
+        """
+        with self._lock:
+            names, whole = self._listed(), False
+            while not whole:
+                whole, listed = self._took(names), names
+                names = self._listed()
+                whole &= names == listed
+
+    def _listed(self) -> set[str]:
+        return {name for name in self._backend.sizes(FOLDER) if name.endswith(INDEX)}
+
+    def _took(self, names: set[str]) -> bool:
+        """Open the segments of a listing; return whether all were still there."""
+        new, gone = sorted(names - self._known.keys()), self._known.keys() - names
         if not new and not gone:
-            return
+            self.damaged = {}
+            return True
         kept = {name: segment for name, segment in self._known.items() if name not in gone}
-        self.damaged, self.places = {}, {} if gone else self.places
-        looked_at = [] if gone else list(kept)
+        damaged, whole = dict[str, str](), True
+        places = {} if gone else dict(self.places)
+        looked_at = set() if gone else set(kept)
         for name, segment in zip(new, in_parallel(self._open, new, self._backend.at_once), strict=True):
-            if segment is None:
-                continue
-            if not segment.rows_name or self._backend.size(segment.rows_name) == segment.rows_size:
+            if isinstance(segment, Segment):
                 kept[name] = segment
-            else:
-                self.damaged[name] = f"{self._backend.address}/{segment.rows_name} is missing or truncated"
-        self._known = kept
-        for name in kept.keys() - set(looked_at):
+            elif self._backend.size(name) >= 0:
+                damaged[name] = segment
+            else:  # it became part of another since it was listed
+                whole = False
+        self.damaged = damaged
+        if kept.keys() == self._known.keys():
+            return whole
+        for name in kept.keys() - looked_at:
             segment = kept[name]
             for cell, (key, started) in enumerate(zip(segment.keys, segment.started, strict=True)):
-                other = self.places.get(key)
+                other = places.get(key)
                 if other is None or (other.segment.started[other.cell], other.segment.name) <= (started, name):
-                    self.places[key] = Place(segment, cell)
+                    places[key] = Place(segment, cell)
+        self._known, self.places = kept, places
+        return whole
 
-    def _open(self, name: str) -> Segment | None:
+    def _open(self, name: str) -> Segment | str:
+        """Return a segment, or what is wrong with it."""
         try:
-            return Segment(self._backend, name)
+            segment = Segment(self._backend, name)
         except DamagedError as error:
-            if self._backend.size(name) >= 0:  # otherwise it became part of another since it was listed
-                self.damaged[name] = str(error)
-            return None
+            return str(error)
+        if not segment.rows_name or self._backend.size(segment.rows_name) == segment.rows_size:
+            return segment
+        return f"{self._backend.address}/{segment.rows_name} is missing or truncated"
 
-    def find(self, key: str, seal: str = "") -> Place | None:
-        """Return where a key lies, looking for other segments if need be; only with this seal, if one is given."""
-        for look in (False, True):
-            if look:
-                self.refresh()
-            place = self.places.get(key)
-            if place is not None and seal in ("", place.seal):
-                return place
-        return None
+    def find(self, key: str, fits: Callable[[Place], bool] = lambda place: True) -> Place | None:
+        """Return where a key lies, looking for other segments if need be; only a place that fits."""
+        while True:
+            places = self.places
+            place = places.get(key)
+            try:
+                if place is not None and fits(place):
+                    return place
+            except DamagedError:
+                if not self.moved_on(places):
+                    raise
+                continue
+            if not self.moved_on(places):
+                return None
+
+    def moved_on(self, places: Mapping[str, Place]) -> bool:
+        """Return whether cells lie elsewhere than in these places, looking for other segments if need be."""
+        if self.places is places:
+            self.refresh()
+        return self.places is not places  # another thread may have looked meanwhile
 
     def record(self, key: str) -> bytes | None:
         """Return the record of a cell as it was written, or None where no segment has it."""
-        return self._read(self.find(key), lambda place: place.segment.record(place.cell))
+        return self._read(key, lambda place: True, lambda place: place.segment.record(place.cell))
 
-    def rows(self, key: str, seal: str) -> pa.Table | None:
-        """Return the rows of a cell, verified, or None where no known segment has it with this seal."""
-        place = self.places.get(key)
-        if place is None or place.seal != seal:
-            return None
-        return self._read(place, lambda place: place.segment.rows(place.cell))
+    def rows(self, key: str, seal: str, sha256: str) -> pa.Table | None:
+        """Return rows of this sha256 of a cell, verified, or None where no segment has them; see `Place.has_rows`."""
+        return self._read(key, lambda place: place.has_rows(seal, sha256), lambda place: place.segment.rows(place.cell))
 
-    def _read(self, place: Place | None, read: Callable[[Place], T]) -> T | None:
-        """Return what is read at a place, and once more where its segment has become part of another."""
-        if place is None:
-            return None
-        try:
-            return read(place)
-        except DamagedError:
-            self.refresh()
-            again = self.places.get(place.segment.keys[place.cell])
-            if again is None or again.segment is place.segment:
-                raise
-            return read(again)
+    def _read(self, key: str, fits: Callable[[Place], bool], read: Callable[[Place], T]) -> T | None:
+        """Return what is read where a key lies, again where its segment has become part of another."""
+        while True:
+            places = self.places
+            place = self.find(key, fits)
+            try:
+                return None if place is None else read(place)
+            except DamagedError:
+                if not self.moved_on(places):
+                    raise
 
 
 def write_segment(backend: Backend, folder: str, cells: Sequence[Cell]) -> str:

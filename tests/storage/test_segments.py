@@ -138,7 +138,7 @@ def test_whoever_is_stopped_while_packing_loses_nothing(tmp_path: Path, monkeypa
 
         return call
 
-    for name in ("put", "delete"):
+    for name in ("put", "delete", "remove"):
         monkeypatch.setattr(LocalFiles, name, counted(getattr(LocalFiles, name)))
     for moment in range(100):  # each call gets a little further than the one before it
         moments[0] = moment

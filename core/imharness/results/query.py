@@ -5,22 +5,23 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from imharness.errors import DamagedError
 from imharness.results.records import TaskRecord
 from imharness.results.store import Store
 from imharness_blocks.blocks import Blocks
 from imharness_blocks.rows import made_of
-from imharness_storage.cells import ALONE
+from imharness_storage.cells import ALONE, sql_of_rows
 from imharness_storage.segments import CELL
 
+T = TypeVar("T")
 MEMORY = "300MB"
 """What the database may hold in memory; rows that become arrays are not counted."""
 AT_ONCE = 2**17
@@ -35,7 +36,8 @@ class ResultQuery:
     sums are the same each time.
 
     `components`: one mapping of facts for each component that took part, for the view ``components``. What does not
-    fit into `MEMORY` goes to a temporary folder, which is removed with the query.
+    fit into `MEMORY` goes to a temporary folder, which is removed with the query. Rows that others pack while they are
+    read are read again where they lie then.
     """
 
     def __init__(
@@ -47,57 +49,60 @@ class ResultQuery:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
         self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
-        steps: dict[str, list[TaskRecord]] = {}
-        for record in records:
-            steps.setdefault(record.spec.step, []).append(record)
-        self._steps = frozenset(steps)
-        for step, group in steps.items():
-            self._add(store, step.replace("-", "_"), group)
+        self._store, self._records, self._moved = store, list(records), duckdb.IOException
+        self._places, self._viewed = store.row_files(self._records), dict[str, tuple[Path, int]]()
+        self._steady(lambda: None)
         if components:
             self._db.register("components", _table(components))
 
     @property
     def steps(self) -> frozenset[str]:
-        return self._steps
+        return frozenset(record.spec.step for record in self._records)
 
     def blocks(self, sql: str, **columns: Any) -> Blocks:
-        return made_of(lambda select: self._db.sql(select).to_arrow_reader(AT_ONCE), sql, **columns)
+        return self._steady(
+            lambda: made_of(lambda select: self._db.sql(select).to_arrow_reader(AT_ONCE), sql, **columns)
+        )
 
     def __call__(self, sql: str, /) -> dict[str, npt.NDArray[Any]]:
-        table = self._table(sql)
+        table = self._steady(lambda: self._table(sql))
         return {name: np.asarray(table[name].to_numpy(zero_copy_only=False)) for name in table.column_names}
 
     def _table(self, sql: str) -> pa.Table:
         found = self._db.sql(sql)
         return pa.table({}) if found is None else found.to_arrow_table()
 
-    def _add(self, store: Store, name: str, records: list[TaskRecord]) -> None:
-        with_rows = [record for record in records if record.rows is not None]
-        files = {record.key: file for record, file in zip(with_rows, store.row_files(with_rows), strict=True)}
-        places = {record.key: files.get(record.key, ("", ALONE)) for record in records}
-        facts = [_facts(r) | {"filename": str(places[r.key][0]), CELL: places[r.key][1]} for r in records]
-        self._db.register(f"{name}_tasks", _table(facts))
-        if files:
-            self._db.execute(
-                f'CREATE VIEW "{name}" AS SELECT t.* EXCLUDE ({CELL}), r.* EXCLUDE (filename, {CELL}) '
-                f"FROM ({_rows(files.values())}) r "
-                f"JOIN {name}_tasks t ON t.filename = r.filename AND t.{CELL} = r.{CELL}"
-            )
+    def _steady(self, work: Callable[[], T]) -> T:
+        """Return what work returns; raises `DamagedError` where rows are gone and not elsewhere."""
+        while True:
+            try:
+                if self._viewed is not self._places:
+                    self._view()
+                return work()
+            except (self._moved, OSError):
+                before, self._places = self._places, self._store.row_files(self._records)
+                if self._places == before:
+                    gone = [path for path, _ in before.values() if not path.exists()]
+                    if not gone:
+                        raise
+                    raise DamagedError(f"{gone[0]} is missing; it will be computed again") from None
 
-
-def _rows(files: Iterable[tuple[Path, int]]) -> str:
-    """Return the SQL that reads the files of tasks; see `Store.row_files`. The column `_cell` says whose a row is.
-
-    Files with the same columns are read as one, so that only one is asked for its columns whenever the SQL is used.
-    """
-    alike: dict[tuple[str, str], list[str]] = {}
-    for path, cell in dict(files).items():
-        select = f"SELECT *, {ALONE} AS {CELL}" if cell == ALONE else "SELECT *"
-        quoted = "'" + str(path).replace("'", "''") + "'"
-        alike.setdefault((select, pq.read_schema(path).to_string()), []).append(quoted)
-    return " UNION ALL BY NAME ".join(
-        f"{select} FROM read_parquet([{', '.join(own)}], filename = true)" for (select, _), own in alike.items()
-    )
+    def _view(self) -> None:
+        for step in sorted(self.steps):
+            own = [record for record in self._records if record.spec.step == step]
+            name, places = step.replace("-", "_"), [self._places.get(record.key, (Path(), ALONE)) for record in own]
+            facts = [
+                _facts(r) | {"filename": str(path), CELL: cell} for r, (path, cell) in zip(own, places, strict=True)
+            ]
+            self._db.register(f"{name}_tasks", _table(facts))
+            files = [place for place, record in zip(places, own, strict=True) if record.rows is not None]
+            if files:
+                self._db.execute(
+                    f'CREATE OR REPLACE VIEW "{name}" AS SELECT t.* EXCLUDE ({CELL}), r.* EXCLUDE (filename, {CELL}) '
+                    f"FROM ({sql_of_rows(files)}) r "
+                    f"JOIN {name}_tasks t ON t.filename = r.filename AND t.{CELL} = r.{CELL}"
+                )
+        self._viewed = self._places
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:

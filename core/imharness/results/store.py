@@ -34,7 +34,7 @@ from imharness.errors import DamagedError
 from imharness.results.identity import digest
 from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord
 from imharness_storage import sha256_of
-from imharness_storage.cells import Survey, one, row_files, task_file
+from imharness_storage.cells import Survey, lost, one, row_files, table, task_file
 from imharness_storage.files import Files, StoredFile, text_of
 from imharness_storage.segments import Segments
 
@@ -65,13 +65,16 @@ class Store(Files):
     def record(self, key: str) -> TaskRecord | None:
         """Return the record of a task, or None when there is none; raises `DamagedError` when it is damaged."""
         content = one(self.backend, self.segments, self.is_sound, key)
-        return None if content is None else self.complete(self.opened(key, content), self.backend.size)
+        found = None if content is None else self.judged(key, content, self.backend.size)[0]
+        if isinstance(found, DamagedError):
+            raise found
+        return found
 
     def records(self, keys: Iterable[str] | None = None) -> Iterator[tuple[str, TaskRecord | DamagedError]]:
         """Yield the records of these tasks, or of all, in no particular order; the error where one is damaged."""
         survey = self.survey()
         for key, text in survey.contents(survey.keys() if keys is None else keys, self.is_sound):
-            yield key, self._judged(survey, key, text)
+            yield key, self.judged(key, text, survey.size)[0]
 
     def finished(self, keys: Iterable[str]) -> tuple[set[str], list[str]]:
         """Return which tasks are done, and a line for each that is damaged, whose record is removed.
@@ -81,10 +84,10 @@ class Store(Files):
         wanted, survey = list(keys), self.survey()
         done, lines = survey.packed(wanted)
         for key, text in survey.contents(survey.singles.intersection(wanted), self.is_sound):
-            record = self._judged(survey, key, text)
+            record, text = self.judged(key, text, survey.size)
             if isinstance(record, DamagedError):
                 lines.append(str(record))
-                self.forget(key)
+                self.backend.remove(task_file(key), sha256_of(text))
             elif record.status == "done":
                 done.add(key)
         return done, [*self.segments.damaged.values(), *lines]
@@ -103,11 +106,16 @@ class Store(Files):
             )
         return record
 
-    def _judged(self, survey: Survey, key: str, content: bytes) -> TaskRecord | DamagedError:
-        try:
-            return self.complete(self.opened(key, content), survey.size)
-        except DamagedError as error:
-            return error
+    def judged(self, key: str, content: bytes, size: Callable[[str], int]) -> tuple[TaskRecord | DamagedError, bytes]:
+        """Return a record or what is wrong with it, and its content, which may have been written anew since."""
+        while True:
+            try:
+                return self.complete(self.opened(key, content), size), content
+            except DamagedError as error:
+                now = one(self.backend, self.segments, self.is_sound, key)
+                if now is None or now == content:
+                    return error, content
+                content = now
 
     def is_sound(self, key: str, content: bytes) -> bool:
         """Return whether a content is the whole record of a task."""
@@ -118,11 +126,10 @@ class Store(Files):
 
     def complete(self, record: TaskRecord, size: Callable[[str], int]) -> TaskRecord:
         """Return a record whose files are there; raises `DamagedError` for another."""
-        for file in (record.rows, record.arrays):
-            if file is None or size(file.file) == file.size:
-                continue
-            if file is not record.rows or self.segments.find(record.key, record.seal) is None:
-                raise DamagedError(f"{self.address}/{file.file} is missing or truncated; it will be computed again")
+        cell = record.key, record.seal, record.rows, record.arrays
+        reason = lost(self.backend, self.segments, cell, size)
+        if reason:
+            raise DamagedError(reason)
         return record
 
     def all_keys(self) -> Iterator[str]:
@@ -138,14 +145,10 @@ class Store(Files):
 
     def table(self, record: TaskRecord, file: StoredFile) -> pa.Table:
         """Return the rows of a task, which it wrote to a file, verified."""
-        table = self.segments.rows(record.key, record.seal)
-        if table is None and self.backend.size(file.file) < 0:
-            self.segments.refresh()
-            table = self.segments.rows(record.key, record.seal)
-        return table if table is not None else pq.read_table(io.BytesIO(self.content(file)))
+        return table(self, self.segments, record.key, record.seal, file)
 
-    def row_files(self, records: Iterable[TaskRecord]) -> list[tuple[Path, int]]:
-        """Return for each record with rows the Parquet file that has them; see `imharness_storage.cells.row_files`."""
+    def row_files(self, records: Iterable[TaskRecord]) -> dict[str, tuple[Path, int]]:
+        """Return by key where the rows of records are; see `imharness_storage.cells.row_files`."""
         self.segments.refresh()
         wanted = [(record.key, record.seal, record.rows) for record in records if record.rows is not None]
         return row_files(self.backend, self.segments, wanted)
