@@ -322,4 +322,4 @@ def _checks(device: torch.device) -> Iterator[tuple[str, Callable[[], str]]]:
     for component in sorted(first.values(), key=lambda c: (c.kind, c.label)):
         probe = probe_of(component, 1)
         if probe is not None and component.is_here():
-            yield component.label, lambda c=component, p=probe: on_accelerator(c, p, device)
+            yield component.label, lambda c=component, p=probe: on_accelerator(p, device)

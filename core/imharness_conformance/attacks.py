@@ -56,7 +56,7 @@ class AttackProbe(Probe):
 
     def _gains(self) -> str:
         score, inputs = samples.Quality(self.seed), self.inputs(2)
-        attacked = self.call(self.build(self.component), inputs, [1, 2])
+        attacked = self.call(self.built, inputs, [1, 2])
         gain = float((score(attacked) - score(inputs["images"])).mean())
         if gain <= 0 and self.component.info.norm != "unrestricted":
             raise ContractError(f"the mean score of the attacked images changed by {gain:.3g}")
@@ -64,7 +64,7 @@ class AttackProbe(Probe):
 
     def _alone(self) -> str:
         """Compare scores, not pixels: a step that rounding turned gives other pixels and as good an attack."""
-        built, inputs, seeds = self.build(self.component), self.inputs(2), [1, 2]
+        built, inputs, seeds = self.built, self.inputs(2), [1, 2]
         score = samples.Quality(self.seed)
         together = score(self.call(built, inputs, seeds))
         parts = [self.call(built, self.picked(inputs, [i]), seeds[i : i + 1]) for i in range(2)]

@@ -60,14 +60,14 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path |
     import secrets
 
     from imharness_conformance import check_component
-    from imharness_conformance.importing import check_import
+    from imharness_conformance.importing import check_imports
 
     drawn = secrets.randbelow(2**31) if seed is None else seed
     found = [part for name in names for part in _named(name)]
     modules = sorted({type(component).__module__ for component in found})
     roots = [path for name in names for path in _roots(name)]
     with console.progress("checking", shown=not as_json) as advance:
-        outcomes: list[CheckResult] = [check_import(module, roots) for module in modules]
+        outcomes: list[CheckResult] = check_imports(modules, roots)
         for number, component in enumerate(found):
             outcomes += check_component(component, drawn)
             advance(number + 1, len(found))

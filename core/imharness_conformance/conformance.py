@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import resource
 import signal
 import sys
 import time
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import ValidationError
@@ -20,10 +19,10 @@ from pydantic import ValidationError
 from imharness.components.component import Component
 from imharness.components.registry import checked_offer
 from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
-from imharness_conformance.audit import undisturbed, watched
 from imharness_conformance.devices import on_accelerator, stays
 from imharness_conformance.probe import Probe
 from imharness_conformance.probes import probe_of
+from imharness_conformance.usual import again, copied, usual, usual_inputs
 
 SLOW_S = 60.0
 """A check that takes longer is skipped with that reason: the suite is no benchmark."""
@@ -134,17 +133,17 @@ def _if_here(component: Component, work: Callable[[], str]) -> Callable[[], str]
 
 
 def _of_probe(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
-    yield "gives what its contract says", lambda: _gives(component, probe)
+    yield "gives what its contract says", lambda: _gives(probe)
     yield "gives the same again", lambda: _again(component, probe)
-    yield "leaves its inputs as they are", lambda: _untouched(component, probe)
-    yield "uses no global randomness, network, process or file", lambda: _quiet(component, probe)
+    yield "leaves its inputs as they are", lambda: _untouched(probe)
+    yield "uses no global randomness, network, process or file", lambda: _quiet(probe)
     if probe.by_row:
-        yield "treats each row alone, whatever the batch and its order", lambda: _alone(component, probe)
+        yield "treats each row alone, whatever the batch and its order", lambda: _alone(probe)
     for name, check in probe.own_checks():
         yield name, _told(check)
     yield "keeps every tensor on its device", lambda: stays(component, probe)
-    yield "runs on the accelerator too", lambda: _on_cuda(component, probe)
-    yield "time and memory", lambda: _cost(component, probe)
+    yield "runs on the accelerator too", lambda: _on_cuda(probe)
+    yield "time and memory", lambda: _cost(probe)
 
 
 def _told(check: Callable[[], str | None]) -> Callable[[], str]:
@@ -162,63 +161,53 @@ def _metadata(component: Component) -> str:
     return inspect.cleandoc(type(component).__doc__ or "").partition("\n")[0]
 
 
-def _gives(component: Component, probe: Probe) -> str:
-    built = probe.build(component)
-    for size in probe.sizes:
+def _gives(probe: Probe) -> str:
+    first = usual(probe)
+    probe.check(first.result, first.inputs, first.seeds)
+    for size in probe.sizes[1:]:
         inputs, seeds = probe.inputs(*size), probe.seeds(size[0])
-        probe.check(probe.call(built, inputs, seeds), inputs, seeds)
+        probe.check(probe.call(probe.built, inputs, seeds), inputs, seeds)
     return f"sizes {', '.join('x'.join(map(str, size)) for size in probe.sizes)}"
 
 
-def _usual(component: Component, probe: Probe) -> tuple[Any, Any, Any]:
-    size = probe.sizes[0]
-    return probe.build(component), probe.inputs(*size), probe.seeds(size[0])
-
-
 def _again(component: Component, probe: Probe) -> str:
-    built, inputs, seeds = _usual(component, probe)
-    first = probe.tensor(built, inputs, seeds)
-    for other in (built, probe.build(component)):
-        second = probe.tensor(other, inputs, seeds)
-        if not torch.equal(first, second):
-            worst = float((first - second).abs().max())
+    first = usual(probe)
+    inputs, other = copied(first.inputs), probe.build(component)
+    for second in (again(probe)[0], probe.tensor(other, inputs, first.seeds)):
+        if not torch.equal(first.flat, second):
+            worst = float((first.flat - second).abs().max())
             raise ContractError(f"the same inputs and the same seed gave other results, off by up to {worst:.3g}")
     return ""
 
 
-def _untouched(component: Component, probe: Probe) -> str:
-    built, inputs, seeds = _usual(component, probe)
-    before = {name: tensor.clone() for name, tensor in inputs.items()}
-    probe.call(built, inputs, seeds)
-    if not all(torch.equal(before[name], tensor) for name, tensor in inputs.items()):
+def _untouched(probe: Probe) -> str:
+    if not usual(probe).untouched:
         raise ContractError("an input was changed in place; work on a copy")
     return ""
 
 
-def _quiet(component: Component, probe: Probe) -> str:
-    built, inputs, seeds = _usual(component, probe)
-    with watched() as seen, undisturbed():
-        probe.call(built, inputs, seeds)
-    if seen:
-        raise ContractError(f"did what a component may not do: {', '.join(sorted(set(seen))[:3])}")
+def _quiet(probe: Probe) -> str:
+    did = usual(probe).did
+    if did:
+        raise ContractError("; ".join(did))
     return ""
 
 
-def _alone(component: Component, probe: Probe) -> str:
-    built, inputs, seeds = _usual(component, probe)
-    together = probe.tensor(built, inputs, seeds)
+def _alone(probe: Probe) -> str:
+    first = usual(probe)
+    built, inputs, seeds, together = probe.built, first.inputs, first.seeds, first.flat
     order = list(range(len(seeds)))[::-1]
     turned = probe.tensor(built, probe.picked(inputs, order), [seeds[i] for i in order])[order]
     copies, twice = probe.with_copies(inputs), [*seeds, *seeds]
     single = torch.cat([probe.tensor(built, probe.picked(copies, [i]), twice[i : i + 1]) for i in range(len(twice))])
     alone, beside = single[: len(seeds)], probe.tensor(built, copies, twice)
-    for what, first, other in (
+    for what, one, other in (
         ("alone", together, alone),
         ("in another order", together, turned),
         ("beside a near copy", single, beside),
     ):
-        off = float((first - other).abs().max())
-        if off > probe.tolerance * max(1.0, float(first.abs().max())):
+        off = float((one - other).abs().max())
+        if off > probe.tolerance * max(1.0, float(one.abs().max())):
             raise ContractError(f"a row gives another result {what} than otherwise, off by up to {off:.3g}")
     return ""
 
@@ -238,34 +227,29 @@ def _at(component: Component, field: str, value: float, probe: Probe) -> str:
         changed = component.with_parameters(**{field: value})
     except ValidationError as error:
         return f"{field} = {value:g} is refused: {error.errors()[0]['msg']}"
-    probe = type(probe)(changed, probe.seed)
     try:
-        built, inputs, seeds = _usual(changed, probe)
-        probe.check(probe.call(built, inputs, seeds), inputs, seeds)
+        if changed == component:
+            first = usual(probe)
+            probe.check(first.result, first.inputs, first.seeds)
+        else:
+            probe = type(probe)(changed, probe.seed)
+            built, (inputs, seeds) = probe.build(changed), usual_inputs(probe)
+            probe.check(probe.call(built, inputs, seeds), inputs, seeds)
     except UsageError as error:
         return f"{field} = {value:g} is refused: {error}"
     return f"{field} = {value:g}"
 
 
-def _on_cuda(component: Component, probe: Probe) -> str:
+def _on_cuda(probe: Probe) -> str:
     if not torch.cuda.is_available():
         raise Skipped("no accelerator on this machine")
-    return on_accelerator(component, probe)
+    return on_accelerator(probe)
 
 
-def _cost(component: Component, probe: Probe) -> str:
-    before = _peak()
-    built, inputs, seeds = _usual(component, probe)
-    probe.call(built, inputs, seeds)
-    start = time.perf_counter()
-    probe.call(built, inputs, seeds)
-    each = 1000 * (time.perf_counter() - start) / len(seeds)
-    return f"{each:.2f} ms for each of {len(seeds)} rows; peak memory grew by {_peak() - before:.0f} MiB"
-
-
-def _peak() -> float:
-    """Return the largest resident memory of this process so far, MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def _cost(probe: Probe) -> str:
+    first, (_, seconds) = usual(probe), again(probe)
+    rows = len(first.seeds)
+    return f"{1000 * seconds / rows:.2f} ms for each of {rows} rows; peak memory grew by {first.mebibytes:.0f} MiB"
 
 
 @contextmanager

@@ -30,14 +30,14 @@ class PurificationProbe(Probe):
             yield "moves pixels back to images of the first shape", self._inverse
 
     def _random(self) -> None:
-        built, inputs = self.build(self.component), self.inputs(2, 300, 280)
+        built, inputs = self.built, self.inputs(2, 300, 280)
         same = torch.equal(self.tensor(built, inputs, [1, 2]), self.tensor(built, inputs, [4, 5]))
         if same == self.component.info.random:
             says = "random" if self.component.info.random else "not random"
             raise ContractError(f"info says {says}, and other seeds give {'the same' if same else 'another'} result")
 
     def _differentiable(self) -> str:
-        built, batch = self.build(self.component), self.inputs(2)["images"]
+        built, batch = self.built, self.inputs(2)["images"]
 
         def mean(images: torch.Tensor) -> torch.Tensor:
             return self.tensor(built, {"images": images}, [1, 2]).mean()
@@ -58,7 +58,7 @@ class PurificationProbe(Probe):
             return "nothing to undo"
         for size in self.sizes:
             batch, seeds = self.inputs(*size)["images"], self.seeds(size[0])
-            moved = self.tensor(self.build(self.component), {"images": batch}, seeds)
+            moved = self.tensor(self.built, {"images": batch}, seeds)
             shape = tuple(batch.shape[1:])
             whole, half = (undo(share * moved, shape, ImageRng(seeds)) for share in (1.0, 0.5))
             if float((0.5 * whole - half).abs().max()) > 0.01:
@@ -105,7 +105,7 @@ class CertificationProbe(Probe):
 
     def _promise(self) -> str:
         """Move images by the promised radius along random directions: the class of the smoothed value must stay."""
-        built, batch = self.build(self.component), self.inputs(6)["images"]
+        built, batch = self.built, self.inputs(6)["images"]
         first = self.tensor(built, {"images": batch}, self.seeds(6))
         radius = first[:, 1].clamp(min=0)
         kept = (first[:, 3] == 0) & (radius > 0)

@@ -12,6 +12,7 @@ from imharness.errors import ContractError, Unavailable
 from imharness_conformance.crossing import tensors
 from imharness_conformance.placement import ACCELERATOR, acted_accelerator
 from imharness_conformance.probe import CPU, Inputs, Probe
+from imharness_conformance.usual import usual, usual_inputs
 
 OFTEN = 24
 """How often one line of code may copy between host and accelerator, or wait, in a call; more is a loop's doing."""
@@ -27,7 +28,7 @@ def stays(component: Component, probe: Probe) -> str:
         raise Unavailable("it runs in a process of its own, where no accelerator can be acted")
     if torch.cuda.is_available():
         raise Unavailable("this machine has an accelerator, and components run on it")
-    inputs, seeds = _usual_inputs(probe)
+    inputs, seeds = usual_inputs(probe)
     with acted_accelerator() as traffic:
         built = probe.build(component, ACCELERATOR)
         there = {name: tensor.to(ACCELERATOR) for name, tensor in inputs.items()}
@@ -43,20 +44,15 @@ def stays(component: Component, probe: Probe) -> str:
     return told
 
 
-def on_accelerator(component: Component, probe: Probe, device: torch.device = ACCELERATOR) -> str:
+def on_accelerator(probe: Probe, device: torch.device = ACCELERATOR) -> str:
     """Call the component on the CPU and on an accelerator; return how far the results are apart."""
-    inputs, seeds = _usual_inputs(probe)
-    here = probe.tensor(probe.build(component), inputs, seeds)
-    there = {name: tensor.to(device) for name, tensor in inputs.items()}
-    result = probe.call(probe.build(component, device), there, seeds, device)
+    first = usual(probe)
+    here, seeds = first.flat, first.seeds
+    there = {name: tensor.to(device) for name, tensor in first.inputs.items()}
+    result = probe.call(probe.build(probe.component, device), there, seeds, device)
     _in_place(probe, result, there, device)
     probe.check(result, there, seeds)
     return f"largest difference to the CPU {float((here - probe.flat(result, there).cpu()).abs().max()):.2g}"
-
-
-def _usual_inputs(probe: Probe) -> tuple[Inputs, list[int]]:
-    size = probe.sizes[0]
-    return probe.inputs(*size), probe.seeds(size[0])
 
 
 def _in_place(probe: Probe, result: Any, inputs: Inputs, device: torch.device) -> None:

@@ -1,14 +1,20 @@
-"""What a plugin's module does when it is imported: it should define things, and nothing else."""
+"""What a plugin's module does when it is imported: it should define things, and nothing else.
+
+One interpreter loads torch and the harness; each module is imported in a process that is forked from it.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +22,62 @@ from imharness_conformance.conformance import CheckResult
 
 SLOW_S = 5.0
 PATIENCE_S = 100.0
-"""How long the interpreter may take altogether, which loads torch and the harness before it watches, s."""
+"""How long the import of one module may take, and the start of the interpreter, which loads torch, s."""
 CHECK = "is imported quickly, and does no work at import"
 
 
-def check_import(module: str, roots: Sequence[Path] = ()) -> CheckResult:
-    """Import a module in a fresh interpreter that has torch and the harness already, and watch it."""
+def check_imports(modules: Sequence[str], roots: Sequence[Path] = ()) -> list[CheckResult]:
+    """Import each module in a fresh process that has torch and the harness already, and watch it."""
     paths = os.pathsep.join([*map(str, roots), *filter(None, [os.environ.get("PYTHONPATH", "")])])
-    start = time.perf_counter()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, module],
-            env={**os.environ, "PYTHONPATH": paths},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return CheckResult(module, CHECK, "failed", f"took longer than {PATIENCE_S:g} s", time.perf_counter() - start)
-    took = time.perf_counter() - start
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        return CheckResult(module, CHECK, "failed", f"cannot be imported: {' '.join(last)[:300]}", took)
-    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, str(PATIENCE_S), *modules],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S * (1 + len(modules)),
+        check=True,
+    )
+    return [_judged(module, json.loads(line)) for module, line in zip(modules, done.stdout.splitlines(), strict=True)]
+
+
+def _judged(module: str, facts: dict[str, Any]) -> CheckResult:
+    if "error" in facts:
+        return CheckResult(module, CHECK, "failed", facts["error"], facts["took"])
     wrong = [*facts["did"], *([f"took {facts['seconds']:.1f} s"] if facts["seconds"] > SLOW_S else [])]
     if wrong:
-        return CheckResult(module, CHECK, "failed", f"{'; '.join(wrong)[:300]}; move it into build", took)
-    return CheckResult(module, CHECK, "passed", f"{facts['seconds']:.2f} s, {facts['modules']} modules", took)
+        return CheckResult(module, CHECK, "failed", f"{'; '.join(wrong)[:300]}; move it into build", facts["took"])
+    told = f"{facts['seconds']:.2f} s, {facts['modules']} modules"
+    return CheckResult(module, CHECK, "passed", told, facts["took"])
+
+
+def apart(module: str, patience: float) -> dict[str, Any]:
+    """Import a module in a forked process; return what `observe` saw, or the error that ended it, and the time, s."""
+    context, start = multiprocessing.get_context("fork"), time.perf_counter()
+    there, here = context.Pipe(duplex=False)
+    with tempfile.TemporaryFile() as printed:
+        process = context.Process(target=_forked, args=(module, here, printed.fileno()))
+        process.start()
+        here.close()
+        try:
+            facts = there.recv() if there.poll(patience) else {"error": f"took longer than {patience:g} s"}
+        except EOFError:  # it ended without an answer
+            process.join()
+            printed.seek(0)
+            last = " ".join(printed.read().decode(errors="replace").strip().splitlines()[-1:])
+            facts = {"error": f"cannot be imported: {last or f'ended with code {process.exitcode}'}"[:320]}
+        process.kill()
+        process.join()
+    return {**facts, "took": time.perf_counter() - start}
+
+
+def _forked(module: str, answers: Connection, printed: int) -> None:
+    for stream in (1, 2):
+        os.dup2(printed, stream)
+    answers.send(observe(module))
 
 
 def observe(module: str) -> dict[str, Any]:
     """Import a module here and return what it took and did."""
-    import imharness.images
-    import imharness.tracks  # noqa: F401
     from imharness.errors import ContractError
     from imharness_conformance.audit import undisturbed, watched
 
@@ -66,4 +94,9 @@ def observe(module: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(observe(sys.argv[1])) + "\n")
+    import imharness.images
+    import imharness.tracks  # noqa: F401
+    import imharness_conformance.audit  # noqa: F401
+
+    for name in sys.argv[2:]:
+        sys.stdout.write(json.dumps(apart(name, float(sys.argv[1]))) + "\n")

@@ -61,7 +61,7 @@ class EvaluatorProbe(Probe):
             yield "does not depend on the order of the target's rows", self._order
 
     def _order(self) -> None:
-        built, inputs = self.build(self.component), self.inputs(40)
+        built, inputs = self.built, self.inputs(40)
         order = torch.randperm(40, generator=generator(self.seed))
         own = ("query.target_outputs", "query.target_labels")
         turned = {**inputs, **{name: inputs[name][order] for name in own}}

@@ -34,7 +34,7 @@ class NoReferenceProbe(Probe):
     def _differentiable(self) -> str:
         if not self.component.info.differentiable:
             return "not differentiable, as declared"
-        built, batch = self.build(self.component), self.inputs(2)["images"]
+        built, batch = self.built, self.inputs(2)["images"]
         return check_gradient(lambda x: built(x).sum(), batch, declared=True)
 
 
@@ -53,7 +53,7 @@ class FullReferenceProbe(Probe):
         yield "has a gradient that attacks can follow, if it says so", self._moved
 
     def _prefers_identical(self) -> None:
-        built, (noisy, clean) = self.build(self.component), self.inputs(3, 176, 176).values()
+        built, (noisy, clean) = self.built, self.inputs(3, 176, 176).values()
         sign = self.component.closeness
         if not bool((sign * built(clean, clean) > sign * built(noisy, clean)).all()):
             raise ContractError(
@@ -64,7 +64,7 @@ class FullReferenceProbe(Probe):
         """Take an attack's step along the gradient's signs, and one straight away from the reference."""
         if not self.component.info.differentiable:
             return "not differentiable, as declared"
-        built, farther = self.build(self.component), -self.component.closeness
+        built, farther = self.built, -self.component.closeness
         noisy, clean = (0.1 + 0.8 * x for x in self.inputs(2).values())
         leaf = noisy.clone().requires_grad_(True)
         value = farther * built(leaf, clean).sum()
@@ -92,7 +92,7 @@ class DistributionProbe(Probe):
         yield "does not depend on the order of images", self._order
 
     def _order(self) -> None:
-        built, inputs = self.build(self.component), self.inputs(12, 64, 64)
+        built, inputs = self.built, self.inputs(12, 64, 64)
         turned = {**inputs, "images": inputs["images"].flip(0)}
         a, b = (self.tensor(built, given, []) for given in (inputs, turned))
         if not torch.allclose(a, b, rtol=1e-3, atol=1e-3):

@@ -29,11 +29,14 @@ class Probe:
     tolerance: ClassVar[float] = 1e-4
     on_device: ClassVar[bool] = True
     """Whether results are on the device that the component was built on; data sets load on the CPU."""
+    _keeper: ClassVar[Probe | None] = None
+    """The probe that keeps what `once` found; one alone, so that few networks are in memory at a time."""
     sizes: Sequence[Size] = ()
     """The shapes to try, (rows, height, width); the first is the usual one."""
 
     def __init__(self, component: Any, seed: int) -> None:
         self.component, self.seed = component, seed
+        self._kept: dict[str, Any] = {}
         self.contract: Call = call_of(type(component))
         self.by_row = self.contract.by_row
         if not self.sizes:
@@ -42,6 +45,24 @@ class Probe:
     def build(self, component: Any, device: torch.device = CPU) -> Any:
         """Return the built component."""
         return component.build(device)
+
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """Return what `find` gives, which checks share: it is found once, and kept until another probe keeps something.
+
+        What raises is not kept: each check that needs it raises anew.
+        """
+        if Probe._keeper is not self:
+            if Probe._keeper is not None:
+                Probe._keeper._kept.clear()
+            Probe._keeper = self
+        if name not in self._kept:
+            self._kept[name] = find()
+        return self._kept[name]
+
+    @property
+    def built(self) -> Any:
+        """The component, built on the CPU."""
+        return self.once("built", lambda: self.build(self.component))
 
     def seeds(self, n: int) -> list[int]:
         """Return one seed per row."""

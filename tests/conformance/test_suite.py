@@ -27,7 +27,7 @@ from imharness.images import (
 from imharness.membership import MembershipEvaluator
 from imharness_conformance import check_component, importing
 from imharness_conformance.conformance import Trial
-from imharness_conformance.importing import check_import
+from imharness_conformance.importing import check_imports
 from imharness_conformance.report import junit_xml
 
 Purify = Callable[[Images, ImageRng], Images]
@@ -217,23 +217,33 @@ def test_reports_say_what_failed(tmp_path: Path, harness, harness_here) -> None:
     assert "pip install -e acme-nothing" in harness_here("plugins", "check", "acme/nothing", cwd=tmp_path).stderr
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("import torch\ntorch.manual_seed(1)\n", "global random state"),
-        ("import subprocess\nsubprocess.run(['true'])\n", "subprocess.Popen"),
-        ("import time\nstart = time.process_time()\nwhile time.process_time() - start < 2.1:\n    pass\n", "took"),
-        ("raise RuntimeError('no')\n", "cannot be imported: RuntimeError: no"),
-        ("x = 1\n", ""),
-    ],
-)
-def test_work_at_import_is_found(tmp_path, code: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+AT_IMPORT = {
+    "import torch\ntorch.manual_seed(1)\n": "global random state",
+    "import subprocess\nsubprocess.run(['true'])\n": "subprocess.Popen",
+    "import time\nstart = time.process_time()\nwhile time.process_time() - start < 2.1:\n    pass\n": "took",
+    "raise RuntimeError('no')\n": "cannot be imported: RuntimeError: no",
+    "import os\nos._exit(3)\n": "cannot be imported: ended with code 3",
+    "import sys\nprint('{')\nsys.path_of_another = 1\n": "",
+    "import sys\nassert not hasattr(sys, 'path_of_another')\n": "",
+}
+
+
+def test_work_at_import_is_found(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each module alone: what one did is gone when the next is imported."""
     monkeypatch.setattr(importing, "SLOW_S", 2.0)
     monkeypatch.setattr(importing, "PATIENCE_S", 200.0)
-    (tmp_path / "a_plugin.py").write_text(code)
-    outcome = check_import("a_plugin", [tmp_path])
-    assert outcome.status == ("failed" if said else "passed"), outcome.message
-    assert said in outcome.message
+    modules = [f"a_plugin_{i}" for i in range(len(AT_IMPORT))]
+    for module, code in zip(modules, AT_IMPORT, strict=True):
+        (tmp_path / f"{module}.py").write_text(code)
+    for outcome, said in zip(check_imports(modules, [tmp_path]), AT_IMPORT.values(), strict=True):
+        assert outcome.status == ("failed" if said else "passed"), outcome.message
+        assert said in outcome.message
+
+
+def test_a_module_that_never_ends_its_import_is_given_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_sleeper.py").write_text("import time\ntime.sleep(1000)\n")
+    assert importing.apart("a_sleeper", 0.2)["error"] == "took longer than 0.2 s"
 
 
 def test_an_interruption_that_is_turned_into_another_error_is_no_failure() -> None:
