@@ -20,7 +20,8 @@ from imharness_statistics import NotTestable
 Floats = npt.NDArray[np.float64]
 EXACT_UP_TO = 50
 PERMUTED_UP_TO = 13
-_CHUNK = 32
+_AT_ONCE = 1 << 16
+"""Differences that are sorted at once: half a MiB, which stays in the processor's cache."""
 
 
 def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
@@ -40,57 +41,59 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
     if not np.isfinite(d).all():
         raise NotTestable("paired differences contain NaN or infinity; drop those pairs first")
     p = np.empty((2, len(d)))
-    for start in range(0, len(d), _CHUNK):
-        p[:, start : start + _CHUNK] = _chunk(d[start : start + _CHUNK])
+    step = max(1, _AT_ONCE // d.shape[1])
+    for start in range(0, len(d), step):
+        p[:, start : start + step] = _chunk(d[start : start + step])
     return p[0], p[1]
 
 
-def _chunk(d: Floats) -> tuple[Floats, Floats]:
+def _chunk(d: Floats) -> Floats:
+    """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences."""
     positive, ordered, zeros, ties = _sorted_magnitudes(d)
     count = (d.shape[1] - zeros).astype(np.float64)
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
     if ties.any():
-        r_plus[ties], tie_term[ties] = _with_ties(positive[ties], ordered[ties], zeros[ties])
-    r_minus = count * (count + 1) / 2 - r_plus
-    given = ordered, zeros, ties, count, tie_term
-    return _p_values(r_plus, *given), _p_values(r_minus, *given)
-
-
-def _p_values(
-    r_plus: Floats, ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64], ties: npt.NDArray[np.bool_],
-    count: Floats, tie_term: Floats,
-) -> Floats:  # fmt: skip
-    p = _asymptotic(r_plus, count, tie_term)
-    for row in np.flatnonzero(~ties & (count > 0) & (count <= EXACT_UP_TO)):
-        p[row] = _survival(int(count[row]))[int(r_plus[row])]
+        r_plus[ties], tie_term[ties] = _with_ties(positive[ties] > 0, ordered[ties], zeros[ties])
+    sums = np.stack([r_plus, count * (count + 1) / 2 - r_plus])
+    p = _asymptotic(sums, count, tie_term)
+    exact = ~ties & (count <= EXACT_UP_TO)
+    for n in np.unique(count[exact]):
+        own = exact & (count == n)
+        p[:, own] = _survival(int(n))[sums[:, own].astype(np.int64)]
     few = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
     if len(few):
         for row, ranks in zip(few, _mean_ranks(ordered[few], zeros[few]), strict=True):
-            p[row] = _permuted(ranks[ranks > 0], float(r_plus[row]))
-    p[count == 0] = np.nan
+            p[:, row] = _permuted(ranks[ranks > 0], sums[:, row])
+    p[:, count == 0] = np.nan
     return p
 
 
 def _sorted_magnitudes(
     d: Floats,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free."""
-    keys = np.abs(d).view(np.uint64)
-    keys <<= np.uint64(1)
+) -> tuple[Floats, npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
+
+    Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
+    ``(k,)``, and whether others than zeros are tied ``(k,)``.
+    """
+    keys = d.view(np.uint64) << np.uint64(1)
     keys |= d > 0
     keys.sort(axis=1)
-    positive = (keys & np.uint64(1)).astype(bool)
+    positive = (keys & np.uint64(1)).astype(np.float64)
     keys >>= np.uint64(1)
-    zeros = np.count_nonzero(keys == 0, axis=1)
-    ties = np.count_nonzero(keys[:, 1:] == keys[:, :-1], axis=1) > np.maximum(zeros - 1, 0)
+    zeros, ties = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=bool)
+    equal = keys[:, 1:] == keys[:, :-1]
+    if equal.any():
+        zeros = np.count_nonzero(keys == 0, axis=1)
+        ties = np.count_nonzero(equal, axis=1) > np.maximum(zeros - 1, 0)
     return positive, keys, zeros, ties
 
 
-def _rank_sum(positive: npt.NDArray[np.bool_], zeros: npt.NDArray[np.int64]) -> Floats:
+def _rank_sum(positive: Floats, zeros: npt.NDArray[np.int64]) -> Floats:
     """Return the sum of the ranks of positive differences, in rows without ties; ranks start behind the zeros."""
     weights = np.stack([np.arange(1.0, positive.shape[1] + 1), np.ones(positive.shape[1])], axis=1)
-    sums = positive.astype(np.float64) @ weights
+    sums = positive @ weights
     return np.asarray(sums[:, 0] - zeros * sums[:, 1])
 
 
@@ -144,20 +147,22 @@ def _survival(n: int) -> Floats:
     return np.minimum(np.cumsum((ways / 2.0**n)[::-1])[::-1], 1.0)
 
 
-def _permuted(ranks: Floats, r_plus: float) -> float:
-    """Return P(W >= w) over all sign patterns of the given ranks."""
+def _permuted(ranks: Floats, sums: Floats) -> Floats:
+    """Return P(W >= w) for each of the sums ``(2,)`` over all sign patterns of the given ranks."""
     signs = (np.arange(2 ** len(ranks))[:, None] >> np.arange(len(ranks))) & 1
-    return float(np.mean(signs @ ranks >= r_plus - 1e-9))
+    return np.asarray((signs @ ranks >= sums[:, None] - 1e-9).mean(axis=1))
 
 
 def adjust(p: npt.ArrayLike, method: Literal["bonferroni", "holm"] = "bonferroni") -> Floats:
     """Return p-values corrected for all comparisons given; NaN (not testable) stays NaN and is not counted."""
-    values = np.asarray(p, dtype=np.float64)
-    out = values.copy()
-    testable = np.flatnonzero(~np.isnan(values.ravel()))
-    flat = values.ravel()[testable]
-    if len(flat):
-        from statsmodels.stats.multitest import multipletests  # imports pandas, which is slow
-
-        out.ravel()[testable] = multipletests(flat, method=method)[1]
-    return out
+    found = np.array(p, dtype=np.float64)
+    testable = ~np.isnan(found)
+    values = found[testable]
+    if method == "bonferroni":
+        found[testable] = np.minimum(values * len(values), 1)
+    else:
+        order = np.argsort(values)
+        steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+        values[order] = np.minimum(steps, 1)
+        found[testable] = values
+    return found

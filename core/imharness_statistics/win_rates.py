@@ -10,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness_statistics import NotTestable
-from imharness_statistics.clusters import clusters_both
+from imharness_statistics.clusters import clusters_both, coded
 from imharness_statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
+Pairs = npt.NDArray[np.int64]
+"""Places of two entries ``(pairs, 2)``."""
 ALPHA = 0.05
 MATRIX = 200
 """Entries up to which all are set against all in a table, which has a cell for each pair."""
-AT_ONCE = 1 << 21
-"""Differences of images that are tested at once: 16 MiB."""
+AT_ONCE = 1 << 16
+"""Differences of images that are made and tested at once: half a MiB, which stays in the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,17 @@ def win_rates(
     """
     entries = len(np.asarray(scores[0])) if len(scores) else 0
     p = np.full((entries, entries, len(scores)), np.nan)
-    pairs = [(i, j) for i in range(entries) for j in range(i + 1, entries)]
+    pairs = np.stack(np.triu_indices(entries, 1), axis=1)
     for c, block in enumerate(scores):
         values = np.asarray(block, dtype=np.float64)
         for mask, group in _by_mask(~np.isnan(values), pairs):
-            own = np.asarray(clusters[c])[mask] if len(clusters) else None
-            step = max(1, AT_ONCE // int(mask.sum()))
+            own = coded(np.asarray(clusters[c])[mask])[0] if len(clusters) else None
+            shared = values[:, mask]
+            step = max(1, AT_ONCE // shared.shape[1])
             for start in range(0, len(group), step):
-                first, second = np.array(group[start : start + step]).T
-                difference = values[np.ix_(first, mask)] - values[np.ix_(second, mask)]
+                first, second = group[start : start + step].T
+                difference = shared[first]
+                difference -= shared[second]
                 up, down = clusters_both(difference, own)
                 p[first, second, c], p[second, first, c] = (up, down) if higher_wins else (down, up)
     corrected = adjust(p, correction)
@@ -68,18 +72,16 @@ def win_rates(
     return WinRates(rate, tested_count, int(np.sum(~np.isnan(p))))
 
 
-def _by_mask(
-    shared: npt.NDArray[np.bool_], pairs: list[tuple[int, int]]
-) -> list[tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]]:
+def _by_mask(shared: npt.NDArray[np.bool_], pairs: Pairs) -> list[tuple[npt.NDArray[np.bool_], Pairs]]:
     """Group pairs of entries by the images they share; pairs that share none are left out."""
     if shared.all():
-        return [(shared[0], pairs)] if shared.size and pairs else []
-    groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]] = {}
-    for i, j in pairs:
+        return [(shared[0], pairs)] if shared.size and len(pairs) else []
+    groups: dict[bytes, tuple[npt.NDArray[np.bool_], list[int]]] = {}
+    for place, (i, j) in enumerate(pairs):
         mask = shared[i] & shared[j]
         if mask.any():
-            groups.setdefault(mask.tobytes(), (mask, []))[1].append((i, j))
-    return list(groups.values())
+            groups.setdefault(mask.tobytes(), (mask, []))[1].append(place)
+    return [(mask, pairs[own]) for mask, own in groups.values()]
 
 
 def bradley_terry(wins: npt.ArrayLike, tolerance: float = 1e-12, steps: int = 100_000) -> Floats:

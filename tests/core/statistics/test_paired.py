@@ -59,5 +59,15 @@ def test_adjust_is_its_definition(method: str) -> None:
     assert adjust([], method).shape == (0,)
 
 
+@pytest.mark.parametrize("method", ["bonferroni", "holm"])
+@pytest.mark.parametrize("decimals", [2, 16])
+def test_adjust_is_statsmodels_to_the_bit(method: str, decimals: int) -> None:
+    from statsmodels.stats.multitest import multipletests
+
+    p = (np.random.default_rng(1).random((30, 30)) ** 3).round(decimals)
+    expected = multipletests(p.ravel(), method=method)[1].reshape(p.shape)
+    np.testing.assert_array_equal(adjust(p, method), expected)
+
+
 def test_adjust_leaves_what_is_not_testable_out_of_the_count() -> None:
     np.testing.assert_allclose(adjust([0.01, np.nan, 0.02]), [0.02, np.nan, 0.04])

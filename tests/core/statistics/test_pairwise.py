@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from imharness_statistics import NotTestable
 from imharness_statistics.win_rates import bradley_terry, win_rates
@@ -28,6 +29,27 @@ def test_missing_conditions_are_not_counted() -> None:
     result = win_rates(list(scores), higher_wins=True)
     assert result.tested[0, 1] == 1
     assert result.comparisons == 2
+
+
+@pytest.mark.parametrize("at_once", [1, 100, 1 << 16])
+def test_every_pair_is_tested_as_scipy_tests_it(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    from imharness_statistics import wilcoxon
+    from imharness_statistics import win_rates as module
+
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(7, 60)) + np.linspace(0, 1, 7)[:, None]
+    scores[4:] = scores[4:].round(1)
+    scores[3, :30] = np.nan
+    won = np.full((7, 7), np.nan)
+    for i, j in zip(*np.nonzero(~np.eye(7, dtype=bool)), strict=True):
+        gap = scores[i] - scores[j]
+        gap = gap[~np.isnan(gap) & (gap != 0)]
+        won[i, j] = stats.wilcoxon(gap, alternative="greater").pvalue * 42 < 0.05
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    monkeypatch.setattr(wilcoxon, "_AT_ONCE", at_once)
+    found = win_rates([scores], higher_wins=True)
+    assert found.comparisons == 42
+    np.testing.assert_array_equal(found.rate, 100 * won)
 
 
 def test_identical_entries_are_not_testable() -> None:
