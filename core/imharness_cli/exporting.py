@@ -56,7 +56,8 @@ def export(
 ) -> None:  # fmt: skip
     """Write tables with their intervals, marks and notes, ready to paste; or all rows.
 
-    LaTeX needs the packages booktabs and threeparttable, `xlsx` the extra of this name.
+    LaTeX needs the package booktabs, `xlsx` the extra of this name. A table that does not fit a page gets smaller
+    print, or comes in several parts.
     """
     from imharness_cli.stores import existing
 

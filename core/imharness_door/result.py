@@ -63,7 +63,7 @@ class ResultTable:
         return as_frame(self.spec)
 
     def to_latex(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
-        """Return LaTeX for the packages booktabs and threeparttable; see `imharness_exports.sheet_of`."""
+        """Return LaTeX for the package booktabs; see `imharness_exports.sheet_of`."""
         return latex(self._sheet(columns, caption))
 
     def to_markdown(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
@@ -180,7 +180,7 @@ class Result:
         return pandas_module().DataFrame(rows)
 
     def to_latex(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
-        """Return a table in LaTeX for the packages booktabs and threeparttable, all columns or those named."""
+        """Return a table in LaTeX for the package booktabs, all columns or those named."""
         return self.table(name).to_latex(columns=columns, caption=caption)
 
     def to_markdown(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:

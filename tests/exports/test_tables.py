@@ -4,6 +4,10 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +20,10 @@ from tests.leaderboard.contested import FLIP, JPEG, NOISE, NONE, PURIFIER
 from imharness.errors import UsageError
 from imharness.results.records import ColumnSpec, Row, Table, Value
 from imharness_exports import csv_of, json_of, latex, markdown, parquet_of, sheet_of, typst
-from imharness_exports.markup import latex_text, markdown_text, typst_text
+from imharness_exports.layout import Page, parts_of, width_of, wrapped
+from imharness_exports.markup import LATEX_PAGE, TYPST_PAGE, latex_text, markdown_text, typst_text
 from imharness_exports.sheets import Sheet, chosen_tables, number_text
+from imharness_files.text import plain
 
 SPECIAL = re.compile(r"(?<!\\)[%#$_&~^]")
 
@@ -82,21 +88,84 @@ def test_a_zero_has_no_sign() -> None:
 @pytest.mark.parametrize("make", [contest, evil_sheet])
 def test_latex_has_whole_rows_and_balanced_parts(make) -> None:
     sheet = make()
-    text = latex(sheet)
-    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0].splitlines()
-    assert len(body) == len(sheet.lines)
-    cells = 1 + len(sheet.facets) + len(sheet.columns)
-    for row in body:
-        assert len(re.findall(r"(?<!\\)&", row)) == cells - 1
-        assert row.endswith(r" \\")
-        assert row[0] not in "[*"
+    text, parts = latex(sheet), parts_of(sheet, LATEX_PAGE)
+    bodies = [own.partition("\\bottomrule")[0].splitlines() for own in text.split("\\midrule\n")[1:]]
+    assert len(bodies) == len(parts)
+    for body, part in zip(bodies, parts, strict=True):
+        assert len(body) == len(part.sheet.lines)
+        for row in body:
+            assert len(re.findall(r"(?<!\\)&", row)) == len(sheet.facets) + len(part.sheet.columns)
+            assert row.endswith(r" \\")
+            assert row[0] not in "[*"
     opened, closed = (re.findall(rf"^\\{word}{{(\w+)}}", text, re.M) for word in ("begin", "end"))
-    assert opened == ["table", "threeparttable", "tabular", "tablenotes"]
+    assert set(opened) == {"table", "tabular", "minipage"}
     assert sorted(closed) == sorted(opened)
-    assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == 1
+    assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule") == len(parts)
     assert "\\input" not in text
-    bare = re.sub(r"\\[{}]", "", text)
+    bare = re.sub(r"\\\\|\\[{}]", "", text)
     assert bare.count("{") == bare.count("}")
+
+
+def wide(columns: int, rows: int, name: str = "acme/entry") -> Sheet:
+    specs = tuple(
+        ColumnSpec(key=f"k{i}", label=f"a measure, {i}", description="", better="lower") for i in range(columns)
+    )
+    lines = tuple(
+        Row(label=f"{name}-{j}", values={own.key: Value(value=10.0 + j, low=9.0, high=12.0, n=30) for own in specs})
+        for j in range(rows)
+    )
+    return sheet_of(
+        Table(id="wide", title="Wide", caption="", entry="entry", columns=specs, rows=lines, ranked_by="k0")
+    )
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(1, 1), (3, 5), (7, 20), (30, 4), (2, 200), (12, 90)])
+@pytest.mark.parametrize("page", [LATEX_PAGE, TYPST_PAGE])
+def test_the_parts_of_a_sheet_hold_every_number_once(columns: int, rows: int, page: Page) -> None:
+    sheet = wide(columns, rows)
+    parts = parts_of(sheet, page)
+    found = [(line.label, own.key) for part in parts for line in part.sheet.lines for own in part.sheet.columns]
+    assert len(found) == len(set(found)) == columns * rows
+    assert all(len(line.cells) == len(part.sheet.columns) for part in parts for line in part.sheet.lines)
+    assert len({part.key for part in parts}) == len(parts)
+    assert [bool(part.sheet.remarks) for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert (len(parts) == 1) == (columns * rows <= 15)
+
+
+def test_notes_stand_below_each_part_that_has_their_letters() -> None:
+    sheet = contest()
+    for part in parts_of(replace(sheet, lines=sheet.lines * 40), LATEX_PAGE):
+        used = {letter for line in part.sheet.lines for own in (line, *line.cells) for letter in own.notes}
+        assert {letter for letter, _ in part.sheet.notes} == used
+
+
+@given(st.text(max_size=60), st.floats(8, 100))
+def test_a_wrapped_text_loses_nothing_but_blanks(text: str, room: float) -> None:
+    lines = wrapped(text, room, 10.0)
+    assert "".join("".join(lines).split()) == "".join(plain(text).split())
+    assert all(width_of(line, 10.0) <= room or len(line) <= 1 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("＝ﬁ", "=fi"), ("Ł", "Ł"), ("ą", "a"), ("x中", "x[U+4E2D]"), ("≈", r"$\approx$")]
+)
+def test_signs_that_pdflatex_has_not_are_written_with_those_it_has(text: str, shown: str) -> None:
+    assert latex_text(text) == shown
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.parametrize(
+    "make", [contest, evil_sheet, lambda: wide(30, 60), lambda: wide(5, 3, "acme/long[" + "x=1," * 30)]
+)
+def test_latex_compiles_and_fits_the_page(make, tmp_path: Path) -> None:
+    text = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{latex(make())}\end{{document}}"
+    (tmp_path / "t.tex").write_text(text)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "t.tex"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert ran.returncode == 0, ran.stdout[-2000:]
+    assert not re.findall(r"^Overfull .*", ran.stdout, re.M)
+    if make is not evil_sheet:  # one of its rows is higher than a page with what stands below it
+        assert "Float too large" not in ran.stdout
 
 
 @given(st.text(max_size=30))
@@ -116,8 +185,11 @@ def test_typst_text_is_one_string(text: str) -> None:
 
 def test_typst_has_a_cell_for_each_number() -> None:
     sheet = evil_sheet()
-    assert f"columns: {2 + len(sheet.columns)}," in typst(sheet)
-    assert typst(sheet).count("strong(") == 2 + len(sheet.columns) + sum(c.best for x in sheet.lines for c in x.cells)
+    parts = parts_of(sheet, TYPST_PAGE)
+    heads = 2 + len(sheet.columns)
+    assert typst(sheet).count(f"columns: {heads},") == len(parts)
+    best = sum(cell.best for line in sheet.lines for cell in line.cells)
+    assert typst(sheet).count("strong(") == heads * len(parts) + best
 
 
 def rendered(text: str) -> list[str]:
@@ -210,7 +282,8 @@ def test_a_latex_parser_reads_back_what_was_written(make) -> None:
         for macro, sign in unknown.items():  # which the parser takes for nothing
             written = written.replace(macro, sign)
         shown = read.latex_to_text(written).replace("”", '"').replace("ˆ", "^")
-        assert "".join(shown.split()) == "".join(text.split())
+        wanted = "".join(text.split()).replace("＝", "=")  # pdfLaTeX has no wide signs
+        assert "".join(shown.split()) == wanted
 
 
 @pytest.mark.extra
@@ -220,8 +293,10 @@ def test_typst_compiles_and_holds_every_text(make) -> None:
 
     sheet = make()
     assert compiler.compile(typst(sheet).encode(), format="pdf").startswith(b"%PDF")
-    (figure,) = json.loads(compiler.query(typst(sheet).encode(), "figure"))
-    assert figure["caption"]["body"]["text"] == " ".join(sheet.caption.split())
+    figures = json.loads(compiler.query(typst(sheet).encode(), "figure"))
+    wanted = [" ".join(part.sheet.caption.split()) for part in parts_of(sheet, TYPST_PAGE)]
+    assert [figure["caption"]["body"]["text"] for figure in figures] == wanted
+    assert wanted[0].startswith(" ".join(sheet.caption.split()))
 
 
 @pytest.mark.extra
