@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+import torch._dynamo  # FakeTensorMode would import it in the first trial, whose limit of time may break an import off
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch

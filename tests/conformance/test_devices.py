@@ -1,5 +1,7 @@
 """The check "keeps every tensor on its device" sees components that mix devices, one for each kind, without a GPU."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -245,3 +247,17 @@ def test_nothing_of_the_act_is_left_behind() -> None:
     leaf = torch.ones(2, requires_grad=True)
     (2 * leaf).sum().backward()
     assert leaf.grad.tolist() == [2.0, 2.0]
+
+
+def test_an_acted_accelerator_imports_nothing_which_a_limit_of_time_could_break_off() -> None:
+    code = (
+        "import sys, torch\n"
+        "from imharness_conformance import conformance\n"
+        "from imharness_conformance.placement import acted_accelerator\n"
+        "before = set(sys.modules)\n"
+        "with acted_accelerator():\n"
+        "    (torch.ones(3).to('cuda') + 1).median()\n"
+        "print(sorted(set(sys.modules) - before))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
