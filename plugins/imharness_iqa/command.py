@@ -41,7 +41,9 @@ def iqa() -> None:
     metavar="NAME",
     help="Images to attack.",
 )
-@click.option("--tested", multiple=True, metavar="NAME", help="Use no photograph of this data set.")
+@click.option(
+    "--tested", multiple=True, metavar="NAME", help="Use no photograph of this data set; may be given several times."
+)
 @click.option(
     "--images",
     type=click.IntRange(1),
