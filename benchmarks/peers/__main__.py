@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import logging
+import math
 import sys
 import warnings
 
@@ -44,7 +45,9 @@ def main(names: list[str]) -> None:
                 f"{1e3 * found.ours:.2f} ms",
                 f"{found.peer} {1e3 * found.theirs:.2f} ms",
                 f"{found.theirs / found.ours:.2f}x",
-                f"{found.difference:.0e} {'<=' if equal else 'EXCEEDS'} {found.tolerance:.0e}",
+                "not compared"
+                if math.isinf(found.tolerance)
+                else f"{found.difference:.0e} {'<=' if equal else 'EXCEEDS'} {found.tolerance:.0e}",
             )
         )
         console.say(" | ".join(rows[-1]))

@@ -8,6 +8,7 @@ import torch
 from benchmarks.peers.work import Contest, Work
 from imharness.membership import References
 from imharness_membership.evaluators.lira import Lira
+from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.thresholds import class_thresholds
 from imharness_statistics.mean_spearman import mean_spearman
 from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
@@ -51,7 +52,43 @@ def _thresholds() -> Contest:
             found.append(steps[np.argmax(true - false)])
         return np.array(found, dtype=np.float32)
 
-    return Contest(lambda: class_thresholds(values, member, labels, classes), {"scikit-learn": by_curve}, 0)
+    def advantages(thresholds: np.ndarray) -> np.ndarray:
+        said = values >= thresholds[labels]
+        own = [labels == label for label in range(classes)]
+        return np.array([said[c & member].mean() - said[c & ~member].mean() for c in own])
+
+    return Contest(
+        lambda: class_thresholds(values, member, labels, classes), {"scikit-learn": by_curve}, 1e-9, advantages
+    )
+
+
+def _rmia(rows: int, models: int) -> Contest:
+    rng = np.random.default_rng(0)
+    odds, own = rng.normal(size=(models, rows)).astype(np.float32), rng.normal(size=(2, rows)).astype(np.float32)
+    inside = rng.random((models, rows)).argsort(axis=0) < models // 2
+    common = rng.normal(size=(models, rows)).astype(np.float32)
+    references = References(*map(torch.from_numpy, (odds, inside, common, common[:, 0])))
+    seen, population = map(torch.from_numpy, own)
+
+    def plain() -> np.ndarray:
+        outside = (1 / (1 + np.exp(-odds)) * ~inside).sum(axis=0) / (~inside).sum(axis=0)
+        everywhere = (1 / (1 + np.exp(-common))).mean(axis=0)
+        ratio, others = (
+            1 / (1 + np.exp(-x)) / (0.65 * mean + 0.35) for x, mean in zip(own, (outside, everywhere), strict=True)
+        )
+        return np.array([(x >= others).mean() for x in ratio])
+
+    rmia = Rmia()
+    return Contest(lambda: rmia.statistic(seen, population, references, models), {"plain numpy": plain}, 2 / rows)
+
+
+def _ties() -> Contest:
+    from scipy.stats import wilcoxon
+
+    differences = np.random.default_rng(0).normal(0.02, 1, (500, 1000)).round(1)
+    differences[differences == 0] = 0.1
+    peers = {"scipy, axis": lambda: wilcoxon(differences, alternative="greater", axis=1).pvalue}
+    return Contest(lambda: wilcoxon_greater(differences), peers, 1e-12)
 
 
 def _wilcoxon() -> Contest:
@@ -113,6 +150,8 @@ WORKS = (
     Work("lira-8", "LiRA, 100,000 rows, 8 models", functools.partial(_lira, 8, 100_000)),
     Work("lira-64", "LiRA, 50,000 rows, 64 models", functools.partial(_lira, 64, 50_000)),
     Work("thresholds", "thresholds, 20,000 rows, 100 classes", _thresholds),
+    Work("rmia", "RMIA, 5,000 rows, 8 models", functools.partial(_rmia, 5_000, 8)),
+    Work("wilcoxon-ties", "Wilcoxon with ties, 500 pairs of n = 1000", _ties),
     Work("wilcoxon", "Wilcoxon, 500 pairs of n = 1000", _wilcoxon),
     Work("win-matrix", "win matrix, 30 entries, 300 images", _win_matrix),
     Work("holm", "Holm's correction, 20,000 tests", _holm),

@@ -8,20 +8,23 @@ from typing import NamedTuple
 import numpy as np
 
 Run = Callable[[], object]
-ROUNDS, SHORTEST = 5, 0.02
-"""Times that each takes its turn, and seconds of CPU that a turn lasts at least."""
+ROUNDS, SHORTEST, LONG = 5, 0.02, 0.5
+"""Times that each takes its turn, and seconds of CPU that a turn lasts at least; from `LONG` on two turns do."""
 
 
 @dataclass(frozen=True)
 class Contest:
     """Ours and the peers, ready to run. Each returns an array, or what becomes one.
 
-    `tolerance`: largest difference of the results, as a share of the largest absolute value of the peer's.
+    `tolerance`: largest difference of the results, as a share of the largest absolute value of the peer's;
+    infinite where nothing can be compared, as between two random searches.
+    `compared`: what is compared of a result.
     """
 
     ours: Run
     peers: Mapping[str, Run]
     tolerance: float
+    compared: Callable[[np.ndarray], np.ndarray] = np.asarray
 
 
 @dataclass(frozen=True)
@@ -46,10 +49,11 @@ class Outcome(NamedTuple):
 def measured(contest: Contest) -> Outcome:
     """Time all in turns, the shortest turn of each counting, and compare results with the fastest peer."""
     runs = {"": contest.ours, **contest.peers}
-    results = {name: np.asarray(run()) for name, run in runs.items()}
-    repeats = {name: max(1, int(SHORTEST / max(_seconds(run, 1), 1e-6))) for name, run in runs.items()}
+    results = {name: np.asarray(contest.compared(np.asarray(run()))) for name, run in runs.items()}
+    first = {name: _seconds(run, 1) for name, run in runs.items()}
+    repeats = {name: max(1, int(SHORTEST / max(taken, 1e-6))) for name, taken in first.items()}
     turns: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
+    for _ in range(2 if max(first.values()) > LONG else ROUNDS):
         for name, run in runs.items():
             turns[name].append(_seconds(run, repeats[name]))
     best = {name: min(taken) for name, taken in turns.items()}
