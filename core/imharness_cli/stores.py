@@ -68,7 +68,7 @@ def _steady(
 
     Returns the record that the files are of, and its content; raises `DamagedError`.
     """
-    size = survey.size
+    size: Callable[[str], int] = survey.size
     while True:
         record, content = store.judged(key, content, size)
         if isinstance(record, DamagedError):
