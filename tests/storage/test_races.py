@@ -313,7 +313,7 @@ def test_two_that_pack_objects_at_once_lose_nothing(cloud: Cloud) -> None:  # no
 
 def test_hundreds_of_packing_passes_disturb_nobody(tmp_path: Path) -> None:
     """One packs; for each pass, others write a new cell and one anew; two read all the time. Each has its own store."""
-    passes, cells = 200, 9
+    passes, cells = 200, 5
     compute(Store(tmp_path), range(cells))
     ended, failures = threading.Event(), list[BaseException]()
     turns = {"new": threading.Semaphore(2), "anew": threading.Semaphore(2)}
@@ -325,6 +325,7 @@ def test_hundreds_of_packing_passes_disturb_nobody(tmp_path: Path) -> None:
             try:
                 while not ended.is_set() and not failures:
                     work(store)
+                    ended.wait(0.01)
             except BaseException as error:
                 failures.append(error)
 
