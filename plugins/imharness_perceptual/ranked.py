@@ -58,7 +58,8 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "were asked, 1 where the order of severities decides. Of each choice the worst counts: untouched, or with the "
         "alternative that is nearer for people pushed away by an attack on this metric, within the same ball for all. "
         "The attack none is no attack: it counts for choices that no attack makes worse. Unaware: nobody attacks; "
-        "aware: the attack knows the metric. Families of distortions weigh the same. The gate is the untouched agreement of the metric that agrees best. Pixel-wise distances and random weights are "
+        "aware: the attack knows the metric. Families of distortions weigh the same. The gate is the untouched "
+        "agreement of the metric that agrees best. Pixel-wise distances and random weights are "
         "controls.",
         note="" if balls else "Nobody attacked: agreement and its worst case are the same.",
     )  # fmt: skip
