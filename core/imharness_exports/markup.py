@@ -169,13 +169,20 @@ def markdown_text(text: str) -> str:
     return _NAMED.sub(r"\1<!-- -->", _LINKED.sub(r"\1\3\\\2\4", _MARKDOWN.sub(r"\\\1", plain(text))))
 
 
+def _paragraph(text: str) -> str:
+    """Return a text as a paragraph, whose first signs begin no list and underline no line before it."""
+    return re.sub(r"^(?=[-+=])|^(\d+)(?=[.)])", r"\1\\", markdown_text(text.strip()))
+
+
 def markdown(sheet: Sheet) -> str:
     """Return a sheet as a Markdown table with its caption above and its notes below."""
     esc = markdown_text
     heads = [*_text_heads(sheet), *sheet.heads]
     rules = [":---"] * len(_text_heads(sheet)) + ["---:"] * len(sheet.columns)
     rows = [[*map(esc, heads)], rules, *(_markdown_row(line) for line in sheet.lines)]
-    notes = [f"{_raised(letter)} {esc(text)}" for letter, text in sheet.notes] + [esc(text) for text in sheet.remarks]
+    notes = [f"{_raised(letter)} {esc(text)}" for letter, text in sheet.notes] + [
+        _paragraph(text) for text in sheet.remarks
+    ]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes]) + "\n"
 

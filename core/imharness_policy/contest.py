@@ -166,7 +166,8 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
     return (
         ColumnSpec(
             key="rank", label="rank", better="lower", decimals=0,
-            description="Place among complete entries on the settings that they share, and its 95% interval by "
+            description="One plus the number of complete entries that are ahead, each by the mean difference over what "
+            "both have; its 95% interval by "
             f"simultaneous intervals of the differences to all others; {named}s are resampled.",
         ),
         of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),

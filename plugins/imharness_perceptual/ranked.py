@@ -57,8 +57,9 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         f"of judges that it agrees with, as a share of what {people}: two different judges of one choice where several "
         "were asked, 1 where the order of severities decides. Of each choice the worst counts: untouched, or with the "
         "alternative that is nearer for people pushed away by an attack on this metric, within the same ball for all. "
-        "Unaware: nobody attacks; aware: the attack knows the metric. Families of distortions weigh the same. The gate "
-        "is the untouched agreement of the metric that agrees best. Pixel-wise distances and random weights are "
+        "The attack none is no attack: it counts for choices that no attack makes worse. Unaware: nobody attacks; "
+        "aware: the attack knows the metric. Families of distortions weigh the same. The gate is the untouched "
+        "agreement of the metric that agrees best. Pixel-wise distances and random weights are "
         "controls.",
         note="" if balls else "Nobody attacked: agreement and its worst case are the same.",
     )  # fmt: skip

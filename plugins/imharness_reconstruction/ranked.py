@@ -105,7 +105,9 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         "whatever its architecture, so that a poor one is no excuse. Aware: attacks that match only the coordinates "
         "that are not 0 where most are, as after pruning. Unaware and aware are means over the attacks and states that "
         "each met, which may differ. The mean image is a guess without any gradient. "
-        "Means are over the n images on which an attack converged; places compare two models on those of both."
+        "Means are over the n images on which an attack converged. A place counts the models that are ahead, each by "
+        "the mean difference over the images of both; no test decides it. So a model may stand behind another one "
+        "whose mean, over other images, is the worse one."
         f"{limit_of([chosen.metric])}",
         entry="protected model",
         note=_absent(query, rules),

@@ -358,6 +358,17 @@ def test_columns_of_too_few_units_beside_others_are_named() -> None:
     assert "No number of a is marked: 3 images, and a test needs at least 5." in sheet.remarks
 
 
+@pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "===", "---", "    a", "* a", "# a", "> a", "a"])
+def test_a_remark_is_a_paragraph_of_its_own(text: str) -> None:
+    made = board()
+    sheet = sheet_of(made.tables[0].model_copy(update={"note": text}), made)
+    found = MarkdownIt("commonmark").enable("table").parse(markdown(sheet))
+    assert {token.type for token in found} <= {
+        "inline", "paragraph_open", "paragraph_close",
+        *(f"{kind}_{way}" for kind in ("table", "thead", "tbody", "tr", "th", "td") for way in ("open", "close")),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("text", ["by @octocat", "@octocat/team", "see #12", "a@example.org"])
 def test_markdown_mentions_nobody_and_refers_to_no_issue(text: str) -> None:
     """GitHub looks for names in the text of each node of the page: none may hold the sign and what follows it."""
