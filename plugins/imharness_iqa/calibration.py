@@ -34,7 +34,7 @@ FURTHER = 4
 class Preset(BaseModel):
     """The strengths of one attack on one metric, with the data they were measured on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     attack: str
     metric: str
@@ -42,7 +42,7 @@ class Preset(BaseModel):
     strengths: Mapping[str, float]
     distortion: str
     measured: Sequence[tuple[float, float]] = ()
-    """(value, mean distortion) of every value that was tried."""
+    """(value, mean distortion) of every value that was tried; the PSNR of images that none changed is "Infinity"."""
     unreached: Sequence[str] = ()
     """Strengths whose target is beyond all measured distortions; they get the value that came nearest."""
     data: str = ""
@@ -162,7 +162,7 @@ def write_presets(path: Path, found: Sequence[Preset]) -> None:
     """Write presets; those of the same attack and metric are replaced."""
     old = {(p.attack, p.metric): p for p in (read_presets(path) if path.is_file() else [])}
     old |= {(p.attack, p.metric): p for p in found}
-    path.write_text(json.dumps([p.model_dump(mode="json") for p in old.values()], indent=1) + "\n")
+    path.write_text(json.dumps([json.loads(p.model_dump_json()) for p in old.values()], indent=1) + "\n")
 
 
 def located(name: str) -> Path:

@@ -80,6 +80,10 @@ def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> 
     write_presets(path, known[:2])
     write_presets(path, [known[1].model_copy(update={"images": 7}), known[2]])
     assert [p.images for p in read_presets(path)] == [0, 7, 0]
+    unchanged = known[0].model_copy(update={"measured": ((1.0, float("inf")), (2.0, 33.0))})
+    write_presets(path, [unchanged])
+    [found] = [p for p in read_presets(path) if p.attack == unchanged.attack and p.metric == unchanged.metric]
+    assert [tuple(pair) for pair in found.measured] == [(1.0, float("inf")), (2.0, 33.0)]
     path.write_text(json.dumps([{"attack": "x"}]))
     with pytest.raises(UsageError, match=r"presets\.json is no file of presets"):
         read_presets(path)
@@ -96,6 +100,15 @@ def test_shipped_strengths_are_of_the_measure_and_the_targets_that_their_attack_
                 found = np.interp(value, [*measured], [*measured.values()])
                 target = TARGETS[preset.distortion][strength]
                 assert abs(found - target) <= 0.05 * abs(target), (attack, metric, strength)
+
+
+def test_strengths_of_the_embedded_profile_were_chosen_on_the_other_split_at_the_size_it_tests() -> None:
+    [tested] = load_profile("embedded").tracks["harness/iqa"].select["dataset"]
+    registry = installed()
+    for preset in read_presets(located("embedded")):
+        chosen, own = (registry.one("dataset", label) for label in (preset.data, tested))
+        assert (chosen.info.id, chosen.split, chosen.size) == (own.info.id, "train", own.size)
+        assert own.split == "test"
 
 
 def test_the_study_of_small_crops_has_strengths_for_their_size() -> None:
