@@ -148,5 +148,5 @@ class Picture:
             self.draw(axes, style)
             out = io.BytesIO()
             # Saving a figure would draw it twice: once to lay it out, which the drawing of the canvas does anyway.
-            FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Title": self.title})
+            FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Title": self.title})  # type: ignore[no-untyped-call]
         return out.getvalue()
