@@ -12,7 +12,7 @@ from imharness.errors import Unavailable
 from imharness_submissions.opening import data_packages
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Limits, require_sandbox
-from imharness_submissions.sandbox.proxies import Sandboxed, offer_of
+from imharness_submissions.sandbox.proxies import PackageDescription, Sandboxed, offer_of
 
 HERE = Path(__file__).parent
 QUICK = Limits(answer_s=3, memory_mib=1500, folder_mib=32)
@@ -55,14 +55,20 @@ def crowd(sandbox: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[G
     guest.kill()
 
 
+@pytest.fixture(scope="session")
+def described(crowd: Guest) -> PackageDescription:
+    """What the crowd registers: it is asked once, as a run asks a package, and not again by every test."""
+    return offer_of(crowd)
+
+
 @pytest.fixture
-def opened(crowd: Guest) -> Iterator[Opened]:
+def opened(crowd: Guest, described: PackageDescription) -> Iterator[Opened]:
     """Return a function: path of a module -> (guest, its component)."""
 
     def start(module: str) -> tuple[Guest, Sandboxed]:
         owner, _, stem = module.partition("/")
         wanted = {"honest": "good", "hostile": "evil"}[owner] + "/" + stem.replace("_", "-")
-        found = next(e.component for e in offer_of(crowd).entries(crowd) if e.component.info.id == wanted)
+        found = next(e.component for e in described.entries(crowd) if e.component.info.id == wanted)
         assert isinstance(found, Sandboxed)
         crowd.attempts.clear()
         crowd.spec = replace(crowd.spec, limits=QUICK if stem in LATE else PATIENT)
