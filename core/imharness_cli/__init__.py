@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib.metadata
 import os
 import sys
@@ -30,6 +32,8 @@ COMMANDS = {
     "docs": "imharness_cli.docs:docs",
 }
 GROUP = "imharness.commands"
+SELDOM = 100_000
+"""After so many new objects garbage is looked for: what is imported and planned stays, and looking takes its time."""
 
 
 class LazyGroup(Group):
@@ -79,6 +83,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; exit 0 fine, 1 some cells failed, 2 wrong usage, 130 interrupted."""
+    gc.set_threshold(SELDOM)
+    atexit.register(gc.freeze)  # the end of a process looks for garbage three times, though all of it goes anyway
     try:
         code = cli.main(prog_name="harness", standalone_mode=False)
     except click.ClickException as error:

@@ -14,11 +14,13 @@ from imharness.components.registry import Registry, explain
 from imharness.contracts.track import Option, Planned, Step, Track
 from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.results.identity import ComponentRef, digest
+from imharness.results.identity import ComponentRef, canonical_json, digest
 from imharness.results.records import Missing, TaskSpec
 from imharness_secret import OPTION, digest_of
 
 C = TypeVar("C")
+Known = tuple[ComponentRef, Missing | None, str]
+"""A component in a plan: what names it, what it lacks here, and its part in the identity of tasks as JSON."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class GraphPlanner:
     whole: bool = False
     common: Mapping[str, Component] = field(default_factory=dict)
     options: Mapping[str, Option] = field(default_factory=dict)
-    refs: dict[tuple[type, Component], tuple[ComponentRef, Missing | None]] = field(default_factory=dict)
+    refs: dict[tuple[type, Component], Known] = field(default_factory=dict)
     planned: dict[tuple[object, ...], Planned] = field(default_factory=dict)
 
     def component(self, kind: str, name: str, /) -> Component:
@@ -111,11 +113,10 @@ class GraphPlanner:
         return self.planned[place]
 
     def _planned(
-        self, chosen: Step, known: Mapping[str, tuple[ComponentRef, Missing | None]], options: Mapping[str, Option],
-        needs: Mapping[str, Planned],
-    ) -> Planned:  # fmt: skip
-        address = _address(chosen.name, {role: ref.label for role, (ref, _) in known.items()}, options)
-        absent = next((gap for _, gap in known.values() if gap), None)
+        self, chosen: Step, known: Mapping[str, Known], options: Mapping[str, Option], needs: Mapping[str, Planned]
+    ) -> Planned:
+        address = _address(chosen.name, {role: ref.label for role, (ref, *_) in known.items()}, options)
+        absent = next((gap for _, gap, _ in known.values() if gap), None)
         if absent is None:
             absent = next((n.missing for n in needs.values() if isinstance(n, Absent)), None)
         if absent is not None:
@@ -123,19 +124,20 @@ class GraphPlanner:
             return Absent(absent)
         spec = TaskSpec.model_construct(
             track=self.graph.track.info.id, step=chosen.name, version=chosen.version,
-            components={role: ref for role, (ref, _) in known.items()}, options=options, limit=self.limit,
+            components={role: ref for role, (ref, *_) in known.items()}, options=options, limit=self.limit,
             seed=self.seed, needs={name: task.key for name, task in needs.items() if isinstance(task, Task)},
         )  # fmt: skip
-        key = digest(spec.identity())
+        key = spec.key_with({role: text for role, (*_, text) in known.items()})
         if key not in self.graph.tasks:
             self.graph.tasks[key] = Task(key, address, spec)
         return self.graph.tasks[key]
 
-    def _ref(self, component: Component) -> tuple[ComponentRef, Missing | None]:
+    def _ref(self, component: Component) -> Known:
         place = (type(component), component)  # without the type, those of equal fields share a hash
         found = self.refs.get(place)
         if found is None:
-            found = self.refs[place] = (component.ref(), None if self.whole else _gap(component))
+            ref, gap = component.ref(), None if self.whole else _gap(component)
+            found = self.refs[place] = (ref, gap, canonical_json(ref.identity()))
             self.graph.components[f"{component.kind} {component.label}"] = component
         return found
 

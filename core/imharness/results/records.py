@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from imharness.results.identity import ComponentRef, digest
+from imharness.results.identity import ComponentRef, canonical_json, digest
 from imharness.results.rankings import Ranking
+from imharness_storage.backend import sha256_of
 from imharness_storage.files import StoredFile
 
 SCHEMA = 3
@@ -40,8 +41,16 @@ class TaskSpec(_Frozen):
 
     def identity(self) -> dict[str, Any]:
         """Return everything the result depends on."""
-        parts = {role: ref.identity() for role, ref in self.components.items()}
+        return self._identity({role: ref.identity() for role, ref in self.components.items()})
+
+    def _identity(self, parts: Mapping[str, Any] | None) -> dict[str, Any]:
         return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
+
+    def key_with(self, parts: Mapping[str, str]) -> str:
+        """Return the key; `parts`: by role the canonical JSON of the components' identities, made once for many."""
+        rest = canonical_json(self._identity(None))
+        inside = ",".join(f"{canonical_json(role)}:{text}" for role, text in sorted(parts.items()))
+        return sha256_of(rest.replace("null", f"{{{inside}}}", 1).encode())  # components come first
 
     def describe(self) -> str:
         """Return one line that a person can tell the task by."""

@@ -8,6 +8,8 @@ from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.planning.plan import Graph, GraphPlanner, plan_track
 from imharness.planning.profile import Profile
+from imharness.results.identity import digest
+from imharness.results.records import TaskSpec
 
 IQA = "harness/iqa"
 
@@ -52,6 +54,11 @@ def test_every_task_stands_behind_those_it_needs() -> None:
     for key, task in plan().tasks.items():
         assert set(task.spec.needs.values()) <= seen
         seen.add(key)
+
+
+def test_keys_are_digests_of_what_identifies_tasks() -> None:
+    tasks = plan().tasks
+    assert [digest(task.spec.identity()) for task in tasks.values()] == list(tasks)
 
 
 def test_the_key_depends_on_what_the_result_depends_on() -> None:
@@ -134,7 +141,7 @@ def test_a_task_is_worked_out_once_however_often_it_is_asked_for(monkeypatch) ->
     graph = plan()
     planner = GraphPlanner(Graph(graph.track, ""), installed(), 0, None)
     made: list[object] = []
-    monkeypatch.setattr("imharness.planning.plan.digest", lambda facts: made.append(facts) or str(len(made)))
+    monkeypatch.setattr(TaskSpec, "key_with", lambda spec, parts: made.append(spec) or str(len(made)))
     spec = next(iter(graph.tasks.values())).spec
     step, roles = spec.step, spec.named()
     own = {role: installed().one(ref.kind, ref.label) for role, ref in roles.items()}
