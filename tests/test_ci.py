@@ -67,7 +67,8 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
 def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: str, tmp_path: Path) -> None:
     done = ran(tmp_path, failing)
     assert done.returncode != 0
-    assert done.stdout.count("this is why") == 1
+    tries = 2 if "ray" in failing else 1  # what fails on Ray is tried once more
+    assert done.stdout.count("this is why") == tries
     if step:
         assert done.stdout.endswith(f"FAILED: {step} (3)\n")
     assert ("called: harness site publish" in done.stdout) == ("extra" in failing or "ray" in failing)

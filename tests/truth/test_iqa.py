@@ -179,7 +179,7 @@ def simulated(seed: int, *, gain: float = 0.0) -> Study:
         conditions.append({**dict.fromkeys(facets, "x"), "attack": attack, "attacker": "fixed"})
         blocks.append(np.stack([none + chance + rng.normal(0, 0.3, 100) - gain, none]))
     about = {"mos": (np.full(100, np.nan),) * 2, "sign": (np.ones(100),) * 2}
-    values = dict.fromkeys(("score", "d", "dd", "ssim"), tuple(blocks))
+    values = dict.fromkeys(("score", "d", "dd", "gain", "ssim"), tuple(blocks))
     found = Blocks(("acme/chance", BASELINE), tuple(conditions), (names, names), values, about)
     sources = {name: (photograph, "x") for name, photograph in zip(names, photographs, strict=True)}
     part = Part.whole(found, sources)

@@ -57,7 +57,7 @@ def test_an_attack_is_not_trained_on_photographs_that_it_is_tested_on(monkeypatc
     """Other crops of the tested photographs are no other photographs."""
     assert fitted(monkeypatch, LADDER.format(1, "train"), LADDER.format(1, "test"))[0] == 60
     for more in (1, 3):
-        with pytest.raises(UsageError, match="set fit_dataset to others"):
+        with pytest.raises(UsageError, match="that fit_dataset names is among the tested"):
             fitted(monkeypatch, LADDER.format(more, "test"), LADDER.format(2, "test"))
 
 
