@@ -84,7 +84,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; exit 0 fine, 1 some cells failed, 2 wrong usage, 130 interrupted."""
     gc.set_threshold(SELDOM)
-    atexit.register(gc.freeze)  # the end of a process looks for garbage three times, though all of it goes anyway
+    atexit.register(gc.disable)  # the end of a process looks for garbage three times; this way twice
     try:
         code = cli.main(prog_name="harness", standalone_mode=False)
     except click.ClickException as error:
