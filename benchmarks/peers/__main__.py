@@ -13,6 +13,7 @@ from benchmarks.peers.catalogue import WORKS
 from benchmarks.peers.work import measured
 from imharness.errors import Unavailable
 from imharness_cli import console
+from imharness_memory import keep_freed_memory
 
 PACKAGES = (
     "foolbox", "kornia", "lpips", "numpy", "opacus", "opencv-python-headless", "piq", "pytorch-msssim", "scikit-image",
@@ -24,6 +25,7 @@ def main(names: list[str]) -> None:
     """Print one line for each work; exits with 1 where a result is off by more than its tolerance."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
+    keep_freed_memory()  # as workers do
     warnings.simplefilter("ignore")
     logging.disable()
     console.say(", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES))
