@@ -148,6 +148,8 @@ def run(
     for kind, wanted in only.items():
         for name in wanted:
             registry.find(kind, name.removeprefix("!"))
+        if wanted and not any(kind in setup.tracks[name].select for name in names):
+            raise UsageError(f"--{kind}: there is none to choose in {', '.join(names)} of profile {setup.name}.")
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
     if not dry_run:
         refuse_missing(graphs, registry, only)

@@ -206,16 +206,26 @@ def copy(source: Store, target: Store, advance: Advance = lambda done, total: No
     work = partial(_copy_task, source, target, survey, there)
     contents = survey.contents(keys, source.is_sound)
     at_once = max(source.backend.at_once, target.backend.at_once)
-    for done, key in enumerate(in_parallel(lambda found: work(*found), contents, at_once), start=1):
+    late = dict[str, bytes]()
+    for done, (key, content) in enumerate(in_parallel(lambda found: work(*found), contents, at_once), start=1):
         copied += key not in before
+        if content is not None:
+            late[key] = content
         advance(done, len(keys))
     _copy_segments(source, target, at_once)
+    for key, content in late.items():
+        target.backend.put(task_file(key), content)
     _copy_documents(source, target)
     return copied
 
 
-def _copy_task(source: Store, target: Store, survey: Survey, there: Survey, key: str, content: bytes) -> str:
-    """Copy the files of a task and, where it is a file of its own, its record, last; return its key."""
+def _copy_task(
+    source: Store, target: Store, survey: Survey, there: Survey, key: str, content: bytes
+) -> tuple[str, bytes | None]:
+    """Copy the files of a task and, where it is a file of its own, its record, last.
+
+    Returns its key, and its record where that has to wait for the segments that hold its rows.
+    """
     alone, rows = key in survey.singles, set[str]()
 
     def same(content: bytes) -> bool:
@@ -228,10 +238,12 @@ def _copy_task(source: Store, target: Store, survey: Survey, there: Survey, key:
             target.put(file.file, source.content(file))
 
     record, content = _steady(source, survey, key, content, copied)
-    whole = record.rows is None or record.rows.sha256 in rows  # otherwise they are in a segment
-    if alone and whole and not same(content):
-        target.backend.put(task_file(key), content)
-    return key
+    if not alone or same(content):
+        return key, None
+    if record.rows is not None and record.rows.sha256 not in rows:  # a segment holds them, maybe with another record
+        return key, content
+    target.backend.put(task_file(key), content)
+    return key, None
 
 
 def _copy_segments(source: Store, target: Store, at_once: int) -> None:

@@ -131,7 +131,6 @@ def remove_remains(root: Path) -> None:
             if time.time() - path.lstat().st_mtime > OLD_S:
                 shutil.rmtree(path, ignore_errors=True)
                 path.unlink(missing_ok=True)
-        place.rmdir()
 
 
 @contextmanager

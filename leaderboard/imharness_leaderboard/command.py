@@ -66,7 +66,11 @@ def serve(folder: Path, port: int) -> None:
     if not (folder / "index.html").is_file():
         raise click.UsageError(f"{folder}/index.html does not exist; run `harness site build` first.")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+    try:
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise click.UsageError(f"port {port}: {error.strerror}; choose another one with --port.") from None
+    with server:
         click.echo(f"http://127.0.0.1:{server.server_port}/")
         server.serve_forever()
 

@@ -115,6 +115,8 @@ def checked(outputs: Array, labels: Array, named: Named, logits: bool = False) -
         raise UsageError(f"{where} must be numbers (rows, classes) with at least 2 classes, got {_shape(outputs)}.")
     if len(outputs) == 0:
         raise UsageError(f"{where} has no rows.")
+    if len(outputs) == 1:
+        raise UsageError(f"{where} has one row; an audit needs at least two of each side.")
     if labels.shape != (len(outputs),):
         raise UsageError(f"{named.labels} must have shape ({len(outputs)},), got {_shape(labels)}.")
     _refuse(f"{where}, row", ~np.isfinite(outputs).all(axis=1), "holds NaN or infinity")

@@ -281,7 +281,7 @@ class RayWorkers:
 
     def _too_late(self, passed: float) -> Iterator[TaskResult]:
         for seat in [seat for seat in self._seats if seat.tasks]:
-            seat.spent += passed
+            seat.spent += min(passed, time.monotonic() - seat.since)
             if seat.spent > self._limit + AHEAD_S:
                 yield from self._interrupted(seat, "failed", f"took longer than the time limit of {self._limit:g} s")
 

@@ -22,6 +22,11 @@ from imharness_cli.planning import refuse_missing
         ),
         (("--dataset", "kadid10k"), 1, "error: "),
         (("--attack", "foolbocks:LinfPGD"), 2, "usage: no attack is called 'foolbocks:LinfPGD'"),
+        (
+            ("--evaluator", "neural"),
+            2,
+            "usage: --evaluator: there is none to choose in harness/iqa of profile embedded",
+        ),
     ],
 )
 def test_what_is_missing_ends_the_run_in_one_line(
@@ -36,6 +41,14 @@ def test_what_is_missing_ends_the_run_in_one_line(
     assert said in ran.stderr
     assert "0 of 0 cells" not in ran.stdout
     assert not (tmp_path / "site").exists()
+
+
+def test_a_profile_may_name_its_tracks_in_short(tmp_path: Path, harness_here: Harness) -> None:
+    select = 'dataset = ["severity-ladder"]\nmetric = ["embedded-cnn"]\nattack = ["ifgsm"]\ndefense = ["none"]\n'
+    (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = "Small."\n[tracks.iqa.select]\n{select}')
+    ran = harness_here("run", "--all", "--profile", "own.toml", "--dry-run", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "harness/iqa" in ran.stdout
 
 
 def test_a_run_without_any_cell_says_what_keeps_them_away() -> None:

@@ -1,6 +1,7 @@
 """What a cut-off writer leaves is removed or read over, and two writers never mix."""
 
 import os
+import threading
 import time
 from datetime import date
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.faults.forked import age, remains
 import imharness_disk
 from imharness.errors import DamagedError, StoreError
 from imharness.results.store import Store
-from imharness_disk import UNFINISHED, alone, write_whole
+from imharness_disk import UNFINISHED, alone, remove_if, write_whole
 from imharness_leaderboard import publishing
 from imharness_leaderboard.changes import FILE as RELEASES
 from imharness_leaderboard.changes import Release, read_releases, releases_json
@@ -27,6 +28,21 @@ def test_a_later_run_removes_what_was_left_an_hour_ago(tmp_path: Path) -> None:
     os.utime(tmp_path / UNFINISHED / "new")
     Store(tmp_path).prepare()
     assert remains(tmp_path) == [f"{UNFINISHED}/new"]
+
+
+def test_who_writes_and_removes_meets_no_other_that_begins(tmp_path: Path) -> None:
+    """One process after the other begins, and clears away, while files are written and taken away."""
+    store, over = Store(tmp_path), threading.Event()
+    beginning = threading.Thread(target=lambda: [store.prepare() for _ in iter(over.is_set, True)])
+    beginning.start()
+    try:
+        for _ in range(300):
+            write_whole(tmp_path, "a/b", b"old", flushed=False)
+            remove_if(tmp_path, "a/b", lambda content: content == b"old")
+            assert not (tmp_path / "a" / "b").exists()
+    finally:
+        over.set()
+        beginning.join()
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_part(tmp_path: Path, monkeypatch) -> None:

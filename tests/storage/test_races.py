@@ -253,6 +253,23 @@ def anew_meanwhile(folder: Path, spoil: Callable[[Store], object], work: Callabl
         assert list(verify(after)) == [], moment
 
 
+def test_a_copy_has_the_record_whose_rows_a_segment_holds_with_an_earlier_one(tmp_path: Path) -> None:
+    """So it is when a cell was computed anew while its equal rows were packed."""
+    source, target = Store(tmp_path / "source"), Store(tmp_path / "target")
+    source.prepare()
+    compute(source, range(2))
+    earlier = dict(source.records())
+    compact(source)
+    compute(source, range(2), "2026-01-02")
+    for own in earlier.values():
+        (tmp_path / "source" / own.rows.file).unlink()
+    copy(source, target)
+    assert {key: own.started for key, own in target.records()} == {key: own.started for key, own in source.records()}
+    assert {own.started for _, own in target.records()} == {"2026-01-02"}
+    assert numbers(target) == numbers(source)
+    assert list(verify(target)) == []
+
+
 def test_cells_computed_anew_while_they_are_packed_stay(tmp_path: Path) -> None:
     anew_meanwhile(tmp_path, lambda store: None, compact)
 

@@ -43,6 +43,9 @@ class MedianBlur(Purification):
 
     def _few(self, planes: torch.Tensor, out: torch.Tensor) -> None:
         """Write the medians of planes ``(k, H, W)``, which are padded and stacked for OpenCV where it has a filter."""
+        if bool(planes.sum().isnan()):  # OpenCV takes what is no number for one
+            out.copy_(self._of_windows(planes))
+            return
         padded, margin = self._padded(planes), self.kernel // 2
         stacked = padded.flatten(0, 1).numpy()
         levels = None if self.kernel == SMALL[0] else _grey_levels(stacked)

@@ -97,7 +97,8 @@ def _search(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the first probabilities on the other side, and which rows reached it; those rows leave the batch.
 
-    So do rows whose loss has not been lower for `PATIENCE` steps: they swing around a place where they are stuck.
+    So do rows whose loss has not been lower for `PATIENCE` steps, which the published search does not have. It halves
+    the work, and a tenth of the rows reach the other side at another weight: all noise together is 1 to 3 % larger.
     """
     noise, rows = torch.zeros_like(logits), torch.arange(len(outputs), device=outputs.device)
     found, done = outputs.clone(), torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)

@@ -71,6 +71,14 @@ def test_medians_are_those_of_windows_few_planes_at_a_time(kernel: int, count: i
         assert torch.equal(purify(images, rng), purify(leaf, rng).detach())
 
 
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_the_median_of_what_is_no_number_is_none(kernel: int) -> None:
+    images = torch.full((2, 3, 16, 16), 0.4)
+    images[0, 0, 8, 8] = torch.nan
+    found = installed().one("defense", f"median-blur[kernel={kernel}]").build(CPU)(images, ImageRng(range(2)))
+    assert int(found.isnan().sum()) == kernel * kernel
+
+
 @pytest.mark.parametrize("kernel", [3, 11])
 def test_gaussian_blur_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
     def blur(photo: np.ndarray) -> np.ndarray:

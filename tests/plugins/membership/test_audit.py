@@ -119,6 +119,7 @@ def test_every_format_and_logits_say_the_same(arrays, tmp_path: Path) -> None:
         ("target_member_labels", lambda a: np.where(np.arange(300) == 4, 4, a), "row 4 is no class from 0 to 3: 4"),
         ("target_member_outputs", lambda a: a * 9 - 4, "--logits"),
         ("target_member_outputs", lambda a: a[:0], "has no rows"),
+        ("target_member_outputs", lambda a: a[:1], "has one row"),
     ],
 )
 def test_a_wrong_array_is_named_with_its_row(name: str, change, said: str, arrays, tmp_path: Path) -> None:
