@@ -256,9 +256,9 @@ def _cost(probe: Probe) -> str:
 def _limited(seconds: float) -> Iterator[None]:
     """Raise `Late` when the block takes longer, also where it turns that into an error of its own, as torch does while
     it loads weights, and again where Python drops it, as in the callback of a weak reference; only the main thread can
-    be interrupted.
+    be interrupted. Gradients are recorded afterwards if they were before, wherever a block without them was broken off.
     """
-    interruption = Late(f"took longer than {seconds:g} s")
+    interruption, recorded = Late(f"took longer than {seconds:g} s"), torch.is_grad_enabled()
     told_before = sys.unraisablehook
 
     def late(signum: int, frame: FrameType | None) -> None:
@@ -287,6 +287,7 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         sys.unraisablehook = told_before
+        torch.set_grad_enabled(recorded)
 
 
 def failed(outcomes: Sequence[CheckResult]) -> list[CheckResult]:

@@ -31,9 +31,9 @@ def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) 
 
     Raises `StoreError`, and leaves nothing then. Several processes and machines may write one file at once.
     """
-    path, temporary = root / name, root / UNFINISHED / secrets.token_hex(8)
+    path, temporary = root / name, None
     try:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _aside(root)
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as opened:
             opened.write(content)
@@ -46,7 +46,18 @@ def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) 
         raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+
+
+def _aside(root: Path) -> Path:
+    """Return a new file among the unfinished ones, whose folder a process that begins may remove while it is empty."""
+    while True:
+        path = root / UNFINISHED / secrets.token_hex(8)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            path.touch(exist_ok=False)
+            return path
 
 
 def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
@@ -54,17 +65,19 @@ def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
 
     A file is set aside before its content counts, so that nobody can write what is then removed. Raises `StoreError`.
     """
-    path, aside = root / name, root / UNFINISHED / secrets.token_hex(8)
+    path = root / name
     with suppress(FileNotFoundError):
         with reading(path):
             if not unwanted(path.read_bytes()):
                 return
         try:
-            aside.parent.mkdir(parents=True, exist_ok=True)
-            path.rename(aside)
-            if not unwanted(aside.read_bytes()):
-                _put_back(aside, path)
-            aside.unlink(missing_ok=True)
+            aside = _aside(root)
+            try:
+                path.rename(aside)
+                if not unwanted(aside.read_bytes()):
+                    _put_back(aside, path)
+            finally:
+                aside.unlink(missing_ok=True)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -131,6 +144,7 @@ def remove_remains(root: Path) -> None:
             if time.time() - path.lstat().st_mtime > OLD_S:
                 shutil.rmtree(path, ignore_errors=True)
                 path.unlink(missing_ok=True)
+        place.rmdir()
 
 
 @contextmanager

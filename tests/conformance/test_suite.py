@@ -276,3 +276,15 @@ def test_an_interruption_that_falls_into_a_destructor_comes_again() -> None:
 
     found = Trial(installed().one("defense", "flip"), "a check", dropping, limit=0.05, at_bound=True).run()
     assert (found.status, found.message) == ("passed", "took longer than 0.05 s without an error")
+
+
+def test_a_check_that_is_broken_off_leaves_gradients_as_they_were() -> None:
+    """The interruption may fall into the lines with which a block without gradients ends."""
+
+    def work() -> str:
+        torch.set_grad_enabled(False)
+        time.sleep(5)
+        return "never"
+
+    outcome = Trial(installed().one("metric", "embedded-cnn"), "made for a test", work, limit=0.1).run()
+    assert (outcome.late, torch.is_grad_enabled()) == (True, True)
