@@ -23,6 +23,7 @@ OLD_S = 3600.0
 WAIT_S = 600.0
 """How long a process waits for another one that changes the same folder, s."""
 FLUSHED_AT_ONCE = 16
+ATTEMPTS = 100
 _held: set[Path] = set()
 
 
@@ -52,12 +53,13 @@ def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) 
 
 def _aside(root: Path) -> Path:
     """Return a new file among the unfinished ones, whose folder a process that begins may remove while it is empty."""
-    while True:
-        path = root / UNFINISHED / secrets.token_hex(8)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):
-            path.touch(exist_ok=False)
+    path = root / UNFINISHED / secrets.token_hex(8)
+    for _ in range(ATTEMPTS):
+        with suppress(FileNotFoundError, FileExistsError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
             return path
+    raise OSError(errno.EAGAIN, f"{path.parent} is no folder, or is removed all the time")
 
 
 def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
