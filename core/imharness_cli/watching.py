@@ -157,9 +157,8 @@ def first_sets(graphs: Sequence[Graph], profile: Profile) -> dict[str, set[str]]
     """
     found = dict[str, set[str]]()
     for graph in graphs:
-        id = graph.track.info.id
-        first = next(part.first for name, part in profile.tracks.items() if name in (id, short(id)))
+        first = profile.tracks[graph.track.info.id].first
         for kind in first.keys() - KINDS - {"step"}:
             raise UsageError(f'profile {profile.name}: first: {kind!r} is neither a kind of component nor "step".')
-        found[id] = first_tasks(graph.tasks, first)
+        found[graph.track.info.id] = first_tasks(graph.tasks, first)
     return found

@@ -43,12 +43,12 @@ def test_what_is_missing_ends_the_run_in_one_line(
     assert not (tmp_path / "site").exists()
 
 
-def test_a_profile_may_name_its_tracks_in_short(tmp_path: Path, harness_here: Harness) -> None:
+def test_a_profile_names_the_owners_of_its_tracks(tmp_path: Path, harness_here: Harness) -> None:
     select = 'dataset = ["severity-ladder"]\nmetric = ["embedded-cnn"]\nattack = ["ifgsm"]\ndefense = ["none"]\n'
     (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = "Small."\n[tracks.iqa.select]\n{select}')
     ran = harness_here("run", "--all", "--profile", "own.toml", "--dry-run", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert "harness/iqa" in ran.stdout
+    assert ran.returncode == 2, ran.stderr
+    assert "'iqa' needs its owner: write it like harness/iqa" in ran.stderr
 
 
 def test_a_run_without_any_cell_says_what_keeps_them_away() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from imharness.results.identity import digest
 
@@ -39,6 +39,13 @@ class Profile(BaseModel):
     tracks: Mapping[str, TrackProfile] = Field(default_factory=dict)
     origins: Mapping[str, str] = Field(default_factory=dict)
     secret: str = Field(default="", repr=False, description="Seed of the secret split, if it is one.")
+
+    @field_validator("tracks")
+    @classmethod
+    def _have_owners(cls, tracks: Mapping[str, TrackProfile]) -> Mapping[str, TrackProfile]:
+        for name in (name for name in tracks if "/" not in name):
+            raise ValueError(f"{name!r} needs its owner: write it like harness/iqa")
+        return tracks
 
     def identity(self, track: str) -> str:
         """Return a digest of everything that decides what is computed for a track.
