@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from imharness.data import ImageDataset
-from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric
+from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric, UsageError
 from imharness.tracks import Output
 from imharness_cli.commands import context, find
 from imharness_iqa import steps
@@ -28,7 +28,8 @@ def meter(
 
     There are equally many images of each photograph, and none of a photograph of `tested`. The distortion is of the
     kind that the attack declares; of PSNR, unchanged images are left out. An attack that has to be trained is trained
-    once, on the first `fit_images` of `fit`, or else of the data set, which are none of those tested either.
+    once, on the first `fit_images` of `fit`, or else of the data set, which are none of those tested either. Raises
+    `UsageError` where there are fewer images.
     """
     roles = {"dataset": dataset, "metric": metric, "attack": attack}
     roles |= {f"tested.{number}": other for number, other in enumerate(tested)}
@@ -41,4 +42,9 @@ def meter(
     kinds = dict.fromkeys(("linf", attack.info.distortion))
     roles |= {f"distance.{kind}": find("metric", METERS[kind]) for kind in kinds}
     run = context(roles, options=options, needs=needs, seed=seed, device=device)
-    return distortion_on(run, chosen_on(run, images))
+    chosen = chosen_on(run, images)
+    if len(chosen) < images:
+        raise UsageError(
+            f"{dataset.label} has {len(chosen)} images beside the tested ones; ask for no more with --images"
+        )
+    return distortion_on(run, chosen)

@@ -184,3 +184,10 @@ def test_the_command_writes_presets_and_says_what_no_value_reaches(tmp_path) -> 
     wrong = harness("--attack", "ifgs", "--metric", "embedded-cnn")
     assert isinstance(wrong.exception, UsageError)
     assert "Did you mean" in str(wrong.exception)
+
+
+def test_no_preset_says_more_images_than_were_measured() -> None:
+    parts = [installed().one(*own) for own in (("attack", "ifgsm"), ("metric", "embedded-cnn"))]
+    data = installed().one("dataset", "harness/severity-ladder[severities=[2],size=32,split=train]")
+    with pytest.raises(UsageError, match="has 60 images beside the tested ones"):
+        meter(*parts, data, images=61)
