@@ -32,33 +32,44 @@ def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) 
 
     Raises `StoreError`, and leaves nothing then. Several processes and machines may write one file at once.
     """
-    path, temporary = root / name, None
+    path = root / name
     try:
-        temporary = _aside(root)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as opened:
-            opened.write(content)
-            opened.flush()
-            if flushed:
-                os.fsync(opened.fileno())
-        temporary.replace(path)
+        temporary, descriptor = _aside(root)
+        try:
+            with open(descriptor, "wb") as opened:
+                opened.write(content)
+                opened.flush()
+                if flushed:
+                    os.fsync(descriptor)
+            _into_place(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
         raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
-    finally:
-        with suppress(OSError):
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
 
 
-def _aside(root: Path) -> Path:
-    """Return a new file among the unfinished ones, whose folder a process that begins may remove while it is empty."""
+def _into_place(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.replace(path)
+
+
+def _aside(root: Path) -> tuple[Path, int]:
+    """Return a new, open file among the unfinished ones.
+
+    Their folder is made where there is none: a process that begins may remove it while it is empty.
+    """
     path = root / UNFINISHED / secrets.token_hex(8)
     for _ in range(ATTEMPTS):
-        with suppress(FileNotFoundError, FileExistsError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            return path
+        with suppress(FileNotFoundError):
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with suppress(FileExistsError, FileNotFoundError):
+            path.parent.mkdir(parents=True)
     raise OSError(errno.EAGAIN, f"{path.parent} is no folder, or is removed all the time")
 
 
@@ -73,7 +84,8 @@ def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
             if not unwanted(path.read_bytes()):
                 return
         try:
-            aside = _aside(root)
+            aside, descriptor = _aside(root)
+            os.close(descriptor)
             try:
                 path.rename(aside)
                 if not unwanted(aside.read_bytes()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,6 +43,9 @@ def note(store: Store, name: str) -> str:
 class Seat:
     """Computes tasks in an actor of Ray.
 
+    While a cluster has no room for a further worker, Ray looks for garbage in all its workers every ten seconds, all of
+    them at one moment. What is there at the start, which is nearly everything, is left out of that search.
+
     Args:
         config: the fields of a `WorkerConfig`.
         wanted: `facts` of the machine that the run was started on, for these `packages`.
@@ -68,6 +72,8 @@ class Seat:
         note(store, name)
         self._worker = Worker(WorkerConfig(**config))
         self._here = set[str]()
+        gc.collect()
+        gc.freeze()
 
     def run(self, tasks: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:
         """Compute tasks, each a key and JSON, one after the other; begin no further one after `AHEAD_S`.

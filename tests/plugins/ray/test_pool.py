@@ -1,5 +1,6 @@
 """The pool of workers with a cluster that is played: what a node lacks, and what is gone, is taken to no task twice."""
 
+import gc
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -252,3 +253,15 @@ def test_after_a_death_free_workers_of_the_same_node_are_asked_before_they_get_a
     assert played.finish(first) == "b"
     assert [(result.key, result.status) for result in finished(executor)] == [(first, "done")]
     executor.close()
+
+
+def test_a_worker_leaves_what_it_starts_with_out_of_every_search_for_garbage(tmp_path: Path) -> None:
+    from imharness_ray.alike import facts, packages
+    from imharness_ray.seat import Seat, note
+
+    config, names = WorkerConfig(str(tmp_path), "cpu", 1, 16), packages()
+    try:
+        Seat(vars(config), facts(names), names, note(Store(tmp_path), "greeting"), [], "answer")
+        assert len(gc.get_objects()) < gc.get_freeze_count() / 10
+    finally:
+        gc.unfreeze()
