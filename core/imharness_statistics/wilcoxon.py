@@ -18,6 +18,7 @@ import scipy
 from imharness_statistics import NotTestable
 
 Floats = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 EXACT_UP_TO = 50
 PERMUTED_UP_TO = 13
 _AT_ONCE = 1 << 16
@@ -54,7 +55,8 @@ def _chunk(d: Floats) -> Floats:
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
     if ties.any():
-        r_plus[ties], tie_term[ties] = _with_ties(positive[ties] > 0, ordered[ties], zeros[ties])
+        moved, tie_term = _with_ties(positive, ordered)
+        r_plus += moved
     sums = np.stack([r_plus, count * (count + 1) / 2 - r_plus])
     p = _asymptotic(sums, count, tie_term)
     exact = ~ties & (count <= EXACT_UP_TO)
@@ -69,19 +71,19 @@ def _chunk(d: Floats) -> Floats:
     return p
 
 
-def _sorted_magnitudes(
-    d: Floats,
-) -> tuple[Floats, npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
 
     Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
-    ``(k,)``, and whether others than zeros are tied ``(k,)``.
+    ``(k,)``, and whether others than zeros are tied ``(k,)``. Numbers that are floats of 32 bits are sorted as such.
     """
-    keys = d.view(np.uint64) << np.uint64(1)
+    with np.errstate(over="ignore"):
+        single = d.astype(np.float32)
+    keys = single.view(np.uint32) << np.uint32(1) if (single == d).all() else d.view(np.uint64) << np.uint64(1)
     keys |= d > 0
     keys.sort(axis=1)
-    positive = (keys & np.uint64(1)).astype(np.float64)
-    keys >>= np.uint64(1)
+    positive = (keys & keys.dtype.type(1)).astype(np.float64)
+    keys >>= keys.dtype.type(1)
     zeros, ties = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=bool)
     equal = keys[:, 1:] == keys[:, :-1]
     if equal.any():
@@ -91,13 +93,13 @@ def _sorted_magnitudes(
 
 
 def _rank_sum(positive: Floats, zeros: npt.NDArray[np.int64]) -> Floats:
-    """Return the sum of the ranks of positive differences, in rows without ties; ranks start behind the zeros."""
+    """Return the sum of the ranks of positive differences, as if none were tied; ranks start behind the zeros."""
     weights = np.stack([np.arange(1.0, positive.shape[1] + 1), np.ones(positive.shape[1])], axis=1)
     sums = positive @ weights
     return np.asarray(sums[:, 0] - zeros * sums[:, 1])
 
 
-def _mean_ranks(ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]) -> Floats:
+def _mean_ranks(ordered: Keys, zeros: npt.NDArray[np.int64]) -> Floats:
     """Return ranks among the non-zero values, ties sharing their mean; ranks of zeros are not positive."""
     rows, n = ordered.shape
     place = np.broadcast_to(np.arange(n), (rows, n))
@@ -111,23 +113,24 @@ def _mean_ranks(ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]) -
     return np.where(ordered > 0, ranks, 0.0)
 
 
-def _with_ties(
-    positive: npt.NDArray[np.bool_], ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]
-) -> tuple[Floats, Floats]:
-    """Return the sum of the positive mean ranks, and the sum of t**3 - t over groups of t equal magnitudes."""
+def _with_ties(positive: Floats, ordered: Keys) -> tuple[Floats, Floats]:
+    """Return what mean ranks add to the sum of the positive ranks, and the sum of t**3 - t over groups of t equals.
+
+    Both ``(k,)``; of the magnitudes ``(k, n)`` only those that have an equal are looked at, and no zeros.
+    """
     rows, n = ordered.shape
-    new = np.ones((rows, n), dtype=bool)
-    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
-    start = np.flatnonzero(new)
-    size = np.diff(start, append=rows * n)
-    row, place = np.divmod(start, n)
-    won = np.add.reduceat(positive.ravel(), start, dtype=np.int32)
-    magnitude = ordered.ravel()[start] > 0
-    rank = place - zeros[row] + (size + 1) / 2
+    row, place = np.nonzero((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0))
+    pairs = row * n + place
+    first = np.flatnonzero(np.diff(pairs, prepend=-2) != 1)
+    start, size = pairs[first], np.diff(first, append=len(pairs)) + 1
+    own = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    won = positive.ravel()[np.repeat(start, size) + own]
+    moved = won * (np.repeat((size - 1) / 2, size) - own)
     cubes = size.astype(np.float64) ** 3 - size
-    r_plus = np.bincount(row, weights=magnitude * rank * won, minlength=rows)
-    tie_term = np.bincount(row, weights=magnitude * cubes, minlength=rows)
-    return r_plus.astype(np.float64), tie_term.astype(np.float64)
+    return (
+        np.bincount(np.repeat(start // n, size), moved, rows).astype(np.float64),
+        np.bincount(start // n, cubes, rows).astype(np.float64),
+    )
 
 
 def _asymptotic(r_plus: Floats, count: Floats, tie_term: Floats) -> Floats:
