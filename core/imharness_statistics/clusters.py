@@ -82,11 +82,23 @@ def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
     A row's test is over the units that it has; NaN for a row without any. Rows with the same gaps are tested at once.
     """
     found, known = np.full(len(rows), np.nan), ~np.isnan(rows)
-    masks, kind = np.unique(known, axis=0, return_inverse=True)
+    masks, kind = kinds(known)
     for m in np.flatnonzero(masks.any(axis=1)):
         own = None if clusters is None else np.asarray(clusters)[masks[m]]
-        found[kind.ravel() == m] = clusters_greater(rows[np.ix_(kind.ravel() == m, masks[m])], own)
+        found[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], own)
     return found
+
+
+def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
+    """Return the different rows of ``(k, n)``, sorted, and which of them each row is ``(k,)``.
+
+    As `numpy.unique` does, which takes a field for each of the n columns.
+    """
+    rows = [row.tobytes() for row in masks]
+    first = {row: i for i, row in reversed(list(enumerate(rows)))}
+    place = {row: i for i, row in enumerate(sorted(first))}
+    different = np.array([first[row] for row in place], dtype=np.int64)
+    return masks[different], np.array([place[row] for row in rows], dtype=np.int64)
 
 
 def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:

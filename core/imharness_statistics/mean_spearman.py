@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import LEVEL, RESAMPLES, Interval, drawn, percentiles
-from imharness_statistics.clusters import Codes, coded
+from imharness_statistics.clusters import Codes, coded, kinds
 from imharness_statistics.correlation import NEEDED
 
 Floats = npt.NDArray[np.float64]
@@ -107,10 +107,10 @@ def mean_spearman(
 
 
 def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
-    masks, group = np.unique(np.isfinite(scores), axis=0, return_inverse=True)
+    masks, group = kinds(np.isfinite(scores))
     found = []
     for i, mask in enumerate(masks):
-        rows = scores[group.ravel() == i][:, mask]
+        rows = scores[group == i][:, mask]
         summed = _tie_term(rows) <= _FEW * rows.shape[1] ** 3
         if mask.sum() not in _UNITS or summed.sum() not in _LINES:
             summed[:] = False
