@@ -66,9 +66,7 @@ def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None 
     return clusters_both(differences, clusters)[0]
 
 
-def clusters_both(
-    differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout | None = None
-) -> tuple[Floats, Floats]:
+def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout | None = None) -> tuple[Floats, Floats]:
     """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
     if clusters is None:
         return wilcoxon_both(differences)

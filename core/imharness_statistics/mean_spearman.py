@@ -13,7 +13,6 @@ counts as one without in the denominator alone, which it changes by less than `_
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -215,7 +215,9 @@ class Part:
         mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
         for c, _, rows in self._defined("spearman", measure):
             own = sign[c] * self.blocks.values[measure][c][rows]
-            datasets.setdefault(self.sets[self.places[c][0]], []).append((c, np.where(np.isfinite(mos[c]), own, np.nan)))
+            datasets.setdefault(self.sets[self.places[c][0]], []).append(
+                (c, np.where(np.isfinite(mos[c]), own, np.nan))
+            )
         found = []
         for lines in datasets.values():
             places = [self.places[c][np.isfinite(own).any(axis=0)] for c, own in lines]
