@@ -23,6 +23,8 @@ EXACT_UP_TO = 50
 PERMUTED_UP_TO = 13
 _AT_ONCE = 1 << 16
 """Differences that are sorted at once: half a MiB, which stays in the processor's cache."""
+_FEW = 1 / 16
+"""Share of a row's differences that have the same size as another: below it only these are looked at."""
 
 
 def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
@@ -50,32 +52,36 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 def _chunk(d: Floats) -> Floats:
     """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences."""
-    positive, ordered, zeros, ties = _sorted_magnitudes(d)
+    positive, ordered, zeros, tied = _sorted_magnitudes(d)
     count = (d.shape[1] - zeros).astype(np.float64)
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
-    if ties.any():
-        moved, tie_term = _with_ties(positive, ordered)
-        r_plus += moved
+    ties, few = tied > 0, (tied > 0) & (tied < _FEW * d.shape[1])
+    if few.any():
+        moved, tie_term[few] = _with_few_ties(positive[few], ordered[few])
+        r_plus[few] += moved
+    many = ties & ~few
+    if many.any():
+        r_plus[many], tie_term[many] = _with_ties(positive[many] > 0, ordered[many], zeros[many])
     sums = np.stack([r_plus, count * (count + 1) / 2 - r_plus])
     p = _asymptotic(sums, count, tie_term)
     exact = ~ties & (count <= EXACT_UP_TO)
     for n in np.unique(count[exact]):
         own = exact & (count == n)
         p[:, own] = _survival(int(n))[sums[:, own].astype(np.int64)]
-    few = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
-    if len(few):
-        for row, ranks in zip(few, _mean_ranks(ordered[few], zeros[few]), strict=True):
+    permuted = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
+    if len(permuted):
+        for row, ranks in zip(permuted, _mean_ranks(ordered[permuted], zeros[permuted]), strict=True):
             p[:, row] = _permuted(ranks[ranks > 0], sums[:, row])
     p[:, count == 0] = np.nan
     return p
 
 
-def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
 
     Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
-    ``(k,)``, and whether others than zeros are tied ``(k,)``. Numbers that are floats of 32 bits are sorted as such.
+    ``(k,)``, and how often others than zeros equal the one before ``(k,)``. What floats of 32 bits hold is sorted as them.
     """
     with np.errstate(over="ignore"):
         single = d.astype(np.float32)
@@ -84,12 +90,12 @@ def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], 
     keys.sort(axis=1)
     positive = (keys & keys.dtype.type(1)).astype(np.float64)
     keys >>= keys.dtype.type(1)
-    zeros, ties = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=bool)
+    zeros, tied = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=np.int64)
     equal = keys[:, 1:] == keys[:, :-1]
     if equal.any():
         zeros = np.count_nonzero(keys == 0, axis=1)
-        ties = np.count_nonzero(equal, axis=1) > np.maximum(zeros - 1, 0)
-    return positive, keys, zeros, ties
+        tied = np.count_nonzero(equal, axis=1) - np.maximum(zeros - 1, 0)
+    return positive, keys, zeros, tied
 
 
 def _rank_sum(positive: Floats, zeros: npt.NDArray[np.int64]) -> Floats:
@@ -113,7 +119,24 @@ def _mean_ranks(ordered: Keys, zeros: npt.NDArray[np.int64]) -> Floats:
     return np.where(ordered > 0, ranks, 0.0)
 
 
-def _with_ties(positive: Floats, ordered: Keys) -> tuple[Floats, Floats]:
+def _with_ties(positive: npt.NDArray[np.bool_], ordered: Keys, zeros: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the sum of the positive mean ranks, and the sum of t**3 - t over groups of t equal magnitudes."""
+    rows, n = ordered.shape
+    new = np.ones((rows, n), dtype=bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
+    start = np.flatnonzero(new)
+    size = np.diff(start, append=rows * n)
+    row, place = np.divmod(start, n)
+    won = np.add.reduceat(positive.ravel(), start, dtype=np.int32)
+    magnitude = ordered.ravel()[start] > 0
+    rank = place - zeros[row] + (size + 1) / 2
+    cubes = size.astype(np.float64) ** 3 - size
+    r_plus = np.bincount(row, weights=magnitude * rank * won, minlength=rows)
+    tie_term = np.bincount(row, weights=magnitude * cubes, minlength=rows)
+    return r_plus.astype(np.float64), tie_term.astype(np.float64)
+
+
+def _with_few_ties(positive: Floats, ordered: Keys) -> tuple[Floats, Floats]:
     """Return what mean ranks add to the sum of the positive ranks, and the sum of t**3 - t over groups of t equals.
 
     Both ``(k,)``; of the magnitudes ``(k, n)`` only those that have an equal are looked at, and no zeros.
