@@ -81,7 +81,7 @@ def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], 
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
 
     Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
-    ``(k,)``, and how often others than zeros equal the one before ``(k,)``. What floats of 32 bits hold is sorted as them.
+    ``(k,)``, and how often others than zeros equal the one before ``(k,)``. Floats of 32 bits are sorted as such.
     """
     with np.errstate(over="ignore"):
         single = d.astype(np.float32)
