@@ -128,11 +128,13 @@ def _rise(found: np.ndarray, x: np.ndarray, y: np.ndarray, grid: np.ndarray) -> 
     """Add to `found` ``(points, grid)`` the lines between the strengths, ``(strengths, points)``."""
     before = [np.concatenate([np.zeros_like(own[:1]), own[:-1]]) for own in (x, y)]
     for left, right, low, high in zip(before[0], x, before[1], y, strict=True):
-        rises = (high > low) & np.isfinite(right)
+        rising = (high > low) & np.isfinite(right)
+        rises = slice(None) if rising.all() else rising
         start, end = left[rises][:, None], right[rises][:, None]
+        share = grid - start
         with np.errstate(invalid="ignore", divide="ignore"):
-            share = (grid - start) / (end - start)
-        np.clip(share, 0, 1, out=share)
+            share /= end - start
+        np.minimum(np.maximum(share, 0, out=share), 1, out=share)
         steep = np.flatnonzero(end <= start)
         share[steep] = grid >= end[steep]
         share *= (high - low)[rises][:, None]
