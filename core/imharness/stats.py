@@ -2,7 +2,7 @@
 
 from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import Interval, interval, mean_interval, t_interval
-from imharness_statistics.clusters import FEWEST, chosen_half, clusters_greater
+from imharness_statistics.clusters import FEWEST, chosen_half, clusters_greater, kinds
 from imharness_statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
 from imharness_statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
 from imharness_statistics.mean_spearman import mean_spearman
@@ -13,7 +13,7 @@ from imharness_statistics.win_rates import ALPHA, bradley_terry
 
 __all__ = [
     "ALPHA", "FEWEST", "Interval", "KruskalWallis", "NotTestable", "Rank", "auc", "balanced_accuracy", "bradley_terry",
-    "chosen_half", "clusters_greater", "correlate", "front", "interval", "kendall_rows", "kruskal_wallis",
-    "mean_interval", "mean_spearman", "pearson_rows", "rank_of", "spearman_rows", "t_interval", "tpr_at_fpr",
-    "wilcoxon_greater", "williams",
+    "chosen_half", "clusters_greater", "correlate", "front", "interval", "kendall_rows", "kinds",
+    "kruskal_wallis", "mean_interval", "mean_spearman", "pearson_rows", "rank_of", "spearman_rows", "t_interval",
+    "tpr_at_fpr", "wilcoxon_greater", "williams",
 ]  # fmt: skip

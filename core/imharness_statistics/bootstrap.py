@@ -72,6 +72,7 @@ def _all_drawn(k: int, resamples: int, seed: int) -> Floats:
     return counts
 
 
+@functools.lru_cache(maxsize=1024)
 def tail(clusters: int | None = None, level: float = LEVEL) -> float:
     """Return the share of estimates cut off on each side; NaN with fewer than `FEWEST` clusters."""
     share = (1 - level) / 2
@@ -109,8 +110,8 @@ def mean_interval(
     if x.ndim != 1 or len(x) == 0 or not np.isfinite(x).all():
         raise NotTestable(f"a mean needs finite values, got {len(x)}")
     codes, k = coded(np.arange(len(x)) if clusters is None else clusters)
-    sums, sizes = np.bincount(codes, x), np.bincount(codes).astype(np.float64)
-    estimates = np.concatenate([(own @ sums) / (own @ sizes) for own in drawn(len(sums), resamples, seed)])
+    sums, sizes = np.bincount(codes, x), np.bincount(codes)
+    estimates = np.concatenate([(own @ sums) / _units(own, sizes) for own in drawn(len(sums), resamples, seed)])
     size = None if clusters is None else k
     low, high = percentiles(estimates, size, level)
     return Interval(float(x.mean()), float(low), float(high), len(x), size)
@@ -131,9 +132,9 @@ def mean_intervals(
     if len(whole):
         codes, k = (None, x.shape[1]) if names is None else coded(names)
         size = None if codes is None else k
-        sizes = np.ones(k) if codes is None else np.bincount(codes).astype(np.float64)
+        sizes = np.ones(k, dtype=np.int64) if codes is None else np.bincount(codes)
         sums = x[whole] if codes is None else np.array([np.bincount(codes, row) for row in x[whole]])
-        parts = [(own @ sums.T) / (own @ sizes)[:, None] for own in drawn(k, resamples, seed)]
+        parts = [(own @ sums.T) / _units(own, sizes)[:, None] for own in drawn(k, resamples, seed)]
         low, high = percentiles(np.concatenate(parts).T, size)
         for i, a, b in zip(whole, low, high, strict=True):
             found[i] = Interval(float(x[i].mean()), float(a), float(b), x.shape[1], size)
@@ -188,6 +189,13 @@ def t_interval(values: npt.ArrayLike, *, level: float = LEVEL) -> Interval:
     if len(x) > 1:
         half = float(scipy.stats.t.isf((1 - level) / 2, len(x) - 1) * x.std(ddof=1) / np.sqrt(len(x)))
     return Interval(mean, mean - half, mean + half, len(x))
+
+
+def _units(counts: Floats, sizes: Codes) -> Floats:
+    """Return how many units each resample has ``(r,)``. `counts`: of clusters ``(r, k)``; `sizes`: theirs ``(k,)``."""
+    if (sizes == sizes[0]).all():
+        return np.full(len(counts), float(sizes[0] * len(sizes)))
+    return np.asarray(counts @ sizes.astype(np.float64))
 
 
 def _counts(picks: Codes, k: int) -> Codes:

@@ -9,6 +9,7 @@ once, with the mean over its units, rounded to float32 so that the site's page s
 from __future__ import annotations
 
 import hashlib
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +23,37 @@ FEWEST = 5
 
 def coded(clusters: npt.ArrayLike) -> tuple[Codes, int]:
     """Return the number of each unit's cluster ``(n,)``, counted in the order of first appearance, and how many."""
-    _, first, place = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
+    names = np.asarray(clusters)
+    if names.dtype.kind in "OU":
+        seen: dict[object, int] = {}
+        return np.array([seen.setdefault(name, len(seen)) for name in names.tolist()], dtype=np.int64), len(seen)
+    _, first, place = np.unique(names, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))
     return rank[place].astype(np.int64), len(first)
 
 
-def cluster_means(rows: Floats, clusters: npt.ArrayLike) -> Floats:
-    """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
+class Layout(NamedTuple):
+    """Units sorted by their clusters ``(n,)``, where each cluster starts and how many units it has ``(k,)``."""
+
+    order: Codes
+    starts: Codes
+    sizes: Codes
+
+
+def layout(clusters: npt.ArrayLike) -> Layout:
+    """Return where the units of each cluster are. `clusters`: the name of each unit's cluster ``(n,)``."""
     codes, _ = coded(clusters)
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    means = np.add.reduceat(rows[:, order], starts, axis=1) / np.diff(starts, append=len(codes))
+    return Layout(order, starts, np.diff(starts, append=len(codes)))
+
+
+def cluster_means(rows: Floats, clusters: npt.ArrayLike | Layout) -> Floats:
+    """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
+    own = clusters if isinstance(clusters, Layout) else layout(clusters)
+    if len(own.starts) == len(own.order):  # as clusters are counted in their order, so are the units
+        return np.asarray(rows.astype(np.float32), dtype=np.float64)
+    means = np.add.reduceat(rows[:, own.order], own.starts, axis=1) / own.sizes
     return np.asarray(means.astype(np.float32), dtype=np.float64)
 
 
@@ -45,7 +66,7 @@ def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None 
     return clusters_both(differences, clusters)[0]
 
 
-def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> tuple[Floats, Floats]:
+def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout | None = None) -> tuple[Floats, Floats]:
     """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
     if clusters is None:
         return wilcoxon_both(differences)
@@ -59,11 +80,23 @@ def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
     A row's test is over the units that it has; NaN for a row without any. Rows with the same gaps are tested at once.
     """
     found, known = np.full(len(rows), np.nan), ~np.isnan(rows)
-    masks, kind = np.unique(known, axis=0, return_inverse=True)
+    masks, kind = kinds(known)
     for m in np.flatnonzero(masks.any(axis=1)):
         own = None if clusters is None else np.asarray(clusters)[masks[m]]
-        found[kind.ravel() == m] = clusters_greater(rows[np.ix_(kind.ravel() == m, masks[m])], own)
+        found[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], own)
     return found
+
+
+def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
+    """Return the different rows of ``(k, n)``, sorted, and which of them each row is ``(k,)``.
+
+    As `numpy.unique` does, which takes a field for each of the n columns.
+    """
+    rows = [row.tobytes() for row in masks]
+    first = {row: i for i, row in reversed(list(enumerate(rows)))}
+    place = {row: i for i, row in enumerate(sorted(first))}
+    different = np.array([first[row] for row in place], dtype=np.int64)
+    return masks[different], np.array([place[row] for row in rows], dtype=np.int64)
 
 
 def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:

@@ -6,13 +6,13 @@ c (R - (m + 1) / 2)**2 is (m**3 - sum of t**3) / 12, where t counts the draws of
 are doubled here, so that all sums are of whole numbers and exact: each correlation is the one of the resampled units.
 
 Lines without equal numbers have the same denominator. Of many such lines with the same units, only the sum of the
-numerators is asked for, and that is a quadratic form: in how many lines unit j stands below unit i, times what was
-drawn of j, times the ranks that were drawn of i.
+numerators is asked for, and that is a quadratic form: in how many more lines unit j stands below unit i than above it,
+times what was drawn of j, times the ranks that were drawn of i. A line with a few equal pairs among thousands of units
+counts as one without in the denominator alone, which it changes by less than `_FEW` of itself.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from imharness_statistics import NotTestable
 from imharness_statistics.bootstrap import LEVEL, RESAMPLES, Interval, drawn, percentiles
-from imharness_statistics.clusters import Codes, coded
+from imharness_statistics.clusters import Codes, coded, kinds
 from imharness_statistics.correlation import NEEDED
 
 Floats = npt.NDArray[np.float64]
@@ -33,10 +33,14 @@ _SMALL = 1290
 """At most so many draws have a third power that fits into 32 bits."""
 _UNITS = range(256, 2**14 + 1)
 """Units for which lines are summed before they are correlated: fewer are as fast one by one, more need much memory."""
-_LINES = range(8, 2**16)
-"""Lines that are worth it, and that are counted in 16 bits."""
+_LINES = range(8, 2**15)
+"""Lines that are worth it, and that are counted in 16 bits with a sign."""
 _WIDE = 256
 """Resamples that are looked at together where lines are summed."""
+_FEW = 1e-8
+"""Share of a denominator that equal numbers of a line may make where lines are summed."""
+_EXACT = 2**24
+"""Whole numbers up to this are exact as floats of 32 bits."""
 
 
 class _Sorted(NamedTuple):
@@ -56,14 +60,15 @@ class _Sorted(NamedTuple):
 class _Alike(NamedTuple):
     """Lines that have the same units: these, their labels sorted, and the lines sorted.
 
-    `summed`: so many further lines are not among `lines`; ``below[j, i]`` counts those in which j is below i.
+    `summed`: so many further lines are not among `lines`; ``below[j, i]`` counts those of them in which j is below i,
+    less those in which it is above.
     """
 
     units: npt.NDArray[np.int64]
     labels: _Sorted
     lines: list[_Sorted]
     summed: int
-    below: npt.NDArray[np.uint16]
+    below: npt.NDArray[np.int16]
 
 
 def mean_spearman(
@@ -101,11 +106,11 @@ def mean_spearman(
 
 
 def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
-    masks, group = np.unique(np.isfinite(scores), axis=0, return_inverse=True)
+    masks, group = kinds(np.isfinite(scores))
     found = []
     for i, mask in enumerate(masks):
-        rows = scores[group.ravel() == i][:, mask]
-        summed = np.asarray((np.diff(np.sort(rows, axis=1), axis=1) > 0).all(axis=1))
+        rows = scores[group == i][:, mask]
+        summed = _tie_term(rows) <= _FEW * rows.shape[1] ** 3
         if mask.sum() not in _UNITS or summed.sum() not in _LINES:
             summed[:] = False
         lines = [_sorted(line) for line in rows[~summed]]
@@ -114,21 +119,59 @@ def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
     return [own for own in found if len(own.units)]
 
 
-def _below(lines: Floats) -> npt.NDArray[np.uint16]:
-    """Return in how many lines ``(k, n)`` the number at the first place is below that at the second ``(n, n)``."""
+def _tie_term(rows: Floats) -> Floats:
+    """Return the sum of t**3 - t over groups of t equal numbers in each row ``(k, n)``: ``(k,)``."""
+    risen = np.sort(rows, axis=1)
+    found = np.zeros(len(rows))
+    for i in np.flatnonzero((risen[:, 1:] == risen[:, :-1]).any(axis=1)):
+        t = np.unique(risen[i], return_counts=True)[1].astype(np.float64)
+        found[i] = (t**3 - t).sum()
+    return found
+
+
+def _below(lines: Floats) -> npt.NDArray[np.int16]:
+    """Return in how many lines ``(k, n)`` the first place has the smaller number less the larger one ``(n, n)``.
+
+    Half of the pairs are compared, as the others are the same with the other sign.
+    """
     k, n = lines.shape
     if not k:
-        return np.zeros((0, 0), dtype=np.uint16)
-    ranks = lines.argsort(axis=1).argsort(axis=1).astype(np.uint16)
-    found, step = np.zeros((n, n), dtype=np.uint16), max(2 * _AT_ONCE // n, 1)
-    for start, first in itertools.product(range(0, n, step), range(0, k, 255)):
-        own = found[start : start + step]
-        less, count = np.empty(own.shape, dtype=bool), np.zeros(own.shape, dtype=np.uint8)
-        for line in ranks[first : first + 255]:
-            np.less(line[start : start + step, None], line, out=less)
-            count += less.view(np.uint8)
-        own += count
+        return np.zeros((0, 0), dtype=np.int16)
+    order = lines.argsort(axis=1, kind="stable")
+    ranks = order.argsort(axis=1).astype(np.uint16)
+    found, step = np.empty((n, n), dtype=np.int16), max(2 * _AT_ONCE // n, 1)
+    for start in range(0, n, step):
+        own = _smaller(ranks[:, start : start + step], ranks[:, start:])
+        found[start : start + step, start:] = own
+        found[start:, start : start + step] = -own.T
+    np.fill_diagonal(found, 0)
+    for line, places in zip(lines, order, strict=True):
+        _level(found, line[places], places)
     return found
+
+
+def _smaller(first: npt.NDArray[np.uint16], second: npt.NDArray[np.uint16]) -> npt.NDArray[np.int16]:
+    """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)`` less where it is not ``(a, b)``."""
+    found = np.full((first.shape[1], second.shape[1]), -len(first), dtype=np.int16)
+    less, count = np.empty(found.shape, dtype=bool), np.empty(found.shape, dtype=np.uint8)
+    for start in range(0, len(first), 255):
+        count[:] = 0
+        for low, high in zip(first[start : start + 255], second[start : start + 255], strict=True):
+            np.less(low[:, None], high, out=less)
+            count += less.view(np.uint8)
+        found += count
+        found += count
+    return found
+
+
+def _level(below: npt.NDArray[np.int16], risen: Floats, places: Codes) -> None:
+    """Take back in `below` that of equal numbers of a sorted line one stood below the other."""
+    for apart in range(1, len(risen)):
+        at = np.flatnonzero(risen[apart:] == risen[:-apart])
+        if not len(at):
+            return
+        below[places[at], places[at + apart]] -= 1
+        below[places[at + apart], places[at]] += 1
 
 
 def _sorted(numbers: Floats) -> _Sorted:
@@ -172,8 +215,7 @@ def _correlations(own: _Alike, counts: Numbers) -> Iterator[tuple[Floats, int]]:
         return np.asarray(np.divide(3 * shared, norm, out=np.full_like(draws, np.nan), where=kept))
 
     if own.summed:
-        before = _all_before(own.below, counts.astype(np.float64), weighted.astype(np.float64))
-        yield correlated(own.summed * whole[0].astype(np.float64) + 2.0 * before, whole[1]), own.summed
+        yield correlated(_all_before(own, counts, weighted), whole[1]), own.summed
     for line in own.lines:
         t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
         met, cubes = (_summed(w, t), _summed(t, t, t)) if len(t) < len(counts) else whole
@@ -188,12 +230,15 @@ def _summed(first: Numbers, *others: Numbers) -> Numbers:
     return np.asarray(product.sum(axis=0, dtype=first.dtype))
 
 
-def _all_before(below: npt.NDArray[np.uint16], counts: Floats, weighted: Floats) -> Floats:
-    """Return the sum over lines, and over pairs of units j below i, of the draws of j times weighted i ``(r,)``."""
-    found, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(below), 1)
-    for start in range(0, len(below), step):
-        above = below[start : start + step].astype(np.float64) @ weighted
-        found += np.einsum("ij,ij->j", counts[start : start + step], above)
+def _all_before(own: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
+    """Return the numerators of the lines that are summed ``(r,)``: over pairs of units the draws of one times the
+    weight of the other, times `below`."""
+    exact = own.summed * float(counts.sum(axis=0).max()) < _EXACT
+    draws = counts.astype(np.float32 if exact else np.float64)
+    found, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(own.below), 1)
+    for start in range(0, len(own.below), step):
+        above = own.below[start : start + step].astype(draws.dtype) @ draws
+        found -= np.einsum("ij,ij->j", weighted[start : start + step].astype(np.float64), above.astype(np.float64))
     return found
 
 

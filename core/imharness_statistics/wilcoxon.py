@@ -18,10 +18,13 @@ import scipy
 from imharness_statistics import NotTestable
 
 Floats = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 EXACT_UP_TO = 50
 PERMUTED_UP_TO = 13
 _AT_ONCE = 1 << 16
 """Differences that are sorted at once: half a MiB, which stays in the processor's cache."""
+_FEW = 1 / 16
+"""Share of a row's differences that have the same size as another: below it only these are looked at."""
 
 
 def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
@@ -49,55 +52,60 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 def _chunk(d: Floats) -> Floats:
     """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences."""
-    positive, ordered, zeros, ties = _sorted_magnitudes(d)
+    positive, ordered, zeros, tied = _sorted_magnitudes(d)
     count = (d.shape[1] - zeros).astype(np.float64)
     r_plus = _rank_sum(positive, zeros)
     tie_term = np.zeros(len(d))
-    if ties.any():
-        r_plus[ties], tie_term[ties] = _with_ties(positive[ties] > 0, ordered[ties], zeros[ties])
+    ties, few = tied > 0, (tied > 0) & (tied < _FEW * d.shape[1])
+    if few.any():
+        moved, tie_term[few] = _with_few_ties(positive[few], ordered[few])
+        r_plus[few] += moved
+    many = ties & ~few
+    if many.any():
+        r_plus[many], tie_term[many] = _with_ties(positive[many] > 0, ordered[many], zeros[many])
     sums = np.stack([r_plus, count * (count + 1) / 2 - r_plus])
     p = _asymptotic(sums, count, tie_term)
     exact = ~ties & (count <= EXACT_UP_TO)
     for n in np.unique(count[exact]):
         own = exact & (count == n)
         p[:, own] = _survival(int(n))[sums[:, own].astype(np.int64)]
-    few = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
-    if len(few):
-        for row, ranks in zip(few, _mean_ranks(ordered[few], zeros[few]), strict=True):
+    permuted = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
+    if len(permuted):
+        for row, ranks in zip(permuted, _mean_ranks(ordered[permuted], zeros[permuted]), strict=True):
             p[:, row] = _permuted(ranks[ranks > 0], sums[:, row])
     p[:, count == 0] = np.nan
     return p
 
 
-def _sorted_magnitudes(
-    d: Floats,
-) -> tuple[Floats, npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
 
     Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
-    ``(k,)``, and whether others than zeros are tied ``(k,)``.
+    ``(k,)``, and how often others than zeros equal the one before ``(k,)``. Floats of 32 bits are sorted as such.
     """
-    keys = d.view(np.uint64) << np.uint64(1)
+    with np.errstate(over="ignore"):
+        single = d.astype(np.float32)
+    keys = single.view(np.uint32) << np.uint32(1) if (single == d).all() else d.view(np.uint64) << np.uint64(1)
     keys |= d > 0
     keys.sort(axis=1)
-    positive = (keys & np.uint64(1)).astype(np.float64)
-    keys >>= np.uint64(1)
-    zeros, ties = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=bool)
+    positive = (keys & keys.dtype.type(1)).astype(np.float64)
+    keys >>= keys.dtype.type(1)
+    zeros, tied = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=np.int64)
     equal = keys[:, 1:] == keys[:, :-1]
     if equal.any():
         zeros = np.count_nonzero(keys == 0, axis=1)
-        ties = np.count_nonzero(equal, axis=1) > np.maximum(zeros - 1, 0)
-    return positive, keys, zeros, ties
+        tied = np.count_nonzero(equal, axis=1) - np.maximum(zeros - 1, 0)
+    return positive, keys, zeros, tied
 
 
 def _rank_sum(positive: Floats, zeros: npt.NDArray[np.int64]) -> Floats:
-    """Return the sum of the ranks of positive differences, in rows without ties; ranks start behind the zeros."""
+    """Return the sum of the ranks of positive differences, as if none were tied; ranks start behind the zeros."""
     weights = np.stack([np.arange(1.0, positive.shape[1] + 1), np.ones(positive.shape[1])], axis=1)
     sums = positive @ weights
     return np.asarray(sums[:, 0] - zeros * sums[:, 1])
 
 
-def _mean_ranks(ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]) -> Floats:
+def _mean_ranks(ordered: Keys, zeros: npt.NDArray[np.int64]) -> Floats:
     """Return ranks among the non-zero values, ties sharing their mean; ranks of zeros are not positive."""
     rows, n = ordered.shape
     place = np.broadcast_to(np.arange(n), (rows, n))
@@ -111,9 +119,7 @@ def _mean_ranks(ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]) -
     return np.where(ordered > 0, ranks, 0.0)
 
 
-def _with_ties(
-    positive: npt.NDArray[np.bool_], ordered: npt.NDArray[np.uint64], zeros: npt.NDArray[np.int64]
-) -> tuple[Floats, Floats]:
+def _with_ties(positive: npt.NDArray[np.bool_], ordered: Keys, zeros: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the sum of the positive mean ranks, and the sum of t**3 - t over groups of t equal magnitudes."""
     rows, n = ordered.shape
     new = np.ones((rows, n), dtype=bool)
@@ -128,6 +134,26 @@ def _with_ties(
     r_plus = np.bincount(row, weights=magnitude * rank * won, minlength=rows)
     tie_term = np.bincount(row, weights=magnitude * cubes, minlength=rows)
     return r_plus.astype(np.float64), tie_term.astype(np.float64)
+
+
+def _with_few_ties(positive: Floats, ordered: Keys) -> tuple[Floats, Floats]:
+    """Return what mean ranks add to the sum of the positive ranks, and the sum of t**3 - t over groups of t equals.
+
+    Both ``(k,)``; of the magnitudes ``(k, n)`` only those that have an equal are looked at, and no zeros.
+    """
+    rows, n = ordered.shape
+    row, place = np.nonzero((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0))
+    pairs = row * n + place
+    first = np.flatnonzero(np.diff(pairs, prepend=-2) != 1)
+    start, size = pairs[first], np.diff(first, append=len(pairs)) + 1
+    own = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    won = positive.ravel()[np.repeat(start, size) + own]
+    moved = won * (np.repeat((size - 1) / 2, size) - own)
+    cubes = size.astype(np.float64) ** 3 - size
+    return (
+        np.bincount(np.repeat(start // n, size), moved, rows).astype(np.float64),
+        np.bincount(start // n, cubes, rows).astype(np.float64),
+    )
 
 
 def _asymptotic(r_plus: Floats, count: Floats, tie_term: Floats) -> Floats:

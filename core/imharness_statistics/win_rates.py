@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness_statistics import NotTestable
-from imharness_statistics.clusters import clusters_both, coded
+from imharness_statistics.clusters import clusters_both, layout
 from imharness_statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ def win_rates(
     for c, block in enumerate(scores):
         values = np.asarray(block, dtype=np.float64)
         for mask, group in _by_mask(~np.isnan(values), pairs):
-            own = coded(np.asarray(clusters[c])[mask])[0] if len(clusters) else None
+            own = layout(np.asarray(clusters[c])[mask]) if len(clusters) else None
             shared = values[:, mask]
             step = max(1, AT_ONCE // shared.shape[1])
             for start in range(0, len(group), step):

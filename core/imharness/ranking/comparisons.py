@@ -145,11 +145,11 @@ def unit_means(
     `over`: of the differences that are left when each row is taken from this one.
     """
     starts, (sets, names, _) = comparison.starts(), where or places(comparison)
-    total, count = np.zeros((len(numbers), len(names))), np.zeros((len(numbers), len(names)))
-    for i, condition in enumerate(comparison.conditions):
-        block = numbers[:, starts[i] : starts[i + 1]].astype(np.float64)
-        block = block if over is None else block[over] - block
-        known = ~np.isnan(block)
-        total[:, sets[condition.units]] += np.where(known, block, 0)
-        count[:, sets[condition.units]] += known
+    wide = [slice(None) if np.array_equal(at, np.arange(len(names))) else at for at in sets]
+    total, count = np.zeros((2, len(numbers), len(names)))
+    for (start, end), condition in zip(itertools.pairwise(starts), comparison.conditions, strict=True):
+        block = numbers[:, start:end].astype(np.float64)
+        known = ~np.isnan(block := block if over is None else block[over] - block)
+        total[:, wide[condition.units]] += np.where(known, block, 0)
+        count[:, wide[condition.units]] += known
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imharness.stats import pearson_rows, spearman_rows
+from imharness.stats import kinds, pearson_rows, spearman_rows
 from imharness.tracks import Value
 
 FEWEST = 3
@@ -15,10 +15,10 @@ ROWS = {"spearman": spearman_rows, "pearson": pearson_rows}
 def correlations(scores: np.ndarray, labels: np.ndarray, method: str) -> np.ndarray:
     """Return the correlation of each row of scores ``(k, n)`` with labels ``(n,)``, over its finite numbers, or NaN."""
     found = np.full(len(scores), np.nan)
-    masks, group = np.unique(np.isfinite(scores), axis=0, return_inverse=True)
+    masks, group = kinds(np.isfinite(scores))
     for i, mask in enumerate(masks):
         if mask.sum() >= FEWEST:
-            rows = group.ravel() == i
+            rows = group == i
             found[rows] = ROWS[method](scores[rows][:, mask], labels[mask])
     return found
 

@@ -124,13 +124,13 @@ UNIT = f"{_SET} || ' · ' || name"
 _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacker")
 _ATTACKER = "CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker"
 _COMPUTED = f"""
-SELECT e.dataset, e.metric, e.strength, e.method AS attack, {_ATTACKER}, e.defense, {UNIT} AS unit,
+SELECT e.dataset, e.metric, e.strength, e.method AS attack, {_ATTACKER}, e.defense, c.unit, c.labels,
        e.score, e.psnr, e.ssim, e.mse, e.linf, c.score AS source, c.mos, c.lower, c.upper, c.sign,
-       CASE WHEN c.proxy = '' THEN 'of people' ELSE 'proxy' END AS labels,
        CASE WHEN a.access = 'black_box' THEN 'black-box' WHEN a.norm = 'unrestricted' THEN 'white-box, unrestricted'
             ELSE 'white-box, bounded' END AS type
 FROM evaluate e
-JOIN clean c USING (dataset, metric, name)
+JOIN (SELECT *, {UNIT} AS unit, CASE WHEN proxy = '' THEN 'of people' ELSE 'proxy' END AS labels FROM clean) c
+     USING (dataset, metric, name)
 SEMI JOIN (SELECT DISTINCT dataset, metric, defense FROM defended) USING (dataset, metric, defense)
 JOIN (SELECT method, any_value(access) AS access, any_value(norm) AS norm FROM attack GROUP BY method) a USING (method)
 """
@@ -141,8 +141,8 @@ SELECT dataset, metric, strength, method AS attack, {_ATTACKER}, defense, {UNIT}
        'external' AS labels, 'external' AS type
 """
 _CLEAN = f"""
-SELECT d.dataset, d.metric, d.defense, {UNIT} AS unit, d.score, c.mos, c.sign
-FROM defended d JOIN clean c USING (dataset, metric, name)
+SELECT d.dataset, d.metric, d.defense, c.unit, d.score, c.mos, c.sign
+FROM defended d JOIN (SELECT *, {UNIT} AS unit FROM clean) c USING (dataset, metric, name)
 """
 _EXTERNAL_CLEAN = f"""
 SELECT dataset, metric, defense, {UNIT} AS unit, any_value(defended) AS score, min(mos) AS mos, any_value(sign) AS sign

@@ -119,7 +119,8 @@ class Part:
     def by_image(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean of each image over conditions and defenses, where it is finite, and its photograph."""
         total, count = (own[list(self.rows)].sum(axis=0) for own in self._sums(measure))
-        return total[count > 0] / count[count > 0], self.photographs[count > 0]
+        kept = count > 0
+        return total[kept] / count[kept], self.photographs if kept.all() else self.photographs[kept]
 
     def _sums(self, measure: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the sum of each image over the conditions, and how many are finite ``(entries, images)``."""
@@ -130,8 +131,9 @@ class Part:
             for c in self.conditions:
                 numbers = self.blocks.values[measure][c]
                 kept = np.isfinite(numbers)
-                total[:, self.places[c]] += np.where(kept, numbers, 0)
-                count[:, self.places[c]] += kept
+                at = slice(None) if len(self.places[c]) == len(self.photographs) else self.places[c]
+                total[:, at] += np.where(kept, numbers, 0)
+                count[:, at] += kept
             older = [other for other in self.known if other[0] == "sums"]
             for other in older[: len(older) + 1 - SUMS]:
                 del self.known[other]
@@ -166,15 +168,15 @@ class Part:
 
     def left(self, measure: str = "score") -> tuple[Value, Value]:
         """Return the number of conditions that `correlation` is made of, and the mean number of their images."""
-        counts = [np.isfinite(own).sum(axis=1) for _, _, own in self._defined("spearman", measure)]
+        counts = [self._judged(measure, c)[rows].sum(axis=1) for c, _, rows in self._defined("spearman", measure)]
         if not counts:
             return missing("no result"), missing("no result")
         each = np.concatenate(counts)
         return Value(value=float(len(each))), Value(value=float(each.mean()))
 
-    def _defined(self, method: str, measure: str) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield conditions with a correlation: position, correlations, and the scores of judged images they are of."""
-        mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
+    def _defined(self, method: str, measure: str) -> Iterator[tuple[int, np.ndarray, list[int]]]:
+        """Yield conditions with a correlation: position, correlations, and the rows of the defenses they are of."""
+        mos = self.blocks.about["mos"]
         for c in self.conditions:
             if (method, measure, c) not in self.known:
                 found = correlations(self._scores(measure, c), mos[c].astype(float), method)
@@ -182,9 +184,14 @@ class Part:
             each = self.known[method, measure, c][list(self.rows)]
             defined = ~np.isnan(each)
             if defined.any():
-                rows = [row for row, kept in zip(self.rows, defined, strict=True) if kept]
-                own = sign[c] * self.blocks.values[measure][c][rows]
-                yield c, each[defined], np.where(np.isfinite(mos[c]), own, np.nan)
+                yield c, each[defined], [row for row, kept in zip(self.rows, defined, strict=True) if kept]
+
+    def _judged(self, measure: str, c: int) -> np.ndarray:
+        """Return which judged images all defenses have a score of ``(entries, units)``."""
+        if ("judged", measure, c) not in self.known:
+            found = np.isfinite(self._scores(measure, c))
+            self.known["judged", measure, c] = np.broadcast_to(True, found.shape) if found.all() else found
+        return np.asarray(self.known["judged", measure, c])
 
     def _scores(self, measure: str, c: int) -> np.ndarray:
         """Return scores of all defenses, higher is better ``(entries, units)``; NaN where nobody judged the image."""
@@ -194,19 +201,23 @@ class Part:
     def _correlated(self, method: str, measure: str) -> list[tuple[int, Value]]:
         """Return for each data set how many correlations there are, and their mean."""
         each, seen = dict[str, list[np.ndarray]](), dict[str, np.ndarray]()
-        for c, found, scores in self._defined(method, measure):
+        for c, found, rows in self._defined(method, measure):
             name = self.sets[self.places[c][0]]
             each.setdefault(name, []).append(found)
             mask = seen.setdefault(name, np.zeros(len(self.photographs), dtype=bool))
-            mask[self.places[c][np.isfinite(scores).any(axis=0)]] = True
+            mask[self.places[c][self._judged(measure, c)[rows].any(axis=0)]] = True
         means = {name: np.concatenate(own) for name, own in each.items()}
         return [(len(own), Value(value=float(own.mean()), n=int(seen[name].sum()))) for name, own in means.items()]
 
     def _resampled(self, measure: str) -> list[tuple[int, Value]]:
         """Return the same of rank correlations with their intervals; equal scores are resampled once."""
         datasets: dict[str, list[tuple[int, np.ndarray]]] = {}
-        for c, _, scores in self._defined("spearman", measure):
-            datasets.setdefault(self.sets[self.places[c][0]], []).append((c, scores))
+        mos, sign = self.blocks.about["mos"], self.blocks.about["sign"]
+        for c, _, rows in self._defined("spearman", measure):
+            own = sign[c] * self.blocks.values[measure][c][rows]
+            datasets.setdefault(self.sets[self.places[c][0]], []).append(
+                (c, np.where(np.isfinite(mos[c]), own, np.nan))
+            )
         found = []
         for lines in datasets.values():
             places = [self.places[c][np.isfinite(own).any(axis=0)] for c, own in lines]

@@ -11,7 +11,7 @@ from imharness.stats import NotTestable, chosen_half, interval, mean_interval, s
 from imharness.tracks import Blocks, Column, Value, Wins, mean_value, ranking, value_of
 from imharness_statistics import bootstrap as module
 from imharness_statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
-from imharness_statistics.clusters import FEWEST, cluster_means, clusters_greater, coded
+from imharness_statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
 from imharness_statistics.head_to_head import head_to_head, rank_biserial, resampled
 from imharness_statistics.win_rates import win_rates
 
@@ -217,3 +217,18 @@ def test_resamples_that_are_looked_at_in_parts_are_the_same_ones(monkeypatch: py
     whole = interval(mean, 40, CLUSTERS), interval(mean, 40)
     monkeypatch.setattr(module, "_HELD", 2000)
     assert (interval(mean, 40, CLUSTERS), interval(mean, 40)) == whole
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (1, 1), (30, 4), (26, 40)])
+def test_kinds_of_rows_are_those_of_numpy(shape: tuple[int, int]) -> None:
+    masks = np.random.default_rng(0).random((shape[0] // 2 + 1, shape[1]))[np.arange(shape[0]) // 2] < 0.5
+    rows, kind = np.unique(masks, axis=0, return_inverse=True)
+    for found, expected in zip(kinds(masks), (rows, kind.ravel()), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("names", [["b", "a", "b", "c"], [3, 1, 3, 2]])
+def test_clusters_are_counted_in_the_order_in_which_they_come(names: list) -> None:
+    for own in (np.array(names), np.array(names, dtype=object)):
+        codes, count = coded(own)
+        assert (codes.tolist(), count) == ([0, 1, 0, 2], 3)

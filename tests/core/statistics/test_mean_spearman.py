@@ -69,3 +69,27 @@ def test_lines_that_are_summed_give_the_mean_of_lines_one_by_one(monkeypatch: py
     ):
         assert (own.n, own.clusters) == (alone.n, alone.clusters)
         assert [own.value, own.low, own.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-14)
+
+
+def test_a_few_equal_numbers_among_many_units_are_summed_and_change_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.normal(size=900)
+    scores = labels + rng.normal(size=(9, 900))
+    scores[np.arange(8), np.arange(8)] = scores[np.arange(8), np.arange(8) + 100]
+    scores[8] = np.round(scores[8])
+    assert [(own.summed, len(own.lines)) for own in module._grouped(scores, labels)] == [(8, 1)]
+    own = mean_spearman(scores, labels, resamples=200)
+    monkeypatch.setattr(module, "_LINES", range(0))
+    alone = mean_spearman(scores, labels, resamples=200)
+    assert [own.value, own.low, own.high] == pytest.approx([alone.value, alone.low, alone.high], abs=1e-8)
+
+
+@pytest.mark.parametrize("lines", [3, 300])
+def test_pairs_are_counted_by_their_signs(monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
+    """In blocks of few units, in more lines than eight bits count, with groups of equal numbers."""
+    monkeypatch.setattr(module, "_AT_ONCE", 64)
+    scores = np.random.default_rng(4).integers(0, 9, (lines, 30)).astype(float)
+    signs = np.sign(scores[:, None, :] - scores[:, :, None]).sum(axis=0)
+    np.testing.assert_array_equal(module._below(scores), signs)

@@ -17,10 +17,12 @@ def scipy_p(row: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 13, 14, 50, 51, 300])
-@pytest.mark.parametrize("kind", ["plain", "ties", "zeros", "both"])
+@pytest.mark.parametrize("kind", ["plain", "single", "ties", "zeros", "both"])
 def test_equals_scipy(n: int, kind: str) -> None:
     rng = np.random.default_rng(n)
     d = rng.normal(0.1, 1, (6, n))
+    if kind == "single":
+        d = d.astype(np.float32).astype(float)
     if kind in ("ties", "both"):
         d = np.where(np.abs(d) < 0.25, 0.5, np.round(d * 4) / 4)
     if kind in ("zeros", "both"):
