@@ -1,6 +1,8 @@
 """Where real weights and images lie, when they do; plugin packages and the command line for tests."""
 
+import atexit
 import contextlib
+import gc
 import importlib.metadata
 import io
 import os
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
 sys.dont_write_bytecode = False
+gc.disable()  # until all tests are imported, which makes no garbage
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,6 +36,13 @@ PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 """The package acme-median-smoothing: what `harness plugins new` writes."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_collection_finish() -> None:
+    """Turn the collector on; what was imported is never looked at again, and forks share it."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries count what is left at the end
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
