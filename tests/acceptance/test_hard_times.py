@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder: Path, harness_here) -> None:
+def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder: Path, harness_here, no_site) -> None:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
     kills = 0
     for wanted, workers in ((2, "2"), (6, "1")):
