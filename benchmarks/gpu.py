@@ -46,6 +46,8 @@ class Sizes:
     """How much work there is; tests do less."""
 
     side: int = 224
+    iterations: int = 10
+    """Of I-FGSM."""
     images: int = 64
     copies: int = 4096
     steps: int = 40
@@ -89,7 +91,8 @@ def _network(device: torch.device) -> torch.nn.Module:
 
 
 def _attack(device: torch.device, sizes: Sizes) -> list[Line]:
-    images, attack = _photographs(sizes.images, sizes.side), installed().one("attack", "ifgsm")
+    attack = installed().one("attack", "ifgsm").with_parameters(iterations=sizes.iterations)
+    images = _photographs(sizes.images, sizes.side)
 
     def attacked(place: torch.device, precision: str, few: int) -> tuple[float, Callable[[], torch.Tensor]]:
         network, batch = _network(place), images[:few].to(place)

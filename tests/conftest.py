@@ -1,6 +1,8 @@
 """Where real weights and images lie, when they do; plugin packages and the command line for tests."""
 
+import atexit
 import contextlib
+import gc
 import importlib.metadata
 import io
 import os
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
 sys.dont_write_bytecode = False
+gc.disable()  # until all tests are imported, which makes no garbage
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,7 +35,40 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 """The package acme-median-smoothing: what `harness plugins new` writes."""
+LONG = tuple(
+    f"tests/{name}"
+    for name in (
+        "acceptance/", "conformance/test_scaffold", "conformance/test_suite", "core/running/test_executors",
+        "core/test_outside", "door/test_digest", "faults/", "inputs/test_importing", "leaderboard/test_browser",
+        "leaderboard/test_rescoring", "plugins/annotation/", "plugins/iqa/test_calibration",
+        "plugins/iqa/test_certified", "plugins/iqa/test_external", "plugins/iqa/test_training_defenses",
+        "plugins/membership/test_defenses", "plugins/perceptual/test_embedded", "plugins/reconstruction/test_attacks",
+        "sandbox/test_hostile", "storage/test_races", "submissions/", "test_docs", "test_gpu", "truth/",
+    )
+)  # fmt: skip
+"""Where tests take more than ten seconds when four processes share two cores."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put long tests first in the part that each worker begins with: what workers take from each other last is short.
+
+    The scheduler `worksteal` cuts the list into as many parts as there are workers, and takes from the end of a part.
+    """
+    workers, found = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), list(items)
+    items.clear()
+    for left in range(workers, 0, -1):
+        size = len(found) // left
+        part, found = found[:size], found[size:]
+        items += sorted(part, key=lambda item: not item.nodeid.startswith(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Turn the collector on; what was imported is never looked at again, and forks share it."""
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries count what is left at the end
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -178,6 +214,12 @@ def browser() -> Iterator[Browser]:
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield launched
         launched.close()
+
+
+@pytest.fixture
+def no_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the site of runs in this process, for tests that compute again what another one has shown."""
+    monkeypatch.setattr("imharness_cli.commands.build_site", lambda address, site: None)
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """`harness WORDS` in processes forked from one that has imported the harness, which saves seconds of every start.
 
-The server has imported what a run needs and done nothing with it, so that a child is as good as a process of its own.
+The server has imported what a run needs, also what torch imports for the first optimiser of a process, and done
+nothing with it, so that a child is as good as a process of its own.
 """
 
+import gc
 import json
 import os
 import signal
@@ -16,8 +18,8 @@ from pathlib import Path
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
 IMPORTED = ("imharness_cli.run", "imharness_leaderboard.command", "imharness_embedded", "imharness_iqa",
-            "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "duckdb",
-            "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
+            "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "torch._dynamo",
+            "duckdb", "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
             "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
             "scipy.stats")  # fmt: skip
 
@@ -51,8 +53,11 @@ class Server:
 
 def serve() -> None:
     """Answer each line of the standard input, a command, with its exit code."""
+    gc.disable()  # looks for garbage a hundred times while this is imported, and finds none
     for name in IMPORTED:
         __import__(name)
+    gc.freeze()
+    gc.enable()
     for line in sys.stdin:
         words, folder, environment, paths, seconds, logs = json.loads(line)
         pid = os.fork()
@@ -60,6 +65,7 @@ def serve() -> None:
             _become(words, folder, environment, paths, logs)
         sys.stdout.write(f"{_ended(pid, seconds)}\n")
         sys.stdout.flush()
+    gc.unfreeze()  # libraries count what is left at the end
 
 
 def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], paths: Sequence[str], logs: str) -> None:

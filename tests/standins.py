@@ -39,6 +39,8 @@ from imharness_vision.perceptual import Dists
 
 SMALL_UNET = partial(diffpure.GuidedUNet, width=8, multiples=(1, 2), blocks=1, attention=())
 """The U-Net of guided diffusion with two levels of one block: the published one has 553 million parameters."""
+SMALL_SIDE = 64
+"""The published diffusion model sees images of 256 px, whatever the size of those that it is given."""
 COLORIZER_WIDTH = 8
 """The published colourisation network has 64 channels at the size of the image."""
 
@@ -58,6 +60,7 @@ class StandIns:
         patch.setattr(Asset, "fits", lambda asset, digest: digest in self._digests or fits(asset, digest))
         patch.setenv("HARNESS_ASSETS", str(folder))
         patch.setattr(diffpure, "GuidedUNet", SMALL_UNET)
+        patch.setattr(diffpure, "SIZE", SMALL_SIDE)
         patch.setattr(cadv, "PUBLISHED_WIDTH", COLORIZER_WIDTH)
         patch.setattr(koncept512, "REPEATED", (1, 1, 1))
 

@@ -6,7 +6,7 @@ from benchmarks import gpu
 
 from imharness.errors import Unavailable
 
-SMALL = gpu.Sizes(side=32, images=2, copies=32, steps=8, models=2, epochs=1, conformance_s=0.2)
+SMALL = gpu.Sizes(side=32, iterations=3, images=2, copies=32, steps=8, models=2, epochs=1, conformance_s=0.2)
 
 
 def test_every_part_runs_with_the_cpu_as_its_device() -> None:

@@ -5,13 +5,11 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.faults.forked import Command
 
 SMALL = """
 name = "small"
@@ -29,6 +27,16 @@ def rows(store: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(store.glob("rows/*/*.parquet"))}
 
 
+def finished(folder: Path) -> list[Path]:
+    return list((folder / "store").glob("tasks/*/*.json"))
+
+
+def printed(command: Command) -> dict:
+    """Return the JSON object that a command printed below its lines for people."""
+    text = command.log.read_text()
+    return json.loads(text[text.index("{\n") :])
+
+
 FAILURES = {
     "raise": "acme/failing: ValueError: no luck today",
     "shape": "acme/failing[how=shape]: expected",
@@ -44,29 +52,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder: Path, harness_here) -> None:
+def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder: Path, harness_here, no_site) -> None:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--json"]
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
     kills = 0
     for wanted, workers in ((2, "2"), (6, "1")):
-        process = subprocess.Popen(
-            [*command, "--workers", workers],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        while process.poll() is None and len(list((folder / "store").glob("tasks/*/*.json"))) < wanted:
-            time.sleep(0.02)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait()
+        command = Command([*words, "--workers", workers], folder, folder / f"{wanted}.log")
+        if command.wait(lambda wanted=wanted: len(finished(folder)) >= wanted):
+            kills += command.kill("group")
+        command.wait()
     assert kills, "the run ended before it could be killed"
-    last = subprocess.run(
-        [*command, "--workers", "1"], cwd=folder, capture_output=True, text=True, timeout=300, check=True
-    )
-    facts = json.loads(last.stdout)
+    last = Command([*words, "--workers", "1"], folder, folder / "last.log")
+    last.wait()
+    assert last.code == 0, last.log.read_text()
+    facts = printed(last)
     assert facts["done"] == facts["cells"]
     assert facts["reused"] >= 2
     whole = harness_here(*words, "--workers", "0", "--store", "whole", cwd=folder)
@@ -77,17 +75,12 @@ def test_a_run_killed_at_any_moment_goes_on_and_ends_with_the_same_bytes(folder:
 
 def test_an_interrupted_run_says_so_and_keeps_what_is_finished(folder: Path) -> None:
     words = ["run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "1"]
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
-    # a job in the background of a shell ignores the signal, and so would this test's child
-    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
-    )
-    while len(list((folder / "store").glob("tasks/*/*.json"))) < 1:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    command = Command(words, folder, folder / "log")
+    assert command.wait(lambda: bool(finished(folder)))
+    os.kill(command.pid, signal.SIGINT)
+    command.wait(seconds=60)
+    errors = command.log.read_text()
+    assert command.code == 130
     assert "interrupted; everything finished is kept" in errors
     assert "Traceback" not in errors
 

@@ -51,7 +51,7 @@ def test_the_second_run_computes_nothing(first: tuple[Path, dict], harness_here)
     assert json.loads(again.stdout)["reused"] == facts["cells"]
 
 
-def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict], harness_here) -> None:
+def test_in_process_rows_are_the_same_bytes(first: tuple[Path, dict], harness_here, no_site) -> None:
     folder, _ = first
     words = ("run", "--all", "--profile", "small.toml", "--device", "cpu", "--workers", "0", "--store", "other")
     assert harness_here(*words, cwd=folder).returncode == 0

@@ -191,7 +191,7 @@ def test_each_run_draws_other_inputs() -> None:
     assert drawn[0] != first
 
 
-def test_reports_say_what_failed(tmp_path: Path, harness, harness_here) -> None:
+def test_reports_say_what_failed(tmp_path: Path, harness_forked, harness_here) -> None:
     report = ET.fromstring(junit_xml(check_component(purification(lambda x, rng: 2 * x))))
     assert int(report.get("failures")) > 0
     assert any("in [0, 1]" in f.get("message") for f in report.iter("failure"))
@@ -204,7 +204,7 @@ def test_reports_say_what_failed(tmp_path: Path, harness, harness_here) -> None:
         '    info = Info(id="acme/bad", version="1")\n    def build(self, device):\n        return None\n'
         "@hookimpl\ndef components():\n    return [Bad()]\n"
     )
-    result = harness("plugins", "check", ".", "--json", "--seed", "5", cwd=tmp_path)
+    result = harness_forked("plugins", "check", ".", "--json", "--seed", "5", cwd=tmp_path)
     assert result.returncode == 1, result.stderr
     facts = json.loads(result.stdout)
     assert facts["seed"] == 5

@@ -28,6 +28,17 @@ AXE_RUN = {
     "dark": "axe.run({runOnly: {type: 'rule', values: ['color-contrast']}, resultTypes: ['violations']})",
 }
 """The dark theme changes colours alone."""
+ALIKE = """() => {
+  const seen = {};
+  for (const row of document.querySelectorAll("main table tbody tr")) {
+    const parts = [...row.querySelectorAll("*")].map((e) => e.tagName + "." + e.getAttribute("class"));
+    const shape = [row.closest("table").dataset.table, row.className, ...parts].join(" ");
+    seen[shape] = (seen[shape] || 0) + 1;
+    if (seen[shape] > 4) { row.remove(); }
+  }
+}"""
+"""Leaves four rows of each kind in a table, which are the same elements with the same classes: contrasts of thousands
+of words take axe most of its time."""
 KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", "acme--evil/wins.html",
          "plain/many.html", "acme--evil/gallery.html", "entries/defense-acme--blur.html",
          "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
@@ -78,6 +89,12 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, size: str) 
         settled(page, name)
         page.evaluate("document.querySelectorAll('main details').forEach((d) => { d.open = !d.closest('.tools'); })")
         page.evaluate("document.querySelectorAll('a.open').forEach((link) => link.click())")
+        for theme in reversed(AXE_RUN):
+            page.emulate_media(color_scheme=theme)
+            width = page.evaluate("document.documentElement.scrollWidth")
+            if width > SIZES[size]["width"]:
+                problems.append(f"{name}, {theme}, is {width} px wide")
+        page.evaluate(ALIKE)
         page.evaluate(AXE)
         for theme, rules in AXE_RUN.items():
             page.emulate_media(color_scheme=theme)
@@ -86,9 +103,6 @@ def test_axe_finds_nothing_and_nothing_runs_off_the_page(page: Page, size: str) 
                 f"{name}, {theme}: {v['id']} {v['nodes'][0]['html'][:120]} {v['nodes'][0]['failureSummary'][:200]}"
                 for v in found["violations"]
             ]
-            width = page.evaluate("document.documentElement.scrollWidth")
-            if width > SIZES[size]["width"]:
-                problems.append(f"{name}, {theme}, is {width} px wide")
     assert problems == []
 
 

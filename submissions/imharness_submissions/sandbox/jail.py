@@ -30,7 +30,8 @@ PLUGIN = "/plugin"
 """Path of the submitted package inside the sandbox."""
 SOURCE = "/source"
 """Path of a repository that is built inside the sandbox."""
-_START = """import json, sys
+_START = """import gc, json, sys
+gc.disable()
 sys.path[:0] = json.loads(sys.argv[1])["paths"]
 from imharness_submissions.sandbox.guest import main
 main()

@@ -90,10 +90,10 @@ def test_columns_may_have_other_names(tmp_path) -> None:
     assert read_external(path, ("image=file",), ("m=0:10",), component)["name"] == ["a"]
 
 
-def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness) -> None:
+def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness_here) -> None:
     images = [line(f"i{k}", clear=str(4 + k / 10), attacked="9", mos=str(k)) for k in range(6)]
     write(tmp_path / "theirs.csv", images)
-    done = harness("iqa", "import", "theirs.csv", "--bounds", "m=0:10", cwd=tmp_path)
+    done = harness_here("iqa", "import", "theirs.csv", "--bounds", "m=0:10", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site" / "iqa.html").read_text()
     assert "jpeg (external)" in page
@@ -102,6 +102,6 @@ def test_imported_rows_stand_in_the_tables_and_on_the_site(tmp_path, harness) ->
     assert board["tables"][0]["rows"][0]["label"] == "jpeg (external)"
     assert main["rows"][0]["label"] == "jpeg (external)"
     assert main["rows"][0]["values"]["fixed_d"]["value"] == pytest.approx(100 * sum(2 - k / 10 for k in range(6)) / 60)
-    wrong = harness("iqa", "import", "theirs.csv", cwd=tmp_path)
+    wrong = harness_here("iqa", "import", "theirs.csv", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "usage: the range of metric 'm' is not known" in wrong.stderr
