@@ -83,6 +83,12 @@ def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw()
     assert ("harness/square", "harness/random-noise") in drawn
 
 
+def test_a_profile_may_draw_one_defense_more_or_less_often_than_the_others() -> None:
+    track = IqaTrack(samples=3, samples_of={"harness/random-noise": 5, "harness/random-noise[sigma=0.05]": 7})
+    names = ("random-noise", "random-noise[sigma=0.05]", "rotate", "flip")
+    assert [track.draws(installed().one("defense", name)) for name in names] == [5, 7, 3, 1]
+
+
 def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
     tasks = plan_track("harness/iqa", load_profile("embedded"), installed()).tasks.values()
     specs = [t.spec for t in tasks if t.spec.step == "attack" and "stand_in" in t.spec.components]
