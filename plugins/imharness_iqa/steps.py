@@ -154,11 +154,16 @@ def evaluate(context: StepContext) -> StepResult:
         attacked = attacked_images(positions).to(batch.device)
         cleaned = purified(context, images, positions, attacked)
         shown, shown_clean = _as_large(cleaned, batch), _as_large(clean(positions, batch), batch)
+        compared = _compared(context, images, positions, cleaned, batch)
+        if shown_clean is batch:  # a training defense leaves images as they are
+            defended = {f"defended_{name}": compared[name] for name in context.measures("distance")}
+        else:
+            defended = distances_of(context, "defended_", shown, shown_clean)
         return {
             "score": score(cleaned),
-            **_compared(context, images, positions, cleaned, batch),
+            **compared,
             **distances_of(context, "attacked_", shown, attacked),
-            **distances_of(context, "defended_", shown, shown_clean),
+            **defended,
         }
 
     found = context.map(images, measure)

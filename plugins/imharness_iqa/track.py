@@ -116,6 +116,9 @@ class IqaTrack(Track):
         default=10, ge=1, le=1000,
         description="Draws of a random defense that a gradient is averaged over; a query of a black box is one draw.",
     )  # fmt: skip
+    samples_of: Mapping[str, int] = Field(
+        default={}, description="Random defense, by id or label -> draws instead of `samples`."
+    )
     audited: int = Field(
         default=0, ge=0, description="Images on which the gradients of each defense are audited; 0: no audit."
     )
@@ -173,12 +176,18 @@ class IqaTrack(Track):
                 cells = planner.within(options, dataset=dataset, metric=metric, **attacks)
                 needs = {"unaware": cells.task(unaware)}
                 for defense in selection.of(Purification):
-                    samples = {"samples": self.samples if defense.info.random else 1}
+                    samples = {"samples": self.draws(defense)}
                     roles = {"defense": defense, IDENTITY: planner.component("defense", BASELINE)}
                     cells.task(audit, {**roles, **stand_in(cells, defense)}, options=samples, needs=needs)
                 scores = planner.within(dataset=dataset, metric=metric)
                 for roles in self._trained(scores, metric, selection.of(TrainingDefense)):
                     cells.task(audit, roles, options={"samples": 1}, needs=needs)
+
+    def draws(self, defense: Purification) -> int:
+        """Return how many draws of a defense a gradient is averaged over."""
+        if not defense.info.random:
+            return 1
+        return self.samples_of.get(defense.label, self.samples_of.get(defense.info.id, self.samples))
 
     def _by_dataset(self, selection: Selection) -> Iterator[tuple[ImageDataset, list[BaseAttack]]]:
         """Yield each data set with its attacks; the slow black-box ones may get a smaller subset of it."""
@@ -272,8 +281,7 @@ class _Attack:
         for defense in defenses:
             self._score(shared, adaptive=False, defense=defense)
             if self._goes_through(defense):
-                averaged = defense.info.random and self.recipe.info.access == "white_box"
-                samples = self.track.samples if averaged else 1
+                samples = self.track.draws(defense) if self.recipe.info.access == "white_box" else 1
                 through[defense.label] = self._images(samples, defense=defense, **self._stand_in(defense))
                 self._score(through[defense.label], adaptive=True, defense=defense)
         if _named(self.recipe, self.track.transfer):

@@ -109,8 +109,12 @@ class FeatureDistance(nn.Module):
         return torch.stack(found).sum(dim=0)
 
     def forward(self, images: Images, reference: Images) -> Scores:
-        one = len(reference) > 1 and reference.stride(0) == 0
-        return self.compare(self.features(images), self.features(reference[:1] if one else reference))
+        return self.compare(self.features(images), self.features(single(reference)))
+
+
+def single(reference: Images) -> Images:
+    """Return a reference that was expanded to many rows as the one that it is, others as they are."""
+    return reference[:1] if len(reference) > 1 and reference.stride(0) == 0 else reference
 
 
 def untrained(net: Net, seed: int = 0) -> FeatureDistance:

@@ -1,5 +1,7 @@
 """Median blur."""
 
+from collections.abc import Callable, Iterator
+
 import cv2
 import numpy as np
 import torch
@@ -18,24 +20,28 @@ class MedianBlur(Purification):
     """Replace every value by the median of its square neighbourhood, channel by channel, borders mirrored."""
 
     info = DefenseInfo(
-        id="harness/median-blur", version="3", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
+        id="harness/median-blur", version="4", group="filter", grid={"kernel": (3, 5, 7, 9, 11)}, differentiable=True
     )
     kernel: OddSize = Field(default=3, ge=3, le=31, description="Side of the neighbourhood, px, odd.")
 
     def build(self, device: torch.device) -> Purifier:
         def purify(images: Images, rng: ImageRng) -> Images:
-            if images.device.type != "cpu" or images.requires_grad:
-                return self._of_windows(images)
-            found = torch.empty(images.shape)
-            few = max(1, AT_ONCE // images.shape[2:].numel())
-            for planes, out in zip(images.flatten(0, 1).split(few), found.flatten(0, 1).split(few), strict=True):
-                self._few(planes, out)
-            return found
+            exact = images.requires_grad and self.kernel != SMALL[0]  # grey levels are equal to 1e-3 only
+            return _Blur.apply(images, self.kernel, self._of_windows if exact else self._blurred)
 
         return purify
 
+    def _blurred(self, images: Images) -> Images:
+        if images.device.type != "cpu":
+            return self._of_windows(images)
+        found = torch.empty(images.shape)
+        few = max(1, AT_ONCE // images.shape[2:].numel())
+        for planes, out in zip(images.flatten(0, 1).split(few), found.flatten(0, 1).split(few), strict=True):
+            self._few(planes, out)
+        return found
+
     def _padded(self, planes: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.pad(planes, [self.kernel // 2] * 4, mode="reflect")
+        return _mirrored(planes, self.kernel)
 
     def _of_windows(self, planes: torch.Tensor) -> torch.Tensor:
         windows = self._padded(planes).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
@@ -58,6 +64,46 @@ class MedianBlur(Purification):
             out.copy_(torch.from_numpy(inner))
         else:
             np.divide(inner, np.float32(255), out=out.numpy())
+
+
+class _Blur(torch.autograd.Function):
+    """A median, however it is found; its gradient goes in equal parts to the values of the window that equal it."""
+
+    @staticmethod
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx, images: Images, kernel: int, median: Callable[[Images], Images]
+    ) -> Images:
+        found = median(images)
+        ctx.save_for_backward(images, found)
+        ctx.kernel = kernel
+        return found
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: torch.autograd.function.FunctionCtx, upstream: Images) -> tuple[Images, None, None]:
+        images, found = ctx.saved_tensors
+        padded = _mirrored(images, ctx.kernel)
+        equal = [window == found for window in _windows(padded, ctx.kernel)]
+        count = torch.zeros_like(found)
+        for own in equal:
+            count += own
+        share, spread = upstream / count, torch.zeros_like(padded)
+        for own, window in zip(equal, _windows(spread, ctx.kernel), strict=True):
+            window += own * share
+        margins = [ctx.kernel // 2] * 4
+        return torch.ops.aten.reflection_pad2d_backward(spread, images, margins), None, None
+
+
+def _mirrored(planes: torch.Tensor, kernel: int) -> torch.Tensor:
+    return torch.nn.functional.pad(planes, [kernel // 2] * 4, mode="reflect")
+
+
+def _windows(padded: torch.Tensor, kernel: int) -> Iterator[torch.Tensor]:
+    """Yield views ``(N, C, H, W)`` of mirrored images: for each place in the window, the values that stand there."""
+    height, width = (side - kernel + 1 for side in padded.shape[2:])
+    for down in range(kernel):
+        for right in range(kernel):
+            yield padded[:, :, down : down + height, right : right + width]
 
 
 def _grey_levels(plane: np.ndarray) -> np.ndarray | None:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.phase_congruency import phase_congruency
+from imharness_perceptual.references import Features, ReferenceFeatures
 from imharness_vision.constants import constant
 
 SIDE = 256
@@ -21,6 +22,8 @@ FLAT = 1e-12
 """Least squared length of a gradient that has a direction, in squared grey levels."""
 AT_ONCE = 2
 """Images whose filter responses are in memory at a time."""
+PAIRS_KEPT = 16
+"""Of so many pairs of references the features are kept."""
 
 
 class Fsim(FullReferenceMetric):
@@ -29,19 +32,26 @@ class Fsim(FullReferenceMetric):
     info = MetricInfo(id="harness/fsim", version="2", higher_means="better_quality", unit="1", paper="zhang2011")
 
     def build(self, device: torch.device) -> FullReferenceScore:
+        known = ReferenceFeatures(_features, PAIRS_KEPT)
+
         def score(images: Images, reference: Images) -> Scores:
             parts = zip(images.split(AT_ONCE), reference.split(AT_ONCE), strict=True)
-            return torch.cat([_similarity(*part) for part in parts])
+            return torch.cat([_similarity(_features(own), known(theirs)) for own, theirs in parts])
 
         return score
 
 
-def _similarity(images: Images, reference: Images) -> Scores:
-    x, y = _yiq(images), _yiq(reference)
-    phase_x, phase_y = phase_congruency(x[:, 0]), phase_congruency(y[:, 0])
+def _features(images: Images) -> Features:
+    """Return the colours ``(N, 3, h, w)``, the phase congruency and the slope ``(N, h, w)`` of the luma."""
+    colours = _yiq(images)
+    return colours, phase_congruency(colours[:, 0]), _slope(colours[:, :1])
+
+
+def _similarity(own: Features, theirs: Features) -> Scores:
+    (x, phase_x, slope_x), (y, phase_y, slope_y) = own, theirs
     weight = torch.maximum(phase_x, phase_y)
     colour = _alike(x[:, 1], y[:, 1], OF_COLOUR) * _alike(x[:, 2], y[:, 2], OF_COLOUR)
-    found = _alike(phase_x, phase_y, OF_PHASE) * _alike(_slope(x[:, :1]), _slope(y[:, :1]), OF_GRADIENT)
+    found = _alike(phase_x, phase_y, OF_PHASE) * _alike(slope_x, slope_y, OF_GRADIENT)
     found = found * weight * colour.abs() ** CHROMATIC
     return found.sum(dim=(1, 2)) / weight.sum(dim=(1, 2))
 

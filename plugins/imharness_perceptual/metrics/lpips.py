@@ -30,7 +30,8 @@ from imharness.images import (
     Unavailable,
     hookimpl,
 )
-from imharness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, published, untrained
+from imharness_perceptual.references import ReferenceFeatures
+from imharness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, published, single, untrained
 from imharness_vision.weights import frozen, weights_in
 
 PUBLISHED = ("lin", "baseline")
@@ -102,8 +103,10 @@ class Lpips(FullReferenceMetric):
     def build(self, device: torch.device) -> FullReferenceScore:
         network = frozen(self._network(), device)
 
+        known = ReferenceFeatures(network.features, kept=1)
+
         def score(images: Images, reference: Images) -> Scores:
-            return network(images, reference)
+            return network.compare(network.features(images), known(single(reference)))
 
         return score
 

@@ -79,6 +79,34 @@ def test_the_median_of_what_is_no_number_is_none(kernel: int) -> None:
     assert int(found.isnan().sum()) == kernel * kernel
 
 
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_the_gradient_of_a_median_is_that_of_sorted_windows(kernel: int) -> None:
+    images = torch.rand(2, 3, 12, 14, generator=generator(0))
+    weights = torch.rand(images.shape, generator=generator(1))
+    purify = installed().one("defense", f"median-blur[kernel={kernel}]").build(CPU)
+
+    def by_sorting(leaf: torch.Tensor) -> torch.Tensor:
+        padded = torch.nn.functional.pad(leaf, [kernel // 2] * 4, mode="reflect")
+        windows = padded.unfold(2, kernel, 1).unfold(3, kernel, 1).flatten(-2)
+        return windows.sort(dim=-1).values[..., kernel * kernel // 2]
+
+    ways = (lambda leaf: purify(leaf, ImageRng(range(2))), by_sorting)
+    leaves = [images.clone().requires_grad_(True) for _ in ways]
+    found, expected = (
+        torch.autograd.grad((way(leaf) * weights).sum(), leaf)[0] for way, leaf in zip(ways, leaves, strict=True)
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_equal_values_share_the_gradient_of_their_median() -> None:
+    leaf = torch.full((1, 3, 7, 7), 0.5, requires_grad=True)
+    purify = installed().one("defense", "median-blur[kernel=3]").build(CPU)
+    (found,) = torch.autograd.grad(purify(leaf, ImageRng(range(1)))[0, 0, 3, 3], leaf)
+    expected = torch.zeros_like(found)
+    expected[0, 0, 2:5, 2:5] = 1 / 9
+    torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("kernel", [3, 11])
 def test_gaussian_blur_is_opencvs(photographs: np.ndarray, kernel: int) -> None:
     def blur(photo: np.ndarray) -> np.ndarray:

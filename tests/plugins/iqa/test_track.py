@@ -11,6 +11,7 @@ from imharness.planning.plan import plan_track
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
 from imharness_iqa.quality_training import TEST, TRAIN, bounds
+from imharness_iqa.track import IqaTrack
 from imharness_papers.published import find_table
 from imharness_profiles import load_profile
 from imharness_schedule.outlook import outlook
@@ -81,6 +82,12 @@ def test_a_gradient_averages_draws_of_a_random_defense_and_a_query_is_one_draw()
     assert drawn.pop(("harness/ifgsm", "harness/random-noise")) == 2
     assert set(drawn.values()) == {1}
     assert ("harness/square", "harness/random-noise") in drawn
+
+
+def test_a_profile_may_draw_one_defense_more_or_less_often_than_the_others() -> None:
+    track = IqaTrack(samples=3, samples_of={"harness/random-noise": 5, "harness/random-noise[sigma=0.05]": 7})
+    names = ("random-noise", "random-noise[sigma=0.05]", "rotate", "flip")
+    assert [track.draws(installed().one("defense", name)) for name in names] == [5, 7, 3, 1]
 
 
 def test_a_stand_in_has_the_parameters_of_the_defense() -> None:

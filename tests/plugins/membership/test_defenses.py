@@ -14,11 +14,11 @@ from imharness.membership import (
     TrainingPlan,
 )
 from imharness.randomness import generator
-from imharness_membership.defenses import early_stopping, memguard
+from imharness_membership.defenses import early_stopping
 from imharness_membership.defenses.dp_sgd import DpSgd
 from imharness_membership.defenses.early_stopping import EarlyStopping
 from imharness_membership.defenses.masking import Masking
-from imharness_membership.defenses.memguard import MemGuard, member_classifier, sorted_outputs
+from imharness_membership.defenses.memguard import STEPS, MemGuard, member_classifier, sorted_outputs
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.networks import closest
 from imharness_membership.training import accuracy
@@ -197,12 +197,13 @@ def test_memguard_keeps_labels_and_budget_and_turns_its_classifier_into_a_coin(r
     assert torch.equal(none, outputs)
 
 
-def test_memguard_gives_up_no_row_that_more_steps_would_turn(released, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memguard_gives_up_no_row_that_more_steps_would_turn(released) -> None:
     outputs, held = released
     guard = MemGuard(budget=2.0, epochs=20)
-    short = guard.build(CPU)(outputs, held, generator(0))
-    monkeypatch.setattr(memguard, "PATIENCE", memguard.STEPS)
-    assert torch.allclose(short, guard.build(CPU)(outputs, held, generator(0)), atol=1e-4)
+    short, long = (
+        own.build(CPU)(outputs, held, generator(0)) for own in (guard, guard.with_parameters(patience=STEPS))
+    )
+    assert torch.allclose(short, long, atol=1e-4)
 
 
 def test_masks_by_hand() -> None:
