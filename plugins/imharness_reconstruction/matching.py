@@ -32,6 +32,12 @@ class GradientMatching(ReconstructionAttack):
     tolerance: float = Field(
         default=1e-9, ge=0, lt=1, description="Squared distance that ends the search, as a share of the gradient's own."
     )
+    again: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="An image starts again where its end leaves more than this share of the gradient's squared length.",
+    )
     surviving: bool = Field(default=True, description="Match only coordinates that are not 0, which pruning leaves.")
 
     def match(
@@ -44,13 +50,15 @@ class GradientMatching(ReconstructionAttack):
     ) -> torch.Tensor:
         """Return for each image the end ``(N, d)`` with the smallest distance over the starts.
 
-        `start`: draws a start ``(N, d)``. An image whose distance is small enough takes no part in further starts.
+        `start`: draws a start ``(N, d)``. An image whose distance is small enough takes no part in further starts: from
+        a wrong image L-BFGS leaves a large share of the gradient, and what a right one leaves is noise.
         """
         kept = survivors(gradients) if self.surviving else None
         size = sum(values.square().flatten(1).sum(dim=1) for values in gradients.values())
         enough, best, lowest = self.tolerance * size, start(), torch.full_like(size, torch.inf)
+        found_by = max(self.again, self.tolerance) * size
         for number in range(self.starts):
-            chosen = (lowest > enough).nonzero()[:, 0]
+            chosen = (lowest > found_by).nonzero()[:, 0]
             first = best if number == 0 else start()
             if not len(chosen):
                 break

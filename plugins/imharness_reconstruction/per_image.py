@@ -47,7 +47,9 @@ def gradients_and_inputs(
     hooks = [own.register_forward_hook(seen(name)) for name, own in layers.items()]
     try:
         with torch.enable_grad():
-            loss = F.cross_entropy(functional_call(model, _detached(model), (x,)), targets, reduction="sum")
+            frozen = not any(parameter.requires_grad for parameter in model.parameters())
+            logits = model(x) if frozen else functional_call(model, _detached(model), (x,))
+            loss = F.cross_entropy(logits, targets, reduction="sum")
     finally:
         for hook in hooks:
             hook.remove()
@@ -83,6 +85,8 @@ def _parameter_gradients(layer: nn.Module, entered: torch.Tensor, slope: torch.T
     """
     if isinstance(layer, nn.Conv2d) and layer.groups == 1 and layer.in_channels % BLOCK == 0:
         weight, bias = _WeightGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))
+    elif isinstance(layer, nn.Conv2d) and layer.groups == 1:
+        weight, bias = _PatchGradient.apply(entered, slope, layer), slope.sum(dim=(2, 3))
     elif isinstance(layer, nn.Conv2d):
         flat = slope.flatten(2)
         columns = F.unfold(entered, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
@@ -125,6 +129,25 @@ class _WeightGradient(torch.autograd.Function):
         of_slope = F.conv2d(inputs, kernels, None, layer.stride, layer.padding, layer.dilation, count)
         of_input = _backward(slopes, inputs, kernels, layer, count, [True, False, False])[0]
         return of_input.view(ctx.shapes[0]), of_slope.view(ctx.shapes[1]), None
+
+
+class _PatchGradient(torch.autograd.Function):
+    """The weight gradients of a convolution, one per image, as products with copied patches, copied only once."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, entered: torch.Tensor, slope: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
+        window = (layer.kernel_size, layer.dilation, layer.padding, layer.stride)
+        patches, flat = F.unfold(entered, *window), slope.flatten(2)
+        ctx.save_for_backward(patches, flat)
+        ctx.window, ctx.sides, ctx.shape = window, entered.shape[2:], slope.shape
+        return (flat @ patches.transpose(1, 2)).view(len(entered), *layer.weight.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, upstream: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        (patches, flat), kernels = ctx.saved_tensors, upstream.flatten(2)
+        of_input = F.fold(kernels.transpose(1, 2) @ flat, ctx.sides, *ctx.window)
+        return of_input, (kernels @ patches).view(ctx.shape), None
 
 
 def _backward(

@@ -210,6 +210,25 @@ def test_a_further_start_is_for_images_that_did_not_come_back(setting) -> None:
     assert (twice <= 1.05 * once).all()
 
 
+def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(setting) -> None:
+    network, images, labels = setting
+    shared = image_gradients(network, images, labels)
+    size = sum(g.square().flatten(1).sum(dim=1) for g in shared.values())
+
+    def left(**changes: float) -> torch.Tensor:
+        attack = installed().one("attack", "idlg").with_parameters(iterations=60, **changes).build(CPU)
+        found = image_gradients(network, attack(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), labels)
+        return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items()) / size
+
+    once = left(starts=1)
+    between = float(once.sort().values[1]) * 1.001  # the worst of the three is above
+    twice, near = left(starts=2, again=between), once < between
+    assert near.tolist() == [True, False, True]
+    assert torch.equal(twice[near], once[near])
+    assert (twice[~near] < 0.5 * once[~near]).all()
+    assert torch.equal(left(starts=2, again=1.0), once)
+
+
 @pytest.mark.parametrize("name", ["dlg", "idlg"])
 def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(name: str, setting) -> None:
     network, images, labels = setting
