@@ -260,6 +260,7 @@ def test_a_worker_leaves_what_it_starts_with_out_of_every_search_for_garbage(tmp
     from imharness_ray.seat import Seat, note
 
     config, names = WorkerConfig(str(tmp_path), "cpu", 1, 16), packages()
+    gc.unfreeze()
     try:
         Seat(vars(config), facts(names), names, note(Store(tmp_path), "greeting"), [], "answer")
         assert len(gc.get_objects()) < gc.get_freeze_count() / 10
