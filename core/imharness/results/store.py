@@ -35,7 +35,7 @@ from imharness.results.identity import digest
 from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord
 from imharness_storage import sha256_of
 from imharness_storage.cells import Survey, lost, one, row_files, table, task_file
-from imharness_storage.files import Files, StoredFile, text_of
+from imharness_storage.files import Files, StoredFile, packed, text_of
 from imharness_storage.segments import Segments
 
 
@@ -58,8 +58,8 @@ class Store(Files):
             table = pa.table({name: pa.array(column) for name, column in rows.items()})
             changes |= {"rows": self._put_rows(key, table), "n_rows": table.num_rows}
         if arrays:
-            packed = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-            changes["arrays"] = self.put(f"artifacts/{key[:2]}/{key}.safetensors", packed)
+            content = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+            changes["arrays"] = self.put(f"artifacts/{key[:2]}/{key}.safetensors", content)
         return self._put_record(record.model_copy(update=changes).sealed())
 
     def record(self, key: str) -> TaskRecord | None:
@@ -191,8 +191,8 @@ class Store(Files):
         """Write the tables of a track and, before them, the scores of its comparisons; return the board."""
         file = f"boards/{_folder(board.track)}"
         if numbers:
-            packed = safetensors.numpy.save(dict(numbers))
-            stored = self.put(f"{file}.{sha256_of(packed)[:16]}.safetensors", packed)
+            content = packed(numbers)
+            stored = self.put(f"{file}.{sha256_of(content)[:16]}.safetensors", content)
             board = board.model_copy(update={"numbers": stored})
         before = None
         with suppress(DamagedError):

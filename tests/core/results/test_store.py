@@ -2,16 +2,19 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from imharness.errors import StoreError
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness_cli.stores import verify
+from imharness_storage.files import packed
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
 ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
@@ -144,3 +147,11 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be written"):
         Store(tmp_path / "file" / "store").prepare()
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_packed_arrays_are_the_librarys_with_and_without_room_for_a_file(tmp_path: Path, monkeypatch, room) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path if room else tmp_path / "gone"))
+    arrays = {"b": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.zeros((0, 3), dtype=np.float32)}
+    assert packed(arrays) == safetensors.numpy.save(arrays)
+    assert not list(tmp_path.iterdir())
