@@ -73,6 +73,7 @@ class _Beside:
     def __init__(self, table: PublishedTable, board: Board | None) -> None:
         self.table, self.board = table, board
         self._tables = {own.id: own for own in board.tables} if board else {}
+        self._settings = dict[tuple[object, ...], tuple[str, ...]]()
 
     def series(self) -> Iterator[Series]:
         """Yield what points to something, quantity by quantity."""
@@ -112,10 +113,15 @@ class _Beside:
         spec = next(column for column in own.columns if found[1] in (column.key, column.label))
         if PROXY in f"{spec.label} {spec.description}":
             itself.append(f"ours is of a {PROXY}, not of people")
-        setting = settings_differ(
-            self.table, self.board, place.row.data or self.table.data, place.row.over or self.table.over
-        )
-        return replace(bare, ours=number, label=found[0], setting=setting, itself=tuple(itself))
+        return replace(bare, ours=number, label=found[0], setting=self._setting(place.row), itself=tuple(itself))
+
+    def _setting(self, row: PublishedRow) -> tuple[str, ...]:
+        """Return how our setting differs from that of a row; rows of the same setting are looked at once."""
+        data, over = row.data or self.table.data, row.over or self.table.over
+        key = (tuple(data), tuple((kind, tuple(pointers)) for kind, pointers in over.items()))
+        if key not in self._settings:
+            self._settings[key] = settings_differ(self.table, self.board, data, over)
+        return self._settings[key]
 
     def _ours(self, place: _Place) -> tuple[tuple[str, str], Value | None, str]:
         """Return our row and column as they are called, and the number, or why there is none."""

@@ -7,13 +7,17 @@ label; with ``*`` among them the label may have more: ``harness/crop[*]`` is als
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 from collections.abc import Sequence
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _COMMA = re.compile(r",(?![^(]*\))")
+KEPT = 4096
+"""Labels whose parts are remembered."""
 
 
+@functools.lru_cache(maxsize=KEPT)
 def plain(label: str) -> str:
     """Return a label without the settings in brackets."""
     while (found := _BRACKETS.sub("", label)) != label:
@@ -21,6 +25,7 @@ def plain(label: str) -> str:
     return label
 
 
+@functools.lru_cache(maxsize=KEPT)
 def settings(label: str) -> frozenset[str]:
     """Return the settings in brackets, such as ``size=64``."""
     return frozenset(part.strip() for found in _BRACKETS.findall(label) for part in _COMMA.split(found) if part.strip())

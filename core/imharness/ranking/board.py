@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 Progress = AbstractContextManager[Callable[[int, int], None]]
+_distributions = functools.cache(importlib.metadata.packages_distributions)
 
 
 def merged_sweep(
@@ -117,12 +119,10 @@ def _standing(records: list[TaskRecord], gone: Mapping[str, str]) -> tuple[list[
 
 
 def _scorers(track: Track, known: KnownEntries) -> dict[str, str]:
-    core = importlib.metadata.packages_distributions().get("imharness", [])
-    try:
-        own = [known.registry.provenance(track).provenance.distribution]
-    except KeyError:
-        own = []
-    return {name: version for name in sorted({*core, *own}) if (version := version_of(name))}
+    names = set(_distributions().get("imharness", ()))
+    with suppress(KeyError):
+        names.add(known.registry.provenance(track).provenance.distribution)
+    return {name: version for name in sorted(names) if (version := version_of(name))}
 
 
 def _marked(table: Table, stored: list[tuple[Comparison, npt.NDArray[np.float32]]]) -> Table:
