@@ -1,7 +1,7 @@
 """Track 1: defenses against attacks on no-reference image-quality metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -116,7 +116,7 @@ class IqaTrack(Track):
         default=10, ge=1, le=1000,
         description="Draws of a random defense that a gradient is averaged over; a query of a black box is one draw.",
     )  # fmt: skip
-    samples_of: Mapping[str, int] = Field(
+    samples_of: Mapping[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={}, description="Random defense, by id or label -> draws instead of `samples`."
     )
     audited: int = Field(

@@ -40,11 +40,8 @@ class MedianBlur(Purification):
             self._few(planes, out)
         return found
 
-    def _padded(self, planes: torch.Tensor) -> torch.Tensor:
-        return _mirrored(planes, self.kernel)
-
     def _of_windows(self, planes: torch.Tensor) -> torch.Tensor:
-        windows = self._padded(planes).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
+        windows = _mirrored(planes, self.kernel).unfold(-2, self.kernel, 1).unfold(-2, self.kernel, 1)
         return windows.flatten(-2).median(dim=-1).values
 
     def _few(self, planes: torch.Tensor, out: torch.Tensor) -> None:
@@ -52,7 +49,7 @@ class MedianBlur(Purification):
         if bool(planes.sum().isnan()):  # OpenCV takes what is no number for one
             out.copy_(self._of_windows(planes))
             return
-        padded, margin = self._padded(planes), self.kernel // 2
+        padded, margin = _mirrored(planes, self.kernel), self.kernel // 2
         stacked = padded.flatten(0, 1).numpy()
         levels = None if self.kernel == SMALL[0] else _grey_levels(stacked)
         if levels is None and self.kernel not in SMALL:

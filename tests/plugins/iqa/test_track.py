@@ -4,6 +4,7 @@ import re
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from imharness.components.registry import installed
 from imharness.images import BaseAttack
@@ -88,6 +89,8 @@ def test_a_profile_may_draw_one_defense_more_or_less_often_than_the_others() -> 
     track = IqaTrack(samples=3, samples_of={"harness/random-noise": 5, "harness/random-noise[sigma=0.05]": 7})
     names = ("random-noise", "random-noise[sigma=0.05]", "rotate", "flip")
     assert [track.draws(installed().one("defense", name)) for name in names] == [5, 7, 3, 1]
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        IqaTrack(samples_of={"harness/random-noise": 0})
 
 
 def test_a_stand_in_has_the_parameters_of_the_defense() -> None:
