@@ -16,6 +16,15 @@ from imharness_schedule.state import RunState
 
 BAR_EVERY_S = 0.5
 NOTE_WIDTH = 60
+SHARE = 0.05
+"""Of the time of a run, what each thing that is done about it, again and again, may take in its main thread."""
+NOTICED_S = 0.05
+"""What takes less is not worth being put off."""
+
+
+def pause_after(took: float) -> float:
+    """Return the seconds to wait until something is done again that took so many: counting 10^6 tasks takes long."""
+    return took / SHARE if took > NOTICED_S else 0.0
 
 
 class View(Protocol):

@@ -13,7 +13,7 @@ from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness_cli import console
-from imharness_cli.progress import short
+from imharness_cli.progress import pause_after, short
 
 STEP = 0.1
 """Tables are made again after so much more of a track is done, or a minute later."""
@@ -44,7 +44,7 @@ class TablesMeanwhile:
         self.whole = dict[str, Board]()
         self._store, self._site, self._board_of, self._build = store, site, board_of, build
         self._tracks = [_Track(graph, first.get(graph.track.info.id, frozenset())) for graph in graphs]
-        self._begun, self._last, self._looked = time.monotonic(), 0.0, float("-inf")
+        self._begun, self._last, self._next_look = time.monotonic(), 0.0, float("-inf")
         self._thread: threading.Thread | None = None
 
     def offer(self, outcome: RunResult, left_s: float | None) -> None:
@@ -56,16 +56,17 @@ class TablesMeanwhile:
         if self._thread is not None and self._thread.is_alive():
             return
         now = time.monotonic()
-        if now - self._looked < LOOK_S:
+        if now < self._next_look:
             return
-        if self._looked < 0 and (self._site / "index.html").is_file():
+        if self._next_look < 0 and (self._site / "index.html").is_file():
             for track in self._tracks:
                 track.earlier(outcome, self._store.ranked())
-        self._looked = now
         whole = now - self._begun + (left_s or 0.0)
         affordable = self.spent_s + self._last <= SHARE * whole
         due = [track for track in self._tracks if track.is_due(outcome, now, affordable=affordable)]
         ended = [track for track in self._tracks if track not in due and track.has_ended(outcome)]
+        after = time.monotonic()
+        self._next_look = after + max(LOOK_S, pause_after(after - now))
         if due or ended:
             so_far = RunResult(set(outcome.done), outcome.reused, dict(outcome.failed))
             work = ([*due, *ended], so_far, bool(due))

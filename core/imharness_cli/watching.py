@@ -17,7 +17,7 @@ from imharness.planning.plan import Graph, Task
 from imharness.planning.profile import Profile
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
-from imharness_cli.progress import View, short
+from imharness_cli.progress import View, pause_after, short
 from imharness_schedule.forecast import Forecast
 from imharness_schedule.order import expected, first_tasks, priorities
 from imharness_schedule.state import Busy, Part, RunState, new_state
@@ -59,7 +59,7 @@ class RunWatch:
         self._state: RunState | None = None
         self._outcome = RunResult()
         self._begun, self._learning = time.monotonic(), 0.0
-        self._saved = float("-inf")
+        self._saved = self._silent_until = float("-inf")
 
     def order(self, waiting: Mapping[str, Task]) -> dict[str, float]:
         """Return what starts first."""
@@ -99,12 +99,14 @@ class RunWatch:
         ended = state != "running"
         due = [view for view, shown in self._views.items() if ended or now - shown >= view.every_s]
         save = ended or now - self._saved >= STATE_S
-        if self._state is None or not (due or save):
+        if self._state is None or not (due or save) or (now < self._silent_until and not ended):
             return
         self._state = self._now(now, state)
         for view in due:
             self._views[view] = now
             view.show(self._state)
+        after = time.monotonic()
+        self._silent_until = after + pause_after(after - now)
         if save:
             self._saved = now
             self._state.save(self._store)

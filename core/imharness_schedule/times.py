@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from statistics import fmean, median
+from statistics import median
 
 from pydantic import BaseModel, ConfigDict
 
@@ -88,7 +87,9 @@ class Times:
         if place not in self.kinds:
             self.kinds[place] = Kind(track=track, step=step, limit=limit, components=components)
         self.kinds[place].add(seconds, size)
-        self._levels, self.changed = {}, True
+        for levels in self._levels.values():
+            levels.renew(self.kinds[place])
+        self.changed = True
 
     def learn(self, record: TaskRecord) -> None:
         """Learn from a record of this device."""
@@ -118,35 +119,47 @@ class Times:
         store.replace(f"{FOLDER}/{digest(self.device)[:12]}.json", file)
         self.changed = False
 
-    def _estimate(self, name: str, values: Callable[[Kind], Iterable[float]], place: Place) -> float | None:
+    def _estimate(self, name: str, values: Callable[[Kind], Sequence[float]], place: Place) -> float | None:
         if name not in self._levels:
-            self._levels[name] = _Levels(self.kinds, values)
+            self._levels[name] = _Levels(self.kinds.values(), values)
         return self._levels[name].estimate(place)
 
 
 class _Levels:
-    """Medians by kind, and their means by step and component, and by step."""
+    """Medians by kind, and the sums and numbers of them by step and component, and by step."""
 
-    def __init__(self, kinds: Mapping[Place, Kind], values: Callable[[Kind], Iterable[float]]) -> None:
-        parts, steps = defaultdict[tuple[object, ...], list[float]](list), defaultdict[object, list[float]](list)
+    def __init__(self, kinds: Iterable[Kind], values: Callable[[Kind], Sequence[float]]) -> None:
+        self._values = values
         self._kinds = dict[Place, float]()
-        for place, kind in kinds.items():
-            track, step, limit, components = place
-            found = list(values(kind))
-            if found:
-                usual = self._kinds[place] = median(found)
-                steps[track, step, limit].append(usual)
-                for label in components:
-                    parts[track, step, limit, label].append(usual)
-        self._parts = {part: fmean(found) for part, found in parts.items()}
-        self._steps = {part: fmean(found) for part, found in steps.items()}
+        self._parts = dict[tuple[object, ...], tuple[float, int]]()
+        for kind in kinds:
+            self.renew(kind)
+
+    def renew(self, kind: Kind) -> None:
+        """Take in what a kind has become. What it costs does not depend on the number of kinds."""
+        found, before = self._values(kind), self._kinds.get(kind.place)
+        if not found:
+            return
+        usual = self._kinds[kind.place] = median(found)
+        for part in (_whole(kind.place), *_parts(kind.place)):
+            total, count = self._parts.get(part, (0.0, 0))
+            self._parts[part] = (total + usual, count + 1) if before is None else (total + usual - before, count)
 
     def estimate(self, place: Place) -> float | None:
         if place in self._kinds:
             return self._kinds[place]
-        track, step, limit, components = place
-        alike = [self._parts[part] for label in components if (part := (track, step, limit, label)) in self._parts]
-        return max(alike, default=self._steps.get((track, step, limit)))
+        known = [self._parts[part] for part in _parts(place) if part in self._parts]
+        if not known:
+            known = [self._parts[part] for part in (_whole(place),) if part in self._parts]
+        return max((max(total / count, 0.0) for total, count in known), default=None)
+
+
+def _whole(place: Place) -> tuple[object, ...]:
+    return place[:3]
+
+
+def _parts(place: Place) -> list[tuple[object, ...]]:
+    return [(*place[:3], label) for label in place[3]]
 
 
 def learnt_times(store: Store, device: str) -> Times:

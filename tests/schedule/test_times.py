@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef, digest
@@ -65,6 +67,29 @@ def test_estimates_of_new_kinds_add_up_to_what_kinds_like_them_took_together() -
     for number, value in enumerate(took):
         times.add(spec("attack", "metric:a/m", f"attack:a/{number}"), value)
     assert sum(seconds(times, "attack", "metric:a/m", f"attack:b/{n}") or 0 for n in range(10)) == pytest.approx(10.0)
+
+
+@given(
+    learnt=st.lists(
+        st.tuples(
+            st.sampled_from(["attack", "fit"]), st.sampled_from("abc"), st.sampled_from("xyz"), st.floats(0, 1e4)
+        ),
+        max_size=40,
+    )
+)
+def test_what_is_learnt_while_estimates_are_asked_for_is_what_is_learnt_before(
+    learnt: list[tuple[str, str, str, float]],
+) -> None:
+    """Estimates are kept up to date task by task; asked for once at the end, they are made of all kinds at once."""
+    asked, last = Times("cpu"), Times("cpu")
+    places = [(step, f"metric:a/{m}", f"attack:a/{a}") for step in ("attack", "fit") for m in "abcd" for a in "xyzw"]
+    for step, metric, attack, took in learnt:
+        for times in (asked, last):
+            times.add(spec(step, f"metric:a/{metric}", f"attack:a/{attack}"), took)
+        seconds(asked, *places[0])
+    for place in places:
+        expected = seconds(last, *place)
+        assert seconds(asked, *place) == (None if expected is None else pytest.approx(expected, abs=1e-9))
 
 
 def test_of_several_components_the_costliest_counts(times: Times) -> None:

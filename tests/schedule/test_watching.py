@@ -16,7 +16,7 @@ from imharness.results.records import ColumnSpec, Row, Table
 from imharness.results.store import Store
 from imharness.running.executor import TaskResult
 from imharness.running.sweep import RunResult, execute
-from imharness_cli import cli, console, publishing
+from imharness_cli import cli, console, progress, publishing
 from imharness_cli.progress import Nothing, line_of
 from imharness_cli.publishing import TablesMeanwhile
 from imharness_cli.watching import RunWatch
@@ -79,7 +79,8 @@ def watched(store: Store, own: Graph, **settings) -> tuple[RunResult, Recording]
     return result, view
 
 
-def test_a_run_tells_how_far_it_is_and_what_failed(tmp_path: Path) -> None:
+def test_a_run_tells_how_far_it_is_and_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "NOTICED_S", float("inf"))
     store, own = Store(tmp_path), graph(bad=1)
     result, view = watched(store, own)
     assert len(result.done) == 10
@@ -91,6 +92,17 @@ def test_a_run_tells_how_far_it_is_and_what_failed(tmp_path: Path) -> None:
     assert (last.state, last.done, last.total, last.failed) == ("finished", 10, 11, 1)
     assert list(last.failing.values()) == ["it is bad"]
     assert view.states[-3].left_s is not None
+
+
+def test_a_run_of_very_many_tasks_is_not_held_up_by_saying_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where saying it takes long, it is said seldom: all of it, at the start and at the end."""
+    monkeypatch.setattr(progress, "NOTICED_S", 0.0)
+    monkeypatch.setattr(progress, "SHARE", 1e-9)
+    _, view = watched(Store(tmp_path), graph())
+    assert [state.state for state in view.states] == ["running", "finished"]
+    assert view.states[-1].done == 10
 
 
 def test_what_a_run_learns_is_there_for_the_next(tmp_path: Path) -> None:
