@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imharness.components.component import KINDS
-from imharness.errors import UsageError, did_you_mean
+from imharness.errors import HarnessError, UsageError, did_you_mean
 from imharness_cli import console
 from imharness_files.options import json_option, seed_option
 
@@ -111,7 +111,7 @@ def _named(name: str) -> list[Component]:
     for kind in KINDS:
         try:
             found += registry.find(kind, name)
-        except UsageError:
+        except HarnessError:
             continue
     if not found:
         ids = [entry.component.info.id for entry in registry.entries.values()]

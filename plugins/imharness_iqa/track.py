@@ -17,6 +17,7 @@ from imharness.images import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
+from imharness_inputs import check_names
 from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
@@ -50,6 +51,16 @@ DISTANCES = {
 }
 AUDITING = {"attack": "harness/apgd[radius=0.0314,steps=10]", SEARCH: "harness/square[eps=0.0314,queries=100]"}
 """The attacks that audit gradients, by role; both within 8/255."""
+NAMING = {
+    "adaptive": "attack",
+    "adaptive_defenses": "defense",
+    "trained": "metric",
+    "transfer": "attack",
+    "certified": "attack",
+    "samples_of": "defense",
+    "shown": "attack",
+}
+"""The options that name components, and of which kind."""
 
 
 class IqaTrack(Track):
@@ -134,6 +145,8 @@ class IqaTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Attack each metric once for all defenses, and once more through each of them."""
+        for option, kind in NAMING.items():
+            check_names(planner, option, kind, getattr(self, option))
         distances = {name: planner.component("metric", label) for name, label in DISTANCES.items()}
         tested = selection.of(ImageDataset)
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}

@@ -24,6 +24,7 @@ from imharness.membership import (
     hookimpl,
 )
 from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
+from imharness_inputs import check_names
 from imharness_membership.steps import (
     evaluate,
     references,
@@ -106,6 +107,10 @@ class MembershipTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """Train target, shadow and references per split and defense, then let every evaluator guess."""
+        check_names(planner, "settings", TableDataset.kind, self.settings)
+        for own in self.settings.values():
+            check_names(planner, "settings: models", Model.kind, own.models)
+            check_names(planner, "settings: defenses", MembershipTraining.kind, own.defenses)
         evaluators = selection.of(MembershipEvaluator)
         defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
         for dataset in selection.of(TableDataset):

@@ -7,7 +7,7 @@ ranks what the strongest attack reaches, beside what the model can do.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import chain, product
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
 from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
+from imharness_inputs import check_names
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
@@ -61,6 +62,7 @@ class ReconstructionTrack(Track):
 
     def plan(self, planner: Planner, selection: Selection) -> None:
         """One reconstruction per (data set, model, defense, attack), scored by every metric and shown to the judge."""
+        self._check_names(planner)
         attacks, models = selection.of(ReconstructionAttack), selection.of(Model)
         for dataset in selection.of(ImageDataset):
             planner.task(gallery, {"dataset": dataset}, options={"images": self.shown_images})
@@ -76,6 +78,14 @@ class ReconstructionTrack(Track):
                     attack, model, guard
                 ):
                     self._attacked(own, selection, training is not None, model, guard, attack)
+
+    def _check_names(self, planner: Planner) -> None:
+        check_names(planner, "untrained", Model.kind, self.untrained)
+        check_names(planner, "gradients_only", ReconstructionAttack.kind, self.gradients_only)
+        for option, kind in (("narrow", ReconstructionAttack.kind), ("targets", ImageDataset.kind)):
+            named = getattr(self, option)
+            check_names(planner, option, kind, named)
+            check_names(planner, option, Model.kind, chain.from_iterable(named.values()))
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
         wanted = self.narrow.get(attack.label, self.narrow.get(attack.info.id, (model.label,)))

@@ -68,13 +68,12 @@ class Registry:
     def find(self, kind: str, name: str) -> list[Component]:
         """Return the components a name means: a label, an id, a method without its owner, or ``id[field=value]``.
 
-        ``id[*]`` means all values of its parameter study, ``id:value`` gives the text after the colon to the one field
-        that the component calls its address. Raises `UsageError` when the name means nothing, several owners, or has
-        invalid parameters.
+        ``id[*]`` means all values of its parameter study, ``id:value`` gives the text after the colon to its address.
+        Raises `UsageError` when the name means nothing or several owners, or has invalid parameters, and `PluginError`
+        when it means nothing, but may be of a package that did not load.
         """
-        exact = self.entries.get((kind, name))
-        if exact is not None:
-            return [exact.component]
+        if (kind, name) in self.entries:
+            return [self.entries[kind, name].component]
         match, known = _NAME.match(name), sorted(id for k, id in self._classes if k == kind)
         wanted = match["name"] if match else ""
         ids = [wanted] if wanted in known else [id for id in known if id.partition("/")[2] == wanted]
@@ -82,7 +81,8 @@ class Registry:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
         found = [c for c in self.of_kind(kind) if c.info.id in ids]
         if match is None or not found or (match["address"] and not found[-1].address):
-            raise UsageError(unknown_name(f"no {kind} is called {name!r}", wanted or name, known))
+            wrong = PluginError if self.failures else UsageError
+            raise wrong(unknown_name(f"no {kind} is called {name!r}", wanted or name, known))
         if match["address"]:
             return [_valid(found[-1], {found[-1].address: match["address"]})]
         if match["parameters"] == "*":

@@ -7,7 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from imharness.components.registry import installed
-from imharness.images import BaseAttack
+from imharness.images import BaseAttack, UsageError
 from imharness.planning.plan import plan_track
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
@@ -119,3 +119,22 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
     assert {label for label in through if "diffpure" in label} == {"harness/diffpure"}
     assert not [t for t in graph.tasks.values() if t.spec.step == "transfer"]
     assert outlook(graph).hours < 700  # of nine metrics on six thousand images: the paper took 25,000 for all
+
+
+@pytest.mark.parametrize(
+    ("track", "options", "line"),
+    [
+        ("iqa", {"samples_of": {"harness/difpure": 1}}, "option samples_of: no defense is called 'harness/difpure'"),
+        ("iqa", {"adaptive": ("*", "!harness/ifgms")}, "option adaptive: no attack is called 'harness/ifgms'"),
+        ("iqa", {"shown": ("ifgsm",)}, "option shown: write 'harness/ifgsm' instead of 'ifgsm'"),
+        ("reconstruction", {"narrow": {"harness/cafe": ("harness/lanet",)}}, "option narrow: no model is called"),
+        ("reconstruction", {"targets": {"cifar": ()}}, "option targets: no dataset is called 'cifar'"),
+        ("membership", {"settings": {"harness/location": {}}}, "option settings: no dataset is called"),
+    ],
+)
+def test_a_name_in_an_option_that_nothing_has_is_refused(track: str, options: dict, line: str) -> None:
+    profile, name = load_profile("embedded"), f"harness/{track}"
+    part = profile.tracks[name]
+    changed = part.model_copy(update={"options": {**part.options, **options}})
+    with pytest.raises(UsageError, match=re.escape(line)):
+        plan_track(name, profile.model_copy(update={"tracks": {**profile.tracks, name: changed}}), installed())
