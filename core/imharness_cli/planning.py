@@ -22,6 +22,15 @@ from imharness_schedule.outlook import tells_size
 from imharness_schedule.times import Times
 
 
+def refuse_contradictions(registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
+    """Raise `UsageError` for a name that nothing has, and where all that is asked for of a kind is left out again."""
+    for kind, names in only.items():
+        found = [(name[:1] == "!", c.label) for name in names for c in registry.find(kind, name.removeprefix("!"))]
+        wanted, unwanted = ({label for out, label in found if out is which} for which in (False, True))
+        if wanted and wanted <= unwanted:
+            raise UsageError(f"--{kind}: {', '.join(sorted(wanted))} is asked for and left out at once.")
+
+
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
     """Raise `Unavailable` where nothing that a name means is on this machine, and where no cell can be computed.
 
@@ -112,13 +121,21 @@ def dry_run_report(
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
     if lacking and any(map(tells_size, graphs)):
         say_outlook(outlook_facts(whole()))
-    console.say(_told(cost, workers) if waiting else "nothing is left to compute")
+    console.say(_told(cost, workers) if waiting else _why_nothing(graphs))
 
 
 def _finished(store: Store, tasks: Mapping[str, Task]) -> set[str]:
     before = RunResult()
     finished_before(store, tasks, before)
     return before.done
+
+
+def _why_nothing(graphs: Sequence[Graph]) -> str:
+    if any(graph.tasks for graph in graphs):
+        return "nothing is left to compute"
+    if any(graph.missing for graph in graphs):
+        return "nothing can be computed: all of it needs what is unavailable"
+    return "there is no cell with what was asked for"
 
 
 def _estimate(cost: Cost | None, workers: int) -> dict[str, Any] | None:

@@ -121,7 +121,7 @@ def run(
     from imharness.running.sweep import execute
     from imharness_cli.commands import build_site
     from imharness_cli.metrics import Metrics
-    from imharness_cli.planning import dry_run_report, keep_to_budget, refuse_missing
+    from imharness_cli.planning import dry_run_report, keep_to_budget, refuse_contradictions, refuse_missing
     from imharness_cli.progress import view_of
     from imharness_cli.publishing import TablesMeanwhile
     from imharness_cli.reports import tell_ci
@@ -145,9 +145,8 @@ def run(
     for failure in registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
     names = list(setup.tracks) if everything else _tracks(registry, setup, tracks)
+    refuse_contradictions(registry, only)
     for kind, wanted in only.items():
-        for name in wanted:
-            registry.find(kind, name.removeprefix("!"))
         if wanted and not any(kind in setup.tracks[name].select for name in names):
             raise UsageError(f"--{kind}: there is none to choose in {', '.join(names)} of profile {setup.name}.")
     graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]

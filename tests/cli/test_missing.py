@@ -9,7 +9,9 @@ from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import Graph
 from imharness.results.records import Missing
-from imharness_cli.planning import refuse_missing
+from imharness.results.store import Store
+from imharness_cli.planning import dry_run_report, refuse_missing
+from imharness_schedule.times import Times
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,11 @@ from imharness_cli.planning import refuse_missing
             2,
             "usage: --evaluator: there is none to choose in harness/iqa of profile embedded",
         ),
+        (
+            ("--attack", "ifgsm", "--attack", "!harness/ifgsm"),
+            2,
+            "usage: --attack: harness/ifgsm is asked for and left out at once",
+        ),
     ],
 )
 def test_what_is_missing_ends_the_run_in_one_line(
@@ -41,6 +48,25 @@ def test_what_is_missing_ends_the_run_in_one_line(
     assert said in ran.stderr
     assert "0 of 0 cells" not in ran.stdout
     assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("graph", "line"),
+    [
+        (Graph(installed().track("iqa"), ""), "there is no cell with what was asked for"),
+        (
+            Graph(
+                installed().track("iqa"), "", missing={"clean": Missing(what="a/m", reason="no weights", remedy="x")}
+            ),
+            "nothing can be computed: all of it needs what is unavailable",
+        ),
+    ],
+)
+def test_a_dry_run_of_nothing_says_why(
+    graph: Graph, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dry_run_report([graph], Store(tmp_path), Times("cpu"), 1, False, lambda: [graph])
+    assert line in capsys.readouterr().out
 
 
 def test_a_profile_names_the_owners_of_its_tracks(tmp_path: Path, harness_here: Harness) -> None:
