@@ -9,7 +9,7 @@ bound is log((TPR - delta) / FPR) at the ends of both rates' Clopper-Pearson int
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betainccinv, betaincinv
+import scipy
 
 Array = np.ndarray
 LEVEL, DELTA = 0.95, 1e-5
@@ -32,8 +32,8 @@ def epsilon_bound(right: Array, of: Array, wrong: Array, others: Array, delta: f
         wrong, others: how many are accused wrongly, and of how many.
     """
     share = (1 - LEVEL) / 2
-    low = np.where(right > 0, betaincinv(np.maximum(right, 1), of - right + 1, share), 0.0)
-    high = np.where(wrong < others, betainccinv(wrong + 1, np.maximum(others - wrong, 1), share), 1.0)
+    low = np.where(right > 0, scipy.special.betaincinv(np.maximum(right, 1), of - right + 1, share), 0.0)
+    high = np.where(wrong < others, scipy.special.betainccinv(wrong + 1, np.maximum(others - wrong, 1), share), 1.0)
     return np.log(np.maximum((low - delta) / high, 1.0))
 
 
