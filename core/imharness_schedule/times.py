@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -51,6 +51,8 @@ class Kind(BaseModel):
 
 
 Place = tuple[str, str, int | None, tuple[str, ...]]
+Group = tuple[str, str, int | None] | tuple[str, str, int | None, str]
+"""Kinds of one step, or of one step and component."""
 
 
 class TimesFile(BaseModel):
@@ -88,7 +90,9 @@ class Times:
         if place not in self.kinds:
             self.kinds[place] = Kind(track=track, step=step, limit=limit, components=components)
         self.kinds[place].add(seconds, size)
-        self._levels, self.changed = {}, True
+        self.changed = True
+        for levels in self._levels.values():
+            levels.take(self.kinds[place])
 
     def learn(self, record: TaskRecord) -> None:
         """Learn from a record of this device."""
@@ -118,35 +122,55 @@ class Times:
         store.replace(f"{FOLDER}/{digest(self.device)[:12]}.json", file)
         self.changed = False
 
-    def _estimate(self, name: str, values: Callable[[Kind], Iterable[float]], place: Place) -> float | None:
+    def _estimate(self, name: str, values: Callable[[Kind], Sequence[float]], place: Place) -> float | None:
         if name not in self._levels:
-            self._levels[name] = _Levels(self.kinds, values)
+            self._levels[name] = _Levels(values)
+            for kind in self.kinds.values():
+                self._levels[name].take(kind)
         return self._levels[name].estimate(place)
 
 
 class _Levels:
-    """Medians by kind, and their means by step and component, and by step."""
+    """Medians by kind, and their means by step and component, and by step.
 
-    def __init__(self, kinds: Mapping[Place, Kind], values: Callable[[Kind], Iterable[float]]) -> None:
-        parts, steps = defaultdict[tuple[object, ...], list[float]](list), defaultdict[object, list[float]](list)
-        self._kinds = dict[Place, float]()
-        for place, kind in kinds.items():
-            track, step, limit, components = place
-            found = list(values(kind))
-            if found:
-                usual = self._kinds[place] = median(found)
-                steps[track, step, limit].append(usual)
-                for label in components:
-                    parts[track, step, limit, label].append(usual)
-        self._parts = {part: fmean(found) for part, found in parts.items()}
-        self._steps = {part: fmean(found) for part, found in steps.items()}
+    A kind that changes changes its own groups alone: a run asks after each of thousands of tasks.
+    """
+
+    def __init__(self, values: Callable[[Kind], Sequence[float]]) -> None:
+        self._values = values
+        self._usual = dict[Place, float]()
+        self._groups = defaultdict[Group, dict[Place, float]](dict)
+        self._means = dict[Group, float]()
+
+    def take(self, kind: Kind) -> None:
+        """Take in the values of a kind, in place of those it had."""
+        found, place = self._values(kind), kind.place
+        if not found:
+            return
+        usual = self._usual[place] = median(found)
+        for group in (_step(place), *_parts(place)):
+            self._groups[group][place] = usual
+            self._means.pop(group, None)
 
     def estimate(self, place: Place) -> float | None:
-        if place in self._kinds:
-            return self._kinds[place]
-        track, step, limit, components = place
-        alike = [self._parts[part] for label in components if (part := (track, step, limit, label)) in self._parts]
-        return max(alike, default=self._steps.get((track, step, limit)))
+        if place in self._usual:
+            return self._usual[place]
+        alike = [self._mean(part) for part in _parts(place) if part in self._groups]
+        step = _step(place)
+        return max(alike, default=self._mean(step) if step in self._groups else None)
+
+    def _mean(self, group: Group) -> float:
+        if group not in self._means:
+            self._means[group] = fmean(self._groups[group].values())
+        return self._means[group]
+
+
+def _step(place: Place) -> Group:
+    return place[:3]
+
+
+def _parts(place: Place) -> list[Group]:
+    return [(*place[:3], label) for label in place[3]]
 
 
 def learnt_times(store: Store, device: str) -> Times:

@@ -50,6 +50,18 @@ def times() -> Times:
     return found
 
 
+def test_estimates_between_tasks_change_none_that_follow(times: Times) -> None:
+    later = [("metric:a/m", "attack:a/slow"), ("metric:a/n", "attack:a/fast"), ("metric:a/m", "attack:a/third")]
+    asked = [("attack:a/slow",), ("metric:a/m",), ("metric:a/x",), ("metric:a/m", "attack:a/slow")]
+    unasked = Times("cpu", {place: kind.model_copy(deep=True) for place, kind in times.kinds.items()})
+    for took, parts in enumerate(later, start=3):
+        assert all(seconds(times, "attack", *words) for words in asked)
+        for own in (times, unasked):
+            own.add(spec("attack", *parts), float(took), 7)
+    assert [seconds(times, "attack", *w) for w in asked] == [seconds(unasked, "attack", *w) for w in asked]
+    assert seconds(times, "attack", "metric:a/m", "attack:a/slow") == 2.5  # of 1, 2, 3 and 9
+
+
 def test_the_estimate_is_of_the_most_alike(times: Times) -> None:
     assert seconds(times, "attack", "metric:a/m", "attack:a/slow") == 2.0
     assert seconds(times, "attack", "metric:a/other", "attack:a/slow") == 2.0  # the attack alone
