@@ -1,13 +1,13 @@
 """The training loops that the defenses of this package share: the cross-entropy, epoch by epoch."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
-from torch.func import functional_call, stack_module_state, vmap
 
 from imharness.membership import MembershipTraining, Progress, TrainingData, TrainingPlan, TrainPrivately, TrainTogether
 from imharness_membership.descent import KINDS, Descent
+from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 SMALL = 200_000
@@ -94,18 +94,6 @@ def faster_together(device: torch.device, *networks: torch.nn.Module) -> bool:
     return linear and (device.type != "cpu" or sum(p.numel() for n in networks for p in n.parameters()) <= SMALL)
 
 
-def stack_weights(networks: Sequence[torch.nn.Module]) -> dict[str, torch.Tensor]:
-    """Return the weights of networks of one architecture, ``(K, ...)`` by name, ready to be trained."""
-    stacked, _ = stack_module_state(list(networks))
-    return {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
-
-
-def unstack_weights(weights: Mapping[str, torch.Tensor], networks: Sequence[torch.nn.Module]) -> None:
-    """Write stacked weights back into the networks."""
-    for number, network in enumerate(networks):
-        network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
-
-
 def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
     """Return training of all networks in one pass: their weights are stacked, and every step updates all.
 
@@ -123,16 +111,15 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
         steps = descent_of(weights.values(), plan, weight_decay)
         features, labels = torch.stack([d.features for d in data]), torch.stack([d.labels for d in data])
         count, which = labels.shape[1], torch.arange(len(networks), device=labels.device)[:, None]
-
-        def loss(own: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            logits = functional_call(networks[0], own, (x,))
-            return F.cross_entropy(logits, y, label_smoothing=label_smoothing)
+        answers = answers_of(networks[0])
+        summed = torch.nn.CrossEntropyLoss(label_smoothing=label_smoothing, reduction="sum")
 
         for epoch in range(plan.epochs):
             networks[0].train()
             orders = torch.stack([torch.randperm(count, generator=rng) for rng in rngs]).to(labels.device)
             for rows in orders.split(plan.batch_size, dim=1):
-                steps.step(vmap(loss)(weights, features[which, rows], labels[which, rows]).sum())
+                logits, wanted = answers(weights, features[which, rows]), labels[which, rows]
+                steps.step(summed(logits.flatten(0, 1), wanted.flatten()) / rows.shape[1])
             steps.learning_rate = rate_after(plan, epoch + 1)
             unstack_weights(weights, networks)
             progress(epoch + 1, plan.epochs)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch.func import functional_call, vmap
 
 from imharness.data import seeded_init
 from imharness.membership import (
@@ -24,7 +23,8 @@ from imharness.membership import (
 )
 from imharness_membership.descent import Adam, Descent
 from imharness_membership.evaluators.neural import AttackNet
-from imharness_membership.training import descent_of, faster_together, rate_after, stack_weights, unstack_weights
+from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
+from imharness_membership.training import descent_of, faster_together, rate_after
 
 CLASSES = 10
 """Outputs of a network for whose attacker it is decided whether many are trained at once."""
@@ -86,11 +86,7 @@ class AdvReg(MembershipTraining):
             )  # fmt: skip
             which = torch.arange(len(networks), device=device)[:, None]
 
-            def gains(own: dict, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-                return functional_call(attackers[0], own, (outputs, labels))
-
-            def answers(own: dict, x: torch.Tensor) -> torch.Tensor:
-                return functional_call(networks[0], own, (x,))
+            answers, gains = answers_of(networks[0]), attackers[0].stacked
 
             for epoch in range(plan.epochs):
                 networks[0].train()
@@ -102,15 +98,15 @@ class AdvReg(MembershipTraining):
                         mixed_x = torch.cat([x, others_x[which, others]], dim=1)
                         mixed_y = torch.cat([y, others_y[which, others]], dim=1)
                         with torch.no_grad():
-                            outputs = vmap(answers)(weights, mixed_x).softmax(dim=2)
+                            outputs = answers(weights, mixed_x).softmax(dim=2)
                         truth = (torch.arange(mixed_y.shape[1], device=device) < batch.shape[1]).float()
-                        logits = vmap(gains)(learnt, outputs, mixed_y)
+                        logits = gains(learnt, outputs, mixed_y)
                         wrong = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
                         theirs.step(wrong.mean(dim=1).sum())
-                    logits = vmap(answers)(weights, x)
+                    logits = answers(weights, x)
                     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
                     if epoch >= self.warm_up:
-                        known = F.logsigmoid(vmap(gains)(learnt, logits.softmax(dim=2), y)).mean(dim=1)
+                        known = F.logsigmoid(gains(learnt, logits.softmax(dim=2), y)).mean(dim=1)
                         loss = loss + self.weight * known
                     ours.step(loss.sum())
                 ours.learning_rate = rate_after(plan, epoch + 1)
