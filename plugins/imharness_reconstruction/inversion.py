@@ -2,7 +2,8 @@
 
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
 4: 1 - cosine + total variation; the step size is divided by 10 after 3/8, 5/8 and 7/8 of the steps. The label is read
-from the gradient. All images and all starts are optimised at once, each with its own loss.
+from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are so short
+that they do not change an image of 8 bits by more than a level; they are left out.
 """
 
 import torch
