@@ -144,7 +144,7 @@ def _diffjpeg() -> Contest:
 
 
 class EveryStep(InvGrad):
-    """InvGrad with the last steps too, which move less than a level of 8 bits: as many as the published loop takes."""
+    """InvGrad with the last steps too, which move less than rounding to 8 bits: as many as the published loop takes."""
 
     def worth(self) -> int:
         """Return the number of all steps."""

@@ -3,7 +3,7 @@
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
 4: 1 - cosine + total variation; the step size is divided by 10 after 3/8, 5/8 and 7/8 of the steps. The label is read
 from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are so short
-that they do not change an image of 8 bits by more than a level; they are left out.
+that rounding to 8 bits moves pixels as far; they are left out.
 """
 
 import torch
@@ -18,8 +18,8 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 """Of Adam."""
 TINY = 1e-8
 """Least length of a gradient that has a direction."""
-LEVEL = 1 / 255
-"""Steps at the end that could not move a pixel by a level of 8 bits, all together, are not taken."""
+HALF_LEVEL = 0.5 / 255
+"""Steps at the end that could move no pixel further than rounding to 8 bits does, all together, are not taken."""
 
 
 class GradientInversion(ReconstructionAttack):
@@ -47,7 +47,7 @@ class GradientInversion(ReconstructionAttack):
         left = 0.0
         for done in reversed(range(1, self.steps)):
             left += self.rate(done)
-            if left >= LEVEL:
+            if left >= HALF_LEVEL:
                 return done + 1
         return 1
 

@@ -356,7 +356,7 @@ def test_invgrad_comes_nearer_than_chance(setting) -> None:
     assert (error < noise).all(), (error, noise, grey)
 
 
-def test_invgrad_takes_no_steps_that_move_less_than_a_level(setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatch: pytest.MonkeyPatch) -> None:
     network, images, labels = setting
     gradients, shape = image_gradients(network, images, labels), tuple(images.shape[1:])
     attack, told = installed().one("attack", "harness/invgrad").with_parameters(steps=80, learning_rate=0.5), []
@@ -366,9 +366,9 @@ def test_invgrad_takes_no_steps_that_move_less_than_a_level(setting, monkeypatch
         return attack.build(CPU)(gradients, network, shape, streams, lambda *done: told.append(done))
 
     short = found()
-    assert told[-1] == (73, 73)  # 8 * 0.0005 is a level of 8 bits and a bit
+    assert told[-1] == (77, 77)  # 4 * 0.0005 is half a level of 8 bits and a bit
     assert attack.with_parameters(learning_rate=1e-6).worth() == 1
-    monkeypatch.setattr(inversion, "LEVEL", 0.0)
+    monkeypatch.setattr(inversion, "HALF_LEVEL", 0.0)
     moved = (short - found()).abs().max()
     assert told[-1] == (80, 80)
-    assert 0 < moved < 1 / 255
+    assert 0 < moved < 0.5 / 255
