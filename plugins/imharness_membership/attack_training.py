@@ -10,6 +10,7 @@ from torch import nn
 
 from imharness.data import generator, seeded_init
 from imharness.membership import MembershipEvaluator
+from imharness_membership.descent import Adam
 
 KEPT = 8
 """Networks that are kept for further targets of the same shadow."""
@@ -49,12 +50,10 @@ class LearntEvaluator(MembershipEvaluator):
     def _learn(
         self, network: nn.Module, inputs: Sequence[torch.Tensor], member: torch.Tensor, rng: torch.Generator
     ) -> None:
-        optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
+        steps = Adam(network.parameters(), self.learning_rate)
         truth = member.float()
         for _ in range(self.epochs):
             order = torch.randperm(len(truth), generator=rng).to(truth.device)
             for batch in order.split(self.batch_size):
-                loss = F.binary_cross_entropy_with_logits(network(*(x[batch] for x in inputs)), truth[batch])
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
+                logits = network(*(x[batch] for x in inputs))
+                steps.step(F.binary_cross_entropy_with_logits(logits, truth[batch]))

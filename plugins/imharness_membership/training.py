@@ -1,11 +1,13 @@
 """The training loops that the defenses of this package share: the cross-entropy, epoch by epoch."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
-from torch.func import functional_call, stack_module_state, vmap
+import torch.nn.functional as F
 
 from imharness.membership import MembershipTraining, Progress, TrainingData, TrainingPlan, TrainPrivately, TrainTogether
+from imharness_membership.descent import KINDS, Descent
+from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 SMALL = 200_000
@@ -26,19 +28,14 @@ DECAY = 0.1
 """What the learning rate is multiplied by where a plan lets it decay."""
 
 
-def optimiser_of(
-    parameters: Iterable[torch.Tensor], plan: TrainingPlan, weight_decay: float = 0.0
-) -> torch.optim.Optimizer:
-    """Return the plan's optimiser for the parameters of a network, or of several."""
-    kind = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[plan.optimiser]
-    return kind(parameters, lr=plan.learning_rate, weight_decay=weight_decay, fused=True)
+def descent_of(parameters: Iterable[torch.Tensor], plan: TrainingPlan, weight_decay: float = 0.0) -> Descent:
+    """Return the steps of the plan for the parameters of a network, or of several."""
+    return KINDS[plan.optimiser](parameters, plan.learning_rate, weight_decay)
 
 
-def decay(optimiser: torch.optim.Optimizer, plan: TrainingPlan, done: int) -> None:
-    """Lower the learning rate where so many epochs are done that the plan says so."""
-    if plan.decay_after and done == plan.decay_after:
-        for group in optimiser.param_groups:
-            group["lr"] *= DECAY
+def rate_after(plan: TrainingPlan, done: int) -> float:
+    """Return the learning rate of a plan once so many epochs are done."""
+    return plan.learning_rate * DECAY if plan.decay_after and done >= plan.decay_after else plan.learning_rate
 
 
 def epochs(
@@ -51,17 +48,14 @@ def epochs(
     label_smoothing: float = 0.0,
 ) -> Iterator[int]:
     """Train one epoch after the other; yield the number of epochs done. The network is in training mode in between."""
-    optimiser = optimiser_of(network.parameters(), plan, weight_decay)
+    steps = descent_of(network.parameters(), plan, weight_decay)
     for epoch in range(plan.epochs):
         network.train()
         order = torch.randperm(len(data.labels), generator=rng).to(data.labels.device)
         for batch in order.split(plan.batch_size):
-            optimiser.zero_grad(set_to_none=True)
-            torch.nn.functional.cross_entropy(
-                network(data.features[batch]), data.labels[batch], label_smoothing=label_smoothing
-            ).backward()
-            optimiser.step()
-        decay(optimiser, plan, epoch + 1)
+            logits = network(data.features[batch])
+            steps.step(F.cross_entropy(logits, data.labels[batch], label_smoothing=label_smoothing))
+        steps.learning_rate = rate_after(plan, epoch + 1)
         yield epoch + 1
 
 
@@ -100,18 +94,6 @@ def faster_together(device: torch.device, *networks: torch.nn.Module) -> bool:
     return linear and (device.type != "cpu" or sum(p.numel() for n in networks for p in n.parameters()) <= SMALL)
 
 
-def stack_weights(networks: Sequence[torch.nn.Module]) -> dict[str, torch.Tensor]:
-    """Return the weights of networks of one architecture, ``(K, ...)`` by name, ready to be trained."""
-    stacked, _ = stack_module_state(list(networks))
-    return {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
-
-
-def unstack_weights(weights: Mapping[str, torch.Tensor], networks: Sequence[torch.nn.Module]) -> None:
-    """Write stacked weights back into the networks."""
-    for number, network in enumerate(networks):
-        network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
-
-
 def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> TrainTogether:
     """Return training of all networks in one pass: their weights are stacked, and every step updates all.
 
@@ -126,22 +108,19 @@ def together(*, weight_decay: float = 0.0, label_smoothing: float = 0.0) -> Trai
         progress: Progress,
     ) -> None:
         weights = stack_weights(networks)
-        optimiser = optimiser_of(weights.values(), plan, weight_decay)
+        steps = descent_of(weights.values(), plan, weight_decay)
         features, labels = torch.stack([d.features for d in data]), torch.stack([d.labels for d in data])
         count, which = labels.shape[1], torch.arange(len(networks), device=labels.device)[:, None]
-
-        def loss(own: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            logits = functional_call(networks[0], own, (x,))
-            return torch.nn.functional.cross_entropy(logits, y, label_smoothing=label_smoothing)
+        answers = answers_of(networks[0])
+        summed = torch.nn.CrossEntropyLoss(label_smoothing=label_smoothing, reduction="sum")
 
         for epoch in range(plan.epochs):
             networks[0].train()
             orders = torch.stack([torch.randperm(count, generator=rng) for rng in rngs]).to(labels.device)
             for rows in orders.split(plan.batch_size, dim=1):
-                optimiser.zero_grad(set_to_none=True)
-                vmap(loss)(weights, features[which, rows], labels[which, rows]).sum().backward()
-                optimiser.step()
-            decay(optimiser, plan, epoch + 1)
+                logits, wanted = answers(weights, features[which, rows]), labels[which, rows]
+                steps.step(summed(logits.flatten(0, 1), wanted.flatten()) / rows.shape[1])
+            steps.learning_rate = rate_after(plan, epoch + 1)
             unstack_weights(weights, networks)
             progress(epoch + 1, plan.epochs)
         for network in networks:

@@ -2,7 +2,8 @@
 
 Geiping et al., "Inverting Gradients - How easy is it to break privacy in federated learning?" (NeurIPS 2020), equation
 4: 1 - cosine + total variation; the step size is divided by 10 after 3/8, 5/8 and 7/8 of the steps. The label is read
-from the gradient. All images and all starts are optimised at once, each with its own loss.
+from the gradient. All images and all starts are optimised at once, each with its own loss. The last steps are so short
+that rounding to 8 bits moves pixels as far; they are left out.
 """
 
 import torch
@@ -17,6 +18,8 @@ BETAS, EPS = (0.9, 0.999), 1e-8
 """Of Adam."""
 TINY = 1e-8
 """Least length of a gradient that has a direction."""
+HALF_LEVEL = 0.5 / 255
+"""Steps at the end that could move no pixel further than rounding to 8 bits does, all together, are not taken."""
 
 
 class GradientInversion(ReconstructionAttack):
@@ -35,6 +38,19 @@ class GradientInversion(ReconstructionAttack):
         """Return the prior that is added to the loss of each image, ``(N,)``."""
         return self.total_variation * total_variation(images)
 
+    def rate(self, done: int) -> float:
+        """Return the size of a step, after so many."""
+        return self.learning_rate * DECAY ** sum(done >= self.steps * k // 8 for k in DECAYS)
+
+    def worth(self) -> int:
+        """Return how many steps are taken: a step of Adam on signs moves no pixel by more than its size."""
+        left = 0.0
+        for done in reversed(range(1, self.steps)):
+            left += self.rate(done)
+            if left >= HALF_LEVEL:
+                return done + 1
+        return 1
+
     def build(self, device: torch.device) -> Reconstruct:
         def reconstruct(
             gradients: Gradients,
@@ -50,7 +66,8 @@ class GradientInversion(ReconstructionAttack):
             x = (0.5 + 0.2 * first).clamp(0, 1)
             lowest = x.new_full((len(x),), torch.inf)
             rows, (mean, square) = torch.arange(len(x), device=x.device), torch.zeros(2, *x.shape, device=x.device)
-            for done in range(self.steps):
+            steps = self.worth()
+            for done in range(steps):
                 leaf = x[rows].requires_grad_(True)
                 found, own = image_gradients(model, leaf, labels[rows]), rows % len(rng)
                 ours = [found[name] if kept is None else found[name] * kept[name][own] for name in gradients]
@@ -64,10 +81,10 @@ class GradientInversion(ReconstructionAttack):
                     break
                 mean[rows] = torch.lerp(sign, mean[rows], BETAS[0])
                 square[rows] = torch.lerp(sign.square(), square[rows], BETAS[1])
-                rate = self.learning_rate * DECAY ** sum(done >= self.steps * k // 8 for k in DECAYS)
+                rate = self.rate(done)
                 scale = (square[rows] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
                 x[rows] = (x[rows] - rate / (1 - BETAS[0] ** (done + 1)) * mean[rows] / scale).clamp(0, 1)
-                progress(done + 1, self.steps)
+                progress(done + 1, steps)
             if self.starts == 1:
                 return x
             best = lowest.view(self.starts, -1).argmin(dim=0)

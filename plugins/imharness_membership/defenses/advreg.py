@@ -4,12 +4,11 @@ Nasr, Shokri & Houmansadr, "Machine Learning with Membership Privacy using Adver
 algorithm 1; Song & Mittal, equations 2 and 3.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
-from torch.func import functional_call, vmap
 
 from imharness.data import seeded_init
 from imharness.membership import (
@@ -22,11 +21,15 @@ from imharness.membership import (
     TrainTogether,
     hookimpl,
 )
+from imharness_membership.descent import Adam, Descent
 from imharness_membership.evaluators.neural import AttackNet
-from imharness_membership.training import decay, faster_together, optimiser_of, stack_weights, unstack_weights
+from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
+from imharness_membership.training import descent_of, faster_together, rate_after
 
 CLASSES = 10
 """Outputs of a network for whose attacker it is decided whether many are trained at once."""
+ATTACKER_RATE = 1e-3
+"""Learning rate of the attacker."""
 
 
 class AdvReg(MembershipTraining):
@@ -44,7 +47,7 @@ class AdvReg(MembershipTraining):
             network: torch.nn.Module, data: TrainingData, plan: TrainingPlan, rng: torch.Generator, progress: Progress
         ) -> torch.nn.Module:
             attacker = self._attacker(network, data, rng)
-            ours, theirs = optimiser_of(network.parameters(), plan), _adam(attacker.parameters())
+            ours, theirs = descent_of(network.parameters(), plan), Adam(attacker.parameters(), ATTACKER_RATE)
             network.train()
             for epoch in range(plan.epochs):
                 for batch, others in _batches(data, plan.batch_size, rng):
@@ -55,8 +58,8 @@ class AdvReg(MembershipTraining):
                     if epoch >= self.warm_up:
                         gain = F.logsigmoid(attacker(logits.softmax(dim=1), data.labels[batch])).mean()
                         loss = loss + self.weight * gain
-                    _step(ours, loss)
-                decay(ours, plan, epoch + 1)
+                    ours.step(loss)
+                ours.learning_rate = rate_after(plan, epoch + 1)
                 progress(epoch + 1, plan.epochs)
             return network.eval()
 
@@ -76,18 +79,14 @@ class AdvReg(MembershipTraining):
         ) -> None:
             attackers = [self._attacker(*one) for one in zip(networks, data, rngs, strict=True)]
             weights, learnt = stack_weights(networks), stack_weights(attackers)
-            ours, theirs = optimiser_of(weights.values(), plan), _adam(learnt.values())
+            ours, theirs = descent_of(weights.values(), plan), Adam(learnt.values(), ATTACKER_RATE)
             features, labels, others_x, others_y = (
                 torch.stack(own) for own in zip(*((d.features, d.labels, d.reference_features, d.reference_labels)
                                                   for d in data), strict=True)
             )  # fmt: skip
             which = torch.arange(len(networks), device=device)[:, None]
 
-            def gains(own: dict, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-                return functional_call(attackers[0], own, (outputs, labels))
-
-            def answers(own: dict, x: torch.Tensor) -> torch.Tensor:
-                return functional_call(networks[0], own, (x,))
+            answers, gains = answers_of(networks[0]), attackers[0].stacked
 
             for epoch in range(plan.epochs):
                 networks[0].train()
@@ -99,18 +98,18 @@ class AdvReg(MembershipTraining):
                         mixed_x = torch.cat([x, others_x[which, others]], dim=1)
                         mixed_y = torch.cat([y, others_y[which, others]], dim=1)
                         with torch.no_grad():
-                            outputs = vmap(answers)(weights, mixed_x).softmax(dim=2)
+                            outputs = answers(weights, mixed_x).softmax(dim=2)
                         truth = (torch.arange(mixed_y.shape[1], device=device) < batch.shape[1]).float()
-                        logits = vmap(gains)(learnt, outputs, mixed_y)
+                        logits = gains(learnt, outputs, mixed_y)
                         wrong = F.binary_cross_entropy_with_logits(logits, truth.expand_as(logits), reduction="none")
-                        _step(theirs, wrong.mean(dim=1).sum())
-                    logits = vmap(answers)(weights, x)
+                        theirs.step(wrong.mean(dim=1).sum())
+                    logits = answers(weights, x)
                     loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(dim=1)
                     if epoch >= self.warm_up:
-                        known = F.logsigmoid(vmap(gains)(learnt, logits.softmax(dim=2), y)).mean(dim=1)
+                        known = F.logsigmoid(gains(learnt, logits.softmax(dim=2), y)).mean(dim=1)
                         loss = loss + self.weight * known
-                    _step(ours, loss.sum())
-                decay(ours, plan, epoch + 1)
+                    ours.step(loss.sum())
+                ours.learning_rate = rate_after(plan, epoch + 1)
                 unstack_weights(weights, networks)
                 progress(epoch + 1, plan.epochs)
             for network in networks:
@@ -128,7 +127,7 @@ class AdvReg(MembershipTraining):
         self,
         network: torch.nn.Module,
         attacker: torch.nn.Module,
-        optimiser: torch.optim.Optimizer,
+        steps: Descent,
         data: TrainingData,
         members: torch.Tensor,
         others: torch.Tensor,
@@ -139,12 +138,7 @@ class AdvReg(MembershipTraining):
         truth = (torch.arange(len(labels), device=labels.device) < len(members)).float()
         with torch.no_grad():
             outputs = network(features).softmax(dim=1)
-        _step(optimiser, F.binary_cross_entropy_with_logits(attacker(outputs, labels), truth))
-
-
-def _adam(parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
-    """Return the attacker's optimiser."""
-    return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+        steps.step(F.binary_cross_entropy_with_logits(attacker(outputs, labels), truth))
 
 
 def _batches(data: TrainingData, size: int, rng: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -154,12 +148,6 @@ def _batches(data: TrainingData, size: int, rng: torch.Generator) -> Iterator[tu
     )
     for number, batch in enumerate(inside.split(size)):
         yield batch, outside[(torch.arange(len(batch)) + number * size) % len(outside)]
-
-
-def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    optimiser.step()
 
 
 @hookimpl

@@ -20,7 +20,10 @@ from imharness.membership import (
     Unavailable,
     hookimpl,
 )
-from imharness_membership.training import decay, generator_on, optimiser_of
+from imharness_membership.training import generator_on, rate_after
+
+OPTIMISERS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+"""By the name that a training plan gives."""
 
 
 class DpSgd(MembershipTraining):
@@ -57,7 +60,7 @@ class DpSgd(MembershipTraining):
             private = GradSampleModule(network.train())
             rate, steps = _sampling(plan, len(data.labels))
             optimiser = DPOptimizer(
-                optimiser_of(private.parameters(), plan),
+                OPTIMISERS[plan.optimiser](private.parameters(), lr=plan.learning_rate, fused=True),
                 noise_multiplier=self.noise,
                 max_grad_norm=self.clip,
                 expected_batch_size=round(rate * len(data.labels)),
@@ -73,7 +76,8 @@ class DpSgd(MembershipTraining):
                             private(data.features[chosen]), data.labels[chosen]
                         ).backward()
                         optimiser.step()
-                    decay(optimiser, plan, epoch + 1)
+                    for group in optimiser.param_groups:
+                        group["lr"] = rate_after(plan, epoch + 1)
                     progress(epoch + 1, plan.epochs)
             private.remove_hooks()
             return network.eval()

@@ -11,6 +11,7 @@ from torch import nn
 
 from imharness.data import seeded_init
 from imharness.membership import DefenderOutputs, MembershipDefenseInfo, MembershipRelease, ReleaseOutputs, hookimpl
+from imharness_membership.descent import Adam
 
 STEP, STEPS = 0.1, 300
 """Length of a step, and the most steps."""
@@ -57,13 +58,11 @@ def member_classifier(held: DefenderOutputs, epochs: int, rng: torch.Generator) 
         layers = [nn.Linear(features.shape[1], 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU()]
         network = nn.Sequential(*layers, nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
         network.to(features.device)
-    optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, fused=True)
+    steps = Adam(network.parameters(), LEARNING_RATE)
     for _ in range(epochs):
         for batch in torch.randperm(len(truth), generator=rng).to(features.device).split(BATCH):
-            loss = F.binary_cross_entropy_with_logits(network(features[batch]), truth[batch], pos_weight=weight)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
+            logits = network(features[batch])
+            steps.step(F.binary_cross_entropy_with_logits(logits, truth[batch], pos_weight=weight))
     return network.eval().requires_grad_(False)
 
 

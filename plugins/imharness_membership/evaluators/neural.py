@@ -13,6 +13,7 @@ from torch import nn
 
 from imharness.membership import InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
+from imharness_membership.stacked import Weights, through
 
 
 class AttackNet(nn.Module):
@@ -27,6 +28,12 @@ class AttackNet(nn.Module):
     def forward(self, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         known = F.one_hot(labels, outputs.shape[1]).to(outputs.dtype)
         return self.joined(torch.cat([self.outputs(outputs), self.labels(known)], dim=1))[:, 0]
+
+    def stacked(self, weights: Weights, outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the logits ``(K, n)`` of K such networks for outputs ``(K, n, classes)`` and labels ``(K, n)``."""
+        known = F.one_hot(labels, outputs.shape[2]).to(outputs.dtype)
+        seen = [through(self.outputs, weights, outputs, "outputs."), through(self.labels, weights, known, "labels.")]
+        return through(self.joined, weights, torch.cat(seen, dim=2), "joined.")[..., 0]
 
 
 def _layers(*widths: int) -> nn.Sequential:

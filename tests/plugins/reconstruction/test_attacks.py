@@ -6,6 +6,7 @@ import torch
 from imharness.components.registry import installed
 from imharness.data import seeded_init
 from imharness.randomness import ImageRng, generator
+from imharness_reconstruction import inversion
 from imharness_reconstruction.attacks.gradattack import statistics_distance
 from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.inversion import CosineDistance, directions, flat
@@ -353,3 +354,21 @@ def test_invgrad_comes_nearer_than_chance(setting) -> None:
     noise = (torch.rand(images.shape, generator=generator(0)) - images).square().flatten(1).mean(dim=1)
     error = (rebuilt - images).square().flatten(1).mean(dim=1)
     assert (error < noise).all(), (error, noise, grey)
+
+
+def test_invgrad_takes_no_steps_that_move_less_than_rounding(setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, images, labels = setting
+    gradients, shape = image_gradients(network, images, labels), tuple(images.shape[1:])
+    attack, told = installed().one("attack", "harness/invgrad").with_parameters(steps=80, learning_rate=0.5), []
+
+    def found() -> torch.Tensor:
+        streams = ImageRng([4, 5, 6], CPU)
+        return attack.build(CPU)(gradients, network, shape, streams, lambda *done: told.append(done))
+
+    short = found()
+    assert told[-1] == (77, 77)  # 4 * 0.0005 is half a level of 8 bits and a bit
+    assert attack.with_parameters(learning_rate=1e-6).worth() == 1
+    monkeypatch.setattr(inversion, "HALF_LEVEL", 0.0)
+    moved = (short - found()).abs().max()
+    assert told[-1] == (80, 80)
+    assert 0 < moved < 0.5 / 255

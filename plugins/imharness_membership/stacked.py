@@ -1,0 +1,63 @@
+"""Many networks of one architecture at once: their weights stand in stacks ``(K, ...)`` by name.
+
+Chains of linear layers and activations are batched matrix products. Other networks go through `torch.func.vmap`, which
+costs small ones more than their products do.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
+
+Weights = Mapping[str, torch.Tensor]
+Answers = Callable[[Weights, torch.Tensor], torch.Tensor]
+"""Stacked weights and inputs ``(K, n, ...)`` -> logits ``(K, n, classes)``."""
+PLAIN = (nn.ReLU, nn.Tanh)
+"""Activations that see every number by itself."""
+
+
+def stack_weights(networks: Sequence[nn.Module]) -> dict[str, torch.Tensor]:
+    """Return the weights of networks of one architecture, ``(K, ...)`` by name, ready to be trained."""
+    stacked, _ = stack_module_state(list(networks))
+    return {name: values.detach().requires_grad_(True) for name, values in stacked.items()}
+
+
+def unstack_weights(weights: Weights, networks: Sequence[nn.Module]) -> None:
+    """Write stacked weights back into the networks."""
+    for number, network in enumerate(networks):
+        network.load_state_dict({name: values[number].detach() for name, values in weights.items()})
+
+
+def answers_of(network: nn.Module) -> Answers:
+    """Return what several networks of an architecture answer, given their weights."""
+    if is_chain(network):
+        return lambda weights, x: through(network, weights, x)
+
+    def one(own: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = functional_call(network, own, (x,))
+        return found
+
+    return vmap(one)
+
+
+def is_chain(network: nn.Module) -> bool:
+    """Return whether a network is linear layers and activations, one after the other."""
+    return type(network) is nn.Sequential and all(_known(layer) for layer in network)
+
+
+def through(chain: nn.Module, weights: Weights, x: torch.Tensor, prefix: str = "") -> torch.Tensor:
+    """Return what comes out of stacked chains ``(K, n, outs)``; names of their weights begin with `prefix`."""
+    for name, layer in chain.named_children():
+        if isinstance(layer, nn.Linear):
+            own = f"{prefix}{name}."
+            x = torch.baddbmm(weights[f"{own}bias"][:, None], x, weights[f"{own}weight"].mT)
+        else:
+            x = x.flatten(2) if isinstance(layer, nn.Flatten) else layer(x)
+    return x
+
+
+def _known(layer: nn.Module) -> bool:
+    if type(layer) is nn.Linear:
+        return layer.bias is not None
+    return type(layer) in PLAIN or (type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1))

@@ -1,0 +1,69 @@
+"""Steps and stacks of small networks give the bits that torch's own optimisers and single networks give."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from imharness.data import generator
+from imharness_membership.descent import KINDS
+from imharness_membership.evaluators.neural import AttackNet
+from imharness_membership.stacked import answers_of, stack_weights, unstack_weights
+
+TORCHS = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+
+
+def chain(seed: int, activation: type[torch.nn.Module] = torch.nn.Tanh) -> torch.nn.Sequential:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 8), activation(), torch.nn.Linear(8, 3))
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_steps_are_those_of_torch(kind: str, weight_decay: float) -> None:
+    ours, theirs = chain(0), chain(0)
+    x, y = torch.rand(20, 2, 3, generator=generator(1)), torch.randint(3, (20,), generator=generator(2))
+    steps = KINDS[kind](ours.parameters(), 0.05, weight_decay)
+    optimiser = TORCHS[kind](theirs.parameters(), lr=0.05, weight_decay=weight_decay, fused=True)
+    for number in range(7):
+        if number == 4:
+            steps.learning_rate, optimiser.param_groups[0]["lr"] = 0.005, 0.005
+        steps.step(F.cross_entropy(ours(x), y))
+        optimiser.zero_grad()
+        F.cross_entropy(theirs(x), y).backward()
+        optimiser.step()
+    assert not torch.equal(ours[1].weight, chain(0)[1].weight)
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_frozen_and_unused_parameters_stay(kind: str) -> None:
+    used, frozen, unused = (torch.full((2,), 3.0, requires_grad=on) for on in (True, False, True))
+    steps = KINDS[kind]([frozen, unused, used], 0.1, 0.5)
+    for _ in range(2):
+        steps.step((used * frozen).sum())
+    assert (used < 3).all()
+    assert torch.equal(frozen, torch.full((2,), 3.0))
+    assert torch.equal(unused.detach(), torch.full((2,), 3.0))
+
+
+@pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh, torch.nn.Softplus])
+def test_stacked_answers_are_those_of_each_network(activation: type[torch.nn.Module]) -> None:
+    """The last activation is none that chains are known to have: it takes the way of other networks."""
+    networks = [chain(seed, activation) for seed in range(3)]
+    x = torch.rand(3, 5, 2, 3, generator=generator(0))
+    weights = stack_weights(networks)
+    found = answers_of(networks[0])(weights, x)
+    torch.testing.assert_close(found, torch.stack([own(part) for own, part in zip(networks, x, strict=True)]))
+    unstack_weights({name: values + 1 for name, values in weights.items()}, networks)
+    torch.testing.assert_close(networks[2][1].bias, chain(2, activation)[1].bias + 1)
+
+
+def test_stacked_attackers_answer_as_each_alone() -> None:
+    torch.manual_seed(0)
+    attackers = [AttackNet(4, 16) for _ in range(3)]
+    outputs = torch.rand(3, 5, 4, generator=generator(1)).softmax(dim=2)
+    labels = torch.randint(4, (3, 5), generator=generator(2))
+    found = attackers[0].stacked(stack_weights(attackers), outputs, labels)
+    alone = [own(x, y) for own, x, y in zip(attackers, outputs, labels, strict=True)]
+    torch.testing.assert_close(found, torch.stack(alone))
