@@ -139,11 +139,13 @@ def _below(lines: Floats) -> npt.NDArray[np.int16]:
         return np.zeros((0, 0), dtype=np.int16)
     order = lines.argsort(axis=1, kind="stable")
     ranks = order.argsort(axis=1).astype(np.uint16)
-    found, step = np.empty((n, n), dtype=np.int16), max(2 * _AT_ONCE // n, 1)
-    for start in range(0, n, step):
-        own = _smaller(ranks[:, start : start + step], ranks[:, start:])
-        found[start : start + step, start:] = own
-        found[start:, start : start + step] = -own.T
+    found, start = np.empty((n, n), dtype=np.int16), 0
+    while start < n:
+        end = start + max(2 * _AT_ONCE // (n - start), 1)
+        own = _smaller(ranks[:, start:end], ranks[:, start:])
+        found[start:end, start:] = own
+        found[start:, start:end] = -own.T
+        start = end
     np.fill_diagonal(found, 0)
     for line, places in zip(lines, order, strict=True):
         _level(found, line[places], places)
