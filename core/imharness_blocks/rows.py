@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from imharness_blocks.blocks import Array, Blocks, Names
 from imharness_errors import UsageError
+
+Group = tuple[list[str], npt.NDArray[np.int64]]
+"""Labels, and the rows that have them."""
+_RUN = 64
+"""Rows of a batch for each run of equal labels, on average, that make it worth to look at runs."""
 
 
 def made_of(
@@ -161,8 +167,29 @@ def _array(column: pa.Array) -> Array:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _grouped(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[list[str], npt.NDArray[np.int64]]]:
-    """Yield the rows of a batch that have the same labels in some columns, with these labels."""
+def _grouped(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
+    """Return the rows of a batch that have the same labels in some columns, with these labels."""
+    return _by_runs(batch, columns) or _by_rows(batch, columns)
+
+
+def _by_runs(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group] | None:
+    """Return the groups of rows that come in long runs of equal labels, as cells do, else None."""
+    encoded = []
+    for name in columns:
+        own = pc.run_end_encode(batch[name], pa.int64())
+        if not len(batch) or len(own.run_ends) * _RUN > len(batch):
+            return None
+        encoded.append(own)
+    ends = np.unique(np.concatenate([own.run_ends.to_numpy() for own in encoded]))
+    texts = [own.values.take(pa.array(np.searchsorted(own.run_ends.to_numpy(), ends))).to_pylist() for own in encoded]
+    found = dict[tuple[str, ...], list[npt.NDArray[np.int64]]]()
+    for start, end, *labels in zip([0, *ends[:-1].tolist()], ends.tolist(), *texts, strict=True):
+        found.setdefault(tuple(labels), []).append(np.arange(start, end))
+    return ((list(labels), np.concatenate(rows)) for labels, rows in found.items())
+
+
+def _by_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
+    """Yield the groups of rows that come in any order."""
     key, size, coded = np.zeros(len(batch), dtype=np.int64), 1, []
     for name in columns:
         own = batch[name].dictionary_encode("encode")

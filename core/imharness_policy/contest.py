@@ -62,7 +62,8 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
         ranked_by="rank", note=note,
     )  # fmt: skip
     scores = rules.scores.part(rules.settings)
-    paired = replace(compared(scores, rules.protection, table=id, entry=entry), column="")
+    behind = replace(rules.protection, key="", of=rules.protection.of or rules.protection.key)
+    paired = compared(scores, behind, table=id, entry=entry)
     winner, claim = claim_of(rules, own, ranks, complete, places, {row.label: row.values for row in table.rows})
     ranking = Ranking(
         table=id, comparison=paired.id, over=rules.over, attack=rules.attack, attacker=rules.attacker,

@@ -39,6 +39,11 @@ class Layout(NamedTuple):
     starts: Codes
     sizes: Codes
 
+    @property
+    def alone(self) -> bool:
+        """Whether every unit is a cluster of its own; as clusters are counted in their order, so are the units then."""
+        return len(self.starts) == len(self.order)
+
 
 def layout(clusters: npt.ArrayLike) -> Layout:
     """Return where the units of each cluster are. `clusters`: the name of each unit's cluster ``(n,)``."""
@@ -51,7 +56,7 @@ def layout(clusters: npt.ArrayLike) -> Layout:
 def cluster_means(rows: Floats, clusters: npt.ArrayLike | Layout) -> Floats:
     """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
     own = clusters if isinstance(clusters, Layout) else layout(clusters)
-    if len(own.starts) == len(own.order):  # as clusters are counted in their order, so are the units
+    if own.alone:
         return np.asarray(rows.astype(np.float32), dtype=np.float64)
     means = np.add.reduceat(rows[:, own.order], own.starts, axis=1) / own.sizes
     return np.asarray(means.astype(np.float32), dtype=np.float64)
@@ -70,7 +75,9 @@ def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout |
     """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
     if clusters is None:
         return wilcoxon_both(differences)
-    means = cluster_means(np.atleast_2d(np.asarray(differences, dtype=np.float64)), clusters)
+    own = clusters if isinstance(clusters, Layout) else layout(clusters)
+    rows = np.atleast_2d(np.asarray(differences))
+    means = rows.astype(np.float32, copy=False) if own.alone else cluster_means(rows.astype(np.float64), own)
     return wilcoxon_both(means) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
 
 

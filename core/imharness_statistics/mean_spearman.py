@@ -13,7 +13,8 @@ counts as one without in the denominator alone, which it changes by less than `_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,10 @@ _UNITS = range(256, 2**14 + 1)
 _LINES = range(8, 2**15)
 """Lines that are worth it, and that are counted in 16 bits with a sign."""
 _WIDE = 256
-"""Resamples that are looked at together where lines are summed."""
+"""Resamples that are looked at together where lines are summed, or more while units times resamples are `_HELD`."""
+_HELD = 2**22
+_KEPT = 2**23
+"""Units times resamples that are kept for the next lines over the same units."""
 _FEW = 1e-8
 """Share of a denominator that equal numbers of a line may make where lines are summed."""
 _EXACT = 2**24
@@ -71,6 +75,22 @@ class _Alike(NamedTuple):
     below: npt.NDArray[np.int16]
 
 
+class _Drawn(NamedTuple):
+    """Resamples of units, and what they make of the labels, the same for all lines over these units.
+
+    `counts` and `weighted` ``(n, r)``: how often each unit was drawn, and that times the doubled, centred rank of its
+    label. ``(r,)``: `draws` in all, `spread` of the labels, and over lines without equal numbers the draws that meet
+    themselves, `met`, and the third powers of the draws, `cubes`.
+    """
+
+    counts: Numbers
+    weighted: Numbers
+    draws: Floats
+    spread: Floats
+    met: Floats
+    cubes: Floats
+
+
 def mean_spearman(
     scores: npt.ArrayLike,
     labels: npt.ArrayLike,
@@ -88,17 +108,15 @@ def mean_spearman(
     """
     x, y = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     alike = _grouped(x, y)
-    value = _mean(alike, np.ones((len(y), 1)))[0]
+    ones = np.ones((len(y), 1))
+    value = _mean(alike, [_labelled(own.labels, ones[own.units]) for own in alike])[0]
     if np.isnan(value):
         raise NotTestable("no line has a correlation with the labels")
     codes, k = coded(np.arange(len(y)) if clusters is None else clusters)
     size = None if clusters is None else k
-    width = max(_AT_ONCE // len(y), 16) if any(own.lines for own in alike) else _WIDE
-    estimates = [
-        _mean(alike, np.ascontiguousarray(counts[start : start + width].T[codes]))
-        for counts in drawn(k, resamples, seed)
-        for start in range(0, len(counts), width)
-    ]
+    width = max(_AT_ONCE // len(y), 16) if any(own.lines for own in alike) else max(_HELD // len(y), _WIDE)
+    parts = (_resampled(own, codes[own.units], (k, resamples, seed), width) for own in alike)
+    estimates = [_mean(alike, own) for own in zip(*parts, strict=True)]
     found = np.concatenate(estimates)
     found = found[np.isfinite(found)]
     low, high = percentiles(found, size, level) if len(found) else (np.nan, np.nan)
@@ -139,11 +157,13 @@ def _below(lines: Floats) -> npt.NDArray[np.int16]:
         return np.zeros((0, 0), dtype=np.int16)
     order = lines.argsort(axis=1, kind="stable")
     ranks = order.argsort(axis=1).astype(np.uint16)
-    found, step = np.empty((n, n), dtype=np.int16), max(2 * _AT_ONCE // n, 1)
-    for start in range(0, n, step):
-        own = _smaller(ranks[:, start : start + step], ranks[:, start:])
-        found[start : start + step, start:] = own
-        found[start:, start : start + step] = -own.T
+    found, start = np.empty((n, n), dtype=np.int16), 0
+    while start < n:
+        end = start + max(2 * _AT_ONCE // (n - start), 1)
+        own = _smaller(ranks[:, start:end], ranks[:, start:])
+        found[start:end, start:] = own
+        found[start:, start:end] = -own.T
+        start = end
     np.fill_diagonal(found, 0)
     for line, places in zip(lines, order, strict=True):
         _level(found, line[places], places)
@@ -180,34 +200,60 @@ def _sorted(numbers: Floats) -> _Sorted:
     return _Sorted(order, np.flatnonzero(np.concatenate([[True], risen[1:] != risen[:-1]])))
 
 
-def _mean(alike: list[_Alike], counts: Floats) -> Floats:
-    """Return the mean of all defined correlations ``(r,)`` with unit i drawn ``counts[i]`` times ``(n, r)``."""
-    total, defined = np.zeros(counts.shape[1]), np.zeros(counts.shape[1])
-    drawn_at_most = counts.sum(axis=0).max()
-    whole: Numbers = counts.astype(np.int32) if drawn_at_most <= _SMALL else counts
-    for own in alike:
-        for rho, lines in _correlations(own, whole[own.units]):
+def _resampled(own: _Alike, codes: Codes, how: tuple[int, int, int], width: int) -> Iterable[_Drawn]:
+    """Return the resamples of the units of some lines, `width` at once.
+
+    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples, and the seed. They
+    are kept for the next lines over the same units where they are not too many.
+    """
+    if len(codes) * how[1] > _KEPT:
+        return _made(own.labels, codes, how, width)
+    return _known(own.labels.order.tobytes(), own.labels.starts.tobytes(), codes.tobytes(), how, width)
+
+
+@functools.lru_cache(maxsize=1)
+def _known(order: bytes, starts: bytes, codes: bytes, how: tuple[int, int, int], width: int) -> list[_Drawn]:
+    labels = _Sorted(*(np.frombuffer(own, dtype=np.int64) for own in (order, starts)))
+    return list(_made(labels, np.frombuffer(codes, dtype=np.int64), how, width))
+
+
+def _made(labels: _Sorted, codes: Codes, how: tuple[int, int, int], width: int) -> Iterator[_Drawn]:
+    for counts in drawn(*how):
+        for start in range(0, len(counts), width):
+            yield _labelled(labels, np.ascontiguousarray(counts[start : start + width].T[codes]))
+
+
+def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
+    """Return what is known of labels ``(n,)`` with each unit drawn so often ``(n, r)``."""
+    draws = counts.sum(axis=0)
+    own: Numbers = counts.astype(np.int32) if draws.max() <= _SMALL else counts
+    kind, m = own.dtype, draws.astype(own.dtype)
+    t = labels.sums(own, np.empty_like(own))
+    sizes = np.diff(labels.starts, append=len(own))
+    doubled = np.empty_like(own)
+    doubled[labels.order] = np.repeat(2 * np.cumsum(t, axis=0, dtype=kind) - t - m, sizes, axis=0)
+    weighted = own * doubled
+    spread = draws**3 - _summed(t, t, t)
+    return _Drawn(own, weighted, draws, spread, _summed(weighted, own), _summed(own, own, own))
+
+
+def _mean(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Floats:
+    """Return the mean of all defined correlations ``(r,)`` in some resamples, of the units of each of the groups."""
+    total, defined = np.zeros((2, len(resamples[0].draws) if resamples else 1))
+    for own, counted in zip(alike, resamples, strict=True):
+        for rho, lines in _correlations(own, counted):
             known = ~np.isnan(rho)
             total[known] += rho[known]
             defined += lines * known
     return np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0)
 
 
-def _correlations(own: _Alike, counts: Numbers) -> Iterator[tuple[Floats, int]]:
+def _correlations(own: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]]:
     """Yield the sum of correlations in each resample ``(r,)``, NaN where they are not defined, and of how many lines.
 
     Each line is summed alone, but for those that are asked for together.
     """
-    kind, buffers = counts.dtype, [np.empty_like(counts) for _ in range(5)]
-    m = counts.sum(axis=0, dtype=kind)
-    t = own.labels.sums(counts, buffers[0])
-    sizes = np.diff(own.labels.starts, append=len(own.units))
-    doubled = np.empty_like(counts)
-    doubled[own.labels.order] = np.repeat(2 * np.cumsum(t, axis=0, dtype=kind) - t - m, sizes, axis=0)
-    draws = m.astype(np.float64)
-    spread = draws**3 - _summed(t, t, t)
-    weighted = counts * doubled
-    whole = _summed(weighted, counts), _summed(counts, counts, counts)
+    counts, weighted, draws, spread, *whole = resamples
 
     def correlated(shared: Floats, cubes: Numbers) -> Floats:
         norm = np.sqrt(np.maximum(draws**3 - cubes, 0) * np.maximum(spread, 0))
@@ -216,6 +262,7 @@ def _correlations(own: _Alike, counts: Numbers) -> Iterator[tuple[Floats, int]]:
 
     if own.summed:
         yield correlated(_all_before(own, counts, weighted), whole[1]), own.summed
+    buffers = [np.empty_like(counts) for _ in range(5 * bool(own.lines))]
     for line in own.lines:
         t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
         met, cubes = (_summed(w, t), _summed(t, t, t)) if len(t) < len(counts) else whole

@@ -12,6 +12,7 @@ than five units or clusters nothing is told.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from imharness_statistics.head_to_head import resampled
 Floats = npt.NDArray[np.float64]
 _HELD = 2**22
 """Numbers of resamples that are looked at together."""
+_KEPT = 2**23
+"""Numbers of resamples that are kept for the next entry."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,24 @@ def _drawn(k: int, resamples: int) -> Iterator[Floats]:
 
     The site's page draws the same.
     """
-    step = max(_HELD // k, 1)
+    step, kept = max(_HELD // k, 1), k * resamples <= _KEPT
     for first in range(0, resamples, step):
-        picks = resampled(k, min(step, resamples - first), first)
-        flat = (picks + k * np.arange(len(picks))[:, None]).ravel()
-        yield np.bincount(flat, minlength=picks.size).reshape(picks.shape).astype(np.float64)
+        some = min(step, resamples - first)
+        yield _all_drawn(k, resamples)[first : first + some] if kept else _counts(k, some, first)
+
+
+@functools.lru_cache(maxsize=1)
+def _all_drawn(k: int, resamples: int) -> Floats:
+    step = max(_HELD // k, 1)
+    found = np.concatenate([_counts(k, min(step, resamples - i), i) for i in range(0, resamples, step)])
+    found.setflags(write=False)
+    return found
+
+
+def _counts(k: int, resamples: int, first: int) -> Floats:
+    picks = resampled(k, resamples, first)
+    flat = (picks + k * np.arange(len(picks))[:, None]).ravel()
+    return np.bincount(flat, minlength=picks.size).reshape(picks.shape).astype(np.float64)
 
 
 def _widened(quantile: float, k: int) -> float:

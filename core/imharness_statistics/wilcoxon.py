@@ -18,11 +18,15 @@ import scipy
 from imharness_statistics import NotTestable
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 EXACT_UP_TO = 50
 PERMUTED_UP_TO = 13
 _AT_ONCE = 1 << 16
 """Differences that are sorted at once: half a MiB, which stays in the processor's cache."""
+_EXACT = 2**24
+"""Whole numbers up to this are exact as floats of 32 bits."""
 _FEW = 1 / 16
 """Share of a row's differences that have the same size as another: below it only these are looked at."""
 
@@ -38,7 +42,8 @@ def wilcoxon_greater(differences: npt.ArrayLike) -> Floats:
 
 def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return `wilcoxon_greater` of differences ``(k, n)``, and that of minus the differences, which are sorted once."""
-    d = np.atleast_2d(np.asarray(differences, dtype=np.float64))
+    given = np.asarray(differences)
+    d: Singles = np.atleast_2d(given if given.dtype == np.float32 else given.astype(np.float64))
     if d.ndim != 2 or d.shape[1] == 0:
         raise NotTestable(f"expected differences (k, n) with n >= 1, got shape {d.shape}")
     if not np.isfinite(d).all():
@@ -50,16 +55,14 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
     return p[0], p[1]
 
 
-def _chunk(d: Floats) -> Floats:
+def _chunk(d: Singles) -> Floats:
     """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences."""
-    positive, ordered, zeros, tied = _sorted_magnitudes(d)
+    positive, ordered, zeros, equal = _sorted_magnitudes(d)
     count = (d.shape[1] - zeros).astype(np.float64)
-    r_plus = _rank_sum(positive, zeros)
-    tie_term = np.zeros(len(d))
-    ties, few = tied > 0, (tied > 0) & (tied < _FEW * d.shape[1])
-    if few.any():
-        moved, tie_term[few] = _with_few_ties(positive[few], ordered[few])
-        r_plus[few] += moved
+    r_plus, tied = _rank_sum(positive, zeros), np.count_nonzero(equal, axis=1) - np.maximum(zeros - 1, 0)
+    ties, few = tied > 0, tied < _FEW * d.shape[1]
+    moved, tie_term = _with_few_ties(positive, equal, zeros, few)
+    r_plus += moved
     many = ties & ~few
     if many.any():
         r_plus[many], tie_term[many] = _with_ties(positive[many] > 0, ordered[many], zeros[many])
@@ -77,31 +80,33 @@ def _chunk(d: Floats) -> Floats:
     return p
 
 
-def _sorted_magnitudes(d: Floats) -> tuple[Floats, Keys, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _sorted_magnitudes(d: Singles) -> tuple[Singles, Keys, npt.NDArray[np.int64], Mask]:
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
 
     Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
-    ``(k,)``, and how often others than zeros equal the one before ``(k,)``. Floats of 32 bits are sorted as such.
+    ``(k,)``, and where a value equals the next one ``(k, n - 1)``. Floats of 32 bits are sorted as such.
     """
     with np.errstate(over="ignore"):
-        single = d.astype(np.float32)
-    keys = single.view(np.uint32) << np.uint32(1) if (single == d).all() else d.view(np.uint64) << np.uint64(1)
+        single = d.astype(np.float32, copy=False)
+    keys: Keys = single.view(np.uint32) << np.uint32(1)
+    if d.dtype != np.float32 and not (single == d).all():
+        keys = d.view(np.uint64) << np.uint64(1)
     keys |= d > 0
     keys.sort(axis=1)
-    positive = (keys & keys.dtype.type(1)).astype(np.float64)
+    n = d.shape[1]
+    bits, short = keys & keys.dtype.type(1), n * (n + 1) < 2 * _EXACT
+    positive: Singles = bits.astype(np.float32) if short else bits.astype(np.float64)
     keys >>= keys.dtype.type(1)
-    zeros, tied = (keys[:, 0] == 0).astype(np.int64), np.zeros(len(d), dtype=np.int64)
-    equal = keys[:, 1:] == keys[:, :-1]
-    if equal.any():
-        zeros = np.count_nonzero(keys == 0, axis=1)
-        tied = np.count_nonzero(equal, axis=1) - np.maximum(zeros - 1, 0)
-    return positive, keys, zeros, tied
+    zeros = (keys[:, 0] == 0).astype(np.int64)
+    some = np.flatnonzero(zeros)
+    zeros[some] = np.count_nonzero(keys[some] == 0, axis=1)
+    return positive, keys, zeros, keys[:, 1:] == keys[:, :-1]
 
 
-def _rank_sum(positive: Floats, zeros: npt.NDArray[np.int64]) -> Floats:
+def _rank_sum(positive: Singles, zeros: npt.NDArray[np.int64]) -> Floats:
     """Return the sum of the ranks of positive differences, as if none were tied; ranks start behind the zeros."""
-    weights = np.stack([np.arange(1.0, positive.shape[1] + 1), np.ones(positive.shape[1])], axis=1)
-    sums = positive @ weights
+    n = positive.shape[1]
+    sums = (positive @ np.stack([np.arange(1.0, n + 1), np.ones(n)], axis=1).astype(positive.dtype)).astype(np.float64)
     return np.asarray(sums[:, 0] - zeros * sums[:, 1])
 
 
@@ -136,14 +141,15 @@ def _with_ties(positive: npt.NDArray[np.bool_], ordered: Keys, zeros: npt.NDArra
     return r_plus.astype(np.float64), tie_term.astype(np.float64)
 
 
-def _with_few_ties(positive: Floats, ordered: Keys) -> tuple[Floats, Floats]:
+def _with_few_ties(positive: Singles, equal: Mask, zeros: npt.NDArray[np.int64], few: Mask) -> tuple[Floats, Floats]:
     """Return what mean ranks add to the sum of the positive ranks, and the sum of t**3 - t over groups of t equals.
 
-    Both ``(k,)``; of the magnitudes ``(k, n)`` only those that have an equal are looked at, and no zeros.
+    Both ``(k,)``, 0 but in the rows `few` ``(k,)``. `equal`: where a magnitude equals the next one ``(k, n - 1)``.
     """
-    rows, n = ordered.shape
-    row, place = np.nonzero((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] > 0))
-    pairs = row * n + place
+    rows, n = positive.shape
+    row, place = np.divmod(np.flatnonzero(equal if few.all() else equal & few[:, None]), max(n - 1, 1))
+    above = place >= zeros[row]
+    pairs = row[above] * n + place[above]
     first = np.flatnonzero(np.diff(pairs, prepend=-2) != 1)
     start, size = pairs[first], np.diff(first, append=len(pairs)) + 1
     own = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)

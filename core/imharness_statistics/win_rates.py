@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness_statistics import NotTestable
-from imharness_statistics.clusters import clusters_both, layout
+from imharness_statistics.clusters import Layout, clusters_both, layout
 from imharness_statistics.wilcoxon import adjust
 
 Floats = npt.NDArray[np.float64]
@@ -53,11 +53,13 @@ def win_rates(
     entries = len(np.asarray(scores[0])) if len(scores) else 0
     p = np.full((entries, entries, len(scores)), np.nan)
     pairs = np.stack(np.triu_indices(entries, 1), axis=1)
+    layouts = dict[tuple[int, bytes], Layout]()
     for c, block in enumerate(scores):
-        values = np.asarray(block, dtype=np.float64)
+        values = np.asarray(block)
         for mask, group in _by_mask(~np.isnan(values), pairs):
-            own = layout(np.asarray(clusters[c])[mask]) if len(clusters) else None
-            shared = values[:, mask]
+            own = _layout(clusters[c], mask, layouts) if len(clusters) else None
+            single = own is not None and own.alone and values.dtype == np.float32
+            shared = values[:, mask].astype(np.float32 if single else np.float64)
             step = max(1, AT_ONCE // shared.shape[1])
             for start in range(0, len(group), step):
                 first, second = group[start : start + step].T
@@ -70,6 +72,14 @@ def win_rates(
     with np.errstate(invalid="ignore"):
         rate = 100 * np.sum(corrected < alpha, axis=2) / np.where(tested_count, tested_count, np.nan)
     return WinRates(rate, tested_count, int(np.sum(~np.isnan(p))))
+
+
+def _layout(names: npt.ArrayLike, mask: npt.NDArray[np.bool_], known: dict[tuple[int, bytes], Layout]) -> Layout:
+    """Return the layout of some units; names that are the same object, as many conditions have, are looked at once."""
+    key = id(names), mask.tobytes()
+    if key not in known:
+        known[key] = layout(np.asarray(names)[mask])
+    return known[key]
 
 
 def _by_mask(shared: npt.NDArray[np.bool_], pairs: Pairs) -> list[tuple[npt.NDArray[np.bool_], Pairs]]:

@@ -86,6 +86,25 @@ def test_blocks_equal_a_loop_over_rows_whatever_their_order(query: ResultQuery) 
     np.testing.assert_allclose(once, [np.mean(by_unit[u]) for u in sorted(by_unit)])
 
 
+@pytest.mark.parametrize("run", [100, 200, 7])
+def test_blocks_are_the_same_whether_rows_of_one_cell_come_together_or_not(query: ResultQuery, run: int) -> None:
+    """Cells of 200 rows, in runs of equal labels of some length, or in any order."""
+    rows = "SELECT 'e' || (i // 400) AS e, 'c' || (i // 200 % 2) AS c, 'u' || (i % 200) AS name, i, sin(i) AS score"
+    table = f"{rows} FROM range(1600) t(i) WHERE i % 37 <> 0"
+    found, mixed = (
+        query.blocks(f"SELECT * FROM ({table}) ORDER BY {order}", entry="e", by=["c"])
+        for order in (f"i % 400 // {run}, i", "hash(i)")
+    )
+    assert (found.entries, found.conditions) == (mixed.entries, mixed.conditions)
+    assert found.entries == ("e0", "e1", "e2", "e3")
+    for c in range(2):
+        assert found.units[c].tolist() == mixed.units[c].tolist()
+        np.testing.assert_array_equal(found.values["score"][c], mixed.values["score"][c])
+        numbers = [int(unit[1:]) for unit in found.units[c]]
+        wanted = [[np.nan if (i := 400 * e + 200 * c + u) % 37 == 0 else np.sin(i) for u in numbers] for e in range(4)]
+        np.testing.assert_allclose(found.values["score"][c], wanted)
+
+
 def test_two_numbers_for_one_unit_are_an_error(query: ResultQuery) -> None:
     with pytest.raises(UsageError, match="x/b has two rows for u u1"):
         query.blocks(LONG.replace("u10", "u1"), entry="e", by=["s"], unit="u", measures=["v"])

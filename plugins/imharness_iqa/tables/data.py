@@ -121,6 +121,7 @@ _SET = "replace(replace(regexp_replace(dataset, '(per_cluster|draw)=[0-9]+,?', '
 _FAMILY = "CASE WHEN dataset LIKE '%/folder%' THEN dataset ELSE regexp_replace(dataset, '\\[.*\\]$', '') END"
 """Whose photographs they are, whatever was drawn or made of them; two folders are two data sets."""
 UNIT = f"{_SET} || ' · ' || name"
+PHOTOGRAPH = f"{_FAMILY} || ' · ' || photograph"
 _FACETS = ("dataset", "metric", "strength", "type", "attack", "labels", "attacker")
 _ATTACKER = "CASE WHEN adaptive THEN 'adaptive' ELSE 'fixed' END AS attacker"
 _COMPUTED = f"""
@@ -159,7 +160,7 @@ def read_sources(query: Query) -> Sources:
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
     asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
              for table in ["clean"] * ("clean" in query.steps) + _external(query)]  # fmt: skip
-    found = query(f"SELECT DISTINCT {UNIT} AS unit, {_FAMILY} || ' · ' || photograph AS photograph, {_SET} AS set "
+    found = query(f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
                   f"FROM ({' UNION ALL BY NAME '.join(asked)})")  # fmt: skip
     return {unit: (photograph, name) for unit, photograph, name in zip(*found.values(), strict=True)}
 
@@ -190,7 +191,8 @@ def _measured(found: Blocks, clean: Blocks) -> Blocks:
         known = {**found.about, **found.values, "defended": defended}
         return Lazy(len(found.conditions), lambda c: make({name: own[c] for name, own in known.items()}))
 
-    return replace(found, values={**found.values, **{name: lazily(make) for name, make in _MADE.items()}})
+    made = {name: lazily(make) for name, make in _MADE.items()}
+    return replace(found, values={**found.values, "defended": defended, **made})
 
 
 def _defended(found: Blocks, clean: Blocks) -> list[np.ndarray]:

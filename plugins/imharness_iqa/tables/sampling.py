@@ -9,6 +9,7 @@ draw's mean may lie from the mean over draws.
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import scipy
@@ -16,36 +17,25 @@ import scipy
 from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
-from imharness_iqa.tables.data import PAPER, Columns, Study, read_sources
+from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Columns, Study, load, read_sources
+from imharness_iqa.tables.photographs import photograph_means
 
 DRAWS, PER_CLUSTER = 10, 5
-_MEANS = """
-SELECT e.dataset, c.photograph AS name, {scores}
-FROM evaluate e
-JOIN clean c USING (dataset, metric, name)
-JOIN defended d USING (dataset, metric, defense, name)
-JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.name AND a.method = e.method
-     AND a.strength = e.strength AND NOT a.adaptive
-WHERE NOT e.adaptive AND isfinite(c.score) AND isfinite(a.score) AND isfinite(d.score) AND isfinite(e.score)
-GROUP BY ALL ORDER BY ALL
+_FEATURES = f"""
+SELECT dataset, {PHOTOGRAPH} AS name, avg(si) AS si, avg(cf) AS cf, avg(mos) AS mos FROM clean GROUP BY ALL ORDER BY ALL
 """
-"""The scores of each photograph over the range of its metric, 1 the best, mean over all conditions, fixed attacks."""
-_SCORES = ", ".join(
-    f"avg(0.5 + c.sign * (({table}.score - c.lower) / (c.upper - c.lower) - 0.5)) AS {name}"
-    for table, name in (("c", "source"), ("a", "attacked"), ("d", "defended"), ("e", "score"))
-)
 SCORES = {"source": "f(x)", "attacked": "f(x')", "defended": "f(D(x))", "score": "f(D(x'))"}
 
 
 def tables(query: Query, study: Study) -> list[Table]:
     """Return the table for each data set with at least twice as many photographs as a subset has images."""
-    return _all(query, PER_CLUSTER, study.note)
+    return _all(query, lambda: study, PER_CLUSTER, study.note)
 
 
 def studies(query: Query, per_cluster: int) -> list[Table]:
     """Return the table for every data set that is large enough; raises `UsageError` when none is."""
     read_sources(query)
-    found = _all(query, per_cluster, "")
+    found = _all(query, lambda: load(query), per_cluster, "")
     if not found:
         raise UsageError(
             f"no data set of this store has {2 * per_cluster * CLUSTERS} photographs, enough for two draws."
@@ -53,19 +43,15 @@ def studies(query: Query, per_cluster: int) -> list[Table]:
     return found
 
 
-def _all(query: Query, per_cluster: int, note: str) -> list[Table]:
-    if not {"clean", "evaluate", "attack", "defended"} <= query.steps:
+def _all(query: Query, study: Callable[[], Study], per_cluster: int, note: str) -> list[Table]:
+    if not query.steps >= COMPUTED:
         return []
-    features = query("SELECT dataset, photograph AS name, avg(si) AS si, avg(cf) AS cf, avg(mos) AS mos FROM clean "
-                     "GROUP BY ALL ORDER BY ALL")  # fmt: skip
+    features, fewest = query(_FEATURES), 2 * per_cluster * CLUSTERS
     counts = Counter(features["dataset"].tolist())
-    large = sorted(dataset for dataset, images in counts.items() if images >= 2 * per_cluster * CLUSTERS)
-    scores = query(_MEANS.format(scores=_SCORES)) if large else {}
-    scored = Counter(scores["dataset"].tolist()) if large else {}
-    large = [dataset for dataset in large if scored[dataset] >= 2 * per_cluster * CLUSTERS]
-    return [
-        validity(dataset, *(_of(dataset, rows) for rows in (features, scores)), note, per_cluster) for dataset in large
-    ]
+    large = sorted(dataset for dataset, n in counts.items() if n >= fewest)
+    scores = photograph_means(query, study()) if large else {}
+    large = [dataset for dataset in large if len(scores.get(dataset, {"name": ()})["name"]) >= fewest]
+    return [validity(dataset, _of(dataset, features), scores[dataset], note, per_cluster) for dataset in large]
 
 
 def _of(dataset: str, rows: Columns) -> Columns:

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from imharness_statistics import NotTestable
+from imharness_statistics.clusters import clusters_both
 from imharness_statistics.win_rates import bradley_terry, win_rates
 
 
@@ -50,6 +51,26 @@ def test_every_pair_is_tested_as_scipy_tests_it(monkeypatch: pytest.MonkeyPatch,
     found = win_rates([scores], higher_wins=True)
     assert found.comparisons == 42
     np.testing.assert_array_equal(found.rate, 100 * won)
+
+
+@pytest.mark.parametrize("images", [60, 5792, 6001])
+def test_pairs_of_single_clusters_are_tested_as_scipy_tests_their_rounded_differences(images: int) -> None:
+    """Few and many ties, zeros, and rank sums that 32 bits hold exactly or not."""
+    rng = np.random.default_rng(3)
+    scores = (rng.normal(size=(6, images)) + np.linspace(0, 0.05, 6)[:, None]).astype(np.float32)
+    scores[2:4] = scores[2:4].round(1)
+    scores[4, : images // 3] = scores[5, : images // 3]
+    names = [f"i{k}" for k in range(images)]
+    for i, j in zip(*np.triu_indices(6, 1), strict=True):
+        gap = (scores[i].astype(float) - scores[j]).astype(np.float32)
+        up, down = (p[0] for p in clusters_both(scores[i] - scores[j], names))
+        for found, own in ((up, gap[gap != 0]), (down, -gap[gap != 0])):
+            assert found == pytest.approx(stats.wilcoxon(own.astype(float), alternative="greater").pvalue, rel=1e-9)
+    single, double = (
+        win_rates([kind, kind[:, ::-1]], higher_wins=True, clusters=[names] * 2)
+        for kind in (scores, scores.astype(np.float64))
+    )
+    np.testing.assert_array_equal(single.rate, double.rate)
 
 
 def test_identical_entries_are_not_testable() -> None:

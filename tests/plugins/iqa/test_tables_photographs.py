@@ -1,0 +1,55 @@
+"""The scores of photographs, against the join of all long rows that says what they are."""
+
+import itertools
+
+import numpy as np
+import pytest
+from tests.iqa_rows import rows
+
+from imharness_iqa.tables.photographs import photograph_means
+
+SCALED = ", ".join(
+    f"avg(0.5 + c.sign * (({table}.score - c.lower) / (c.upper - c.lower) - 0.5)) AS {name}"
+    for table, name in (("c", "source"), ("a", "attacked"), ("d", "defended"), ("e", "score"))
+)
+JOINED = f"""
+SELECT e.dataset, 'd · ' || c.photograph AS name, {SCALED}
+FROM evaluate e
+JOIN clean c USING (dataset, metric, name)
+JOIN defended d USING (dataset, metric, defense, name)
+JOIN attack a ON a.dataset = e.dataset AND a.metric = e.metric AND a.name = e.name AND a.method = e.method
+     AND a.strength = e.strength AND NOT a.adaptive
+WHERE NOT e.adaptive AND isfinite(c.score) AND isfinite(a.score) AND isfinite(d.score) AND isfinite(e.score)
+GROUP BY ALL ORDER BY ALL
+"""
+
+
+def crossed(rng: np.random.Generator) -> dict[str, list]:
+    """Return rows of everything with everything, some of them left out, some without a number."""
+    images = {(dataset, f"i{k}"): f"p{k // 2}" for dataset in ("d[draw=0]", "d[draw=1]") for k in range(12)}
+    facets = images, ("m", "n"), ("a", "b"), ("weak", "strong"), (False, True), ("harness/none", "x/one", "x/two")
+    kept = [own for own in itertools.product(*facets) if rng.random() < 0.7]
+    n = len(kept)
+    where, metrics, methods, strengths, adaptive, defenses = zip(*kept, strict=True)
+    source = {place: rng.uniform(0, 10) for place in itertools.product(images, ("m", "n"))}
+    source[next(iter(source))] = np.nan
+    gaps = [np.where(rng.random(n) < 0.1, np.nan, rng.uniform(0, 10, n)).tolist() for _ in range(3)]
+    given = {"dataset": [d for d, _ in where], "name": [name for _, name in where], "metric": list(metrics)}
+    given |= {"method": list(methods), "strength": list(strengths), "adaptive": list(adaptive)}
+    given |= {"source": [source[place] for place in zip(where, metrics, strict=True)], "score": gaps[0]}
+    given |= {"photograph": [images[place] for place in where], "defense": list(defenses)}
+    given |= {"defended": gaps[1], "attacked": gaps[2], "sign": [1 if metric == "m" else -1 for metric in metrics]}
+    return given | {"mos": [float(name[1:]) for _, name in where], "lower": [-2.0] * n}
+
+
+def test_photographs_have_the_means_of_all_their_rows(study, finished) -> None:
+    given = crossed(np.random.default_rng(0))
+    written = study(rows(**given))
+    found = photograph_means(finished.query(), written)
+    joined = finished.query()(JOINED)
+    assert sorted(found) == sorted(set(joined["dataset"])) == ["d[draw=0]", "d[draw=1]"]
+    for dataset, own in found.items():
+        mine = joined["dataset"] == dataset
+        assert own["name"].tolist() == joined["name"][mine].tolist()
+        for name in ("source", "attacked", "defended", "score"):
+            assert own[name] == pytest.approx(joined[name][mine].astype(float), rel=1e-12)
