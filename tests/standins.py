@@ -146,6 +146,18 @@ def features_only(network: Callable[..., nn.Module], prefix: str = "features.") 
     return make
 
 
+def vgg16_features() -> nn.Module:
+    """Return the convolutions of VGG-16, initialised as torchvision does, without its large classifier."""
+    from torchvision.models.vgg import cfgs, make_layers
+
+    layers = make_layers(cfgs["D"])
+    for layer in layers:
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+    return nn.ModuleDict({"features": layers})
+
+
 def vision(name: str) -> Callable[..., nn.Module]:
     """Return a network of torchvision by name."""
     from torchvision import models
@@ -224,7 +236,7 @@ PHOTOS = (4, 3, 96, 128)
 FILES: Mapping[str, Callable[[Path], None]] = {
     "squeezenet1-1-features": saved(lambda: features_only(vision("squeezenet1_1"), "")()),
     "alexnet-imagenet": saved(lambda: features_only(vision("alexnet"))()),
-    "vgg16-imagenet": saved(lambda: features_only(vision("vgg16"))()),
+    "vgg16-imagenet": saved(vgg16_features),
     "dists-weights": dists_weights,
     "fid-inception": saved(inception, seen=(2, 3, 299, 299)),
     "siggraph17-colorizer": saved(partial(Colorizer, COLORIZER_WIDTH), seen=(2, 4, 64, 64)),

@@ -13,6 +13,7 @@ from imharness.errors import ContractError
 from imharness.randomness import generator
 from imharness_conformance import samples
 from imharness_conformance.probe import Inputs, OwnCheck, Probe, check_gradient
+from imharness_conformance.usual import usual
 
 STEP = 4 / 255
 """Of the attack on a distance, in the images' range."""
@@ -92,8 +93,8 @@ class DistributionProbe(Probe):
         yield "does not depend on the order of images", self._order
 
     def _order(self) -> None:
-        built, inputs = self.built, self.inputs(12, 64, 64)
-        turned = {**inputs, "images": inputs["images"].flip(0)}
-        a, b = (self.tensor(built, given, []) for given in (inputs, turned))
+        first = usual(self)
+        turned = {**first.inputs, "images": first.inputs["images"].flip(0)}
+        a, b = first.flat, self.tensor(self.built, turned, first.seeds)
         if not torch.allclose(a, b, rtol=1e-3, atol=1e-3):
             raise ContractError(f"{float(a):.6g} became {float(b):.6g} when the images were reversed")

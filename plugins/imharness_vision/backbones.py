@@ -1,5 +1,6 @@
 """Networks of torchvision and timm by name, with weights from a file on this machine: nothing is downloaded."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 
 from imharness.images import Unavailable, UsageError
-from imharness_vision.weights import frozen, weights_in
+from imharness_vision.weights import Undrawn, frozen, weights_in
 
 LIBRARIES = ("torchvision", "timm")
 PROBED = 224
@@ -35,13 +36,15 @@ def network(backbone: str, weights: str, device: torch.device, **settings: int) 
     library, _, name = backbone.partition("/")
     try:
         if library == "timm":
-            import timm
+            from timm import create_model
 
-            found = timm.create_model(name, pretrained=False, **settings)
+            make = partial(create_model, name, pretrained=False)
         else:
             from torchvision.models import get_model
 
-            found = get_model(name, weights=None, **settings)
+            make = partial(get_model, name, weights=None)
+        with Undrawn():
+            found = make(**settings)
     except (RuntimeError, ValueError) as error:
         raise UsageError(f"backbone: {library} has no network {name!r:.60}: {' '.join(str(error).split())}") from None
     try:

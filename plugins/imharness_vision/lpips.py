@@ -17,7 +17,7 @@ from torch import nn
 from imharness.data import generator, seeded_init
 from imharness.images import Asset, Images, Scores
 from imharness_vision.perceptual import ALEXNET, SQUEEZENET, VGG16
-from imharness_vision.weights import fill, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
 Net = Literal["alex", "vgg", "squeeze", "embedded"]
 Variant = Literal["lin", "baseline", "random", "tune", "scratch"]
@@ -125,7 +125,8 @@ def untrained(net: Net, seed: int = 0) -> FeatureDistance:
 
 def published(net: Literal["alex", "vgg", "squeeze"], *, heads: bool) -> FeatureDistance:
     """Return a distance on an ImageNet backbone: with the published linear heads, or with all weights 1."""
-    distance = untrained(net)
+    with Undrawn():
+        distance = untrained(net)
     asset, prefix = BACKBONES[net]
     distance.backbone.load(asset, prefix)
     if heads:

@@ -6,7 +6,7 @@ from torch import nn
 
 from imharness.images import Asset, Images, Scores
 from imharness_vision.constants import constant
-from imharness_vision.weights import fill, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
 torch.fx.wrap("constant")
 
@@ -108,7 +108,8 @@ class Dists(nn.Module):
 
 def dists(device: torch.device) -> nn.Module:
     """Return DISTS with the published weights."""
-    network = Dists()
+    with Undrawn():
+        network = Dists()
     backbone = state_dict(VGG16)
     features = {name.removeprefix("features."): t for name, t in backbone.items() if name.startswith("features.")}
     fill(network.features, VGG16, features)

@@ -48,15 +48,33 @@ KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", 
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
+@pytest.fixture(scope="module")
+def shared(browser: Browser, address: str) -> Iterator[Page]:
+    """A page for all tests: opening one takes Chromium three times as long as loading something into it."""
+    yield from opened(browser, address)
+
+
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """A page that may only talk to the site; errors of scripts, and requests elsewhere, fail the test."""
-    context = browser.new_context(viewport=SIZES["desk"], base_url=address)
+def page(shared: Page, address: str) -> Iterator[Page]:
+    """The shared page, as if it were new; errors of scripts, and requests elsewhere than to the site, fail the test."""
+    yield from watched(shared, address)
+
+
+@pytest.fixture
+def new_page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page that no other test sees, watched alike."""
+    for made in opened(browser, address):
+        yield from watched(made, address)
+
+
+def opened(browser: Browser, address: str) -> Iterator[Page]:
+    context = browser.new_context(base_url=address)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield from watched(context, address)
+    yield context.new_page()
+    context.close()
 
 
-def watched(context, address: str) -> Iterator[Page]:
+def watched(page: Page, address: str) -> Iterator[Page]:
     elsewhere, errors = [], []
 
     def guard(route) -> None:
@@ -66,12 +84,22 @@ def watched(context, address: str) -> Iterator[Page]:
             elsewhere.append(route.request.url)
             route.abort()
 
-    context.route("**/*", guard)
-    opened = context.new_page()
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    yield opened
-    context.close()
+    listeners = {
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+    }
+    page.set_viewport_size(SIZES["desk"])
+    page.emulate_media(color_scheme="light")
+    page.route("**/*", guard)
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    yield page
+    if page.url.startswith(address):
+        page.evaluate("localStorage.clear(); sessionStorage.clear();")
+    page.goto("about:blank")
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    page.unroute_all(behavior="wait")
     assert elsewhere == []
     assert errors == []
 
@@ -347,8 +375,8 @@ def test_the_page_s_statistics_by_cluster_equal_python_s(page: Page, size: int) 
         assert parts == pytest.approx([own.value, own.low, own.high], rel=1e-9, abs=1e-12, nan_ok=True)
 
 
-def test_the_first_page_is_light_and_does_not_shift(page: Page) -> None:
-    sizes = []
+def test_the_first_page_is_light_and_does_not_shift(new_page: Page) -> None:
+    page, sizes = new_page, []
     page.on("response", lambda response: sizes.append(len(response.body())))
     page.add_init_script(
         "window.shift = 0; new PerformanceObserver((l) => l.getEntries().forEach((e) => { window.shift += e.value; }))"

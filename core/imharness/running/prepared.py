@@ -1,8 +1,6 @@
-"""Imported by the server that workers on the CPU are forked from: what each of them needs of this distribution.
+"""Imported by the server that forks workers on the CPU: all but packages of others, whose threads no fork takes."""
 
-Packages of others are imported by the worker itself, because they may start threads, which no fork takes along.
-"""
-
+import gc
 import importlib.metadata
 import signal
 
@@ -11,3 +9,4 @@ from imharness.components.loading import GROUP, load_plugins
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends with the run that started it
 load_plugins(importlib.metadata.distribution("image-privacy-harness").entry_points.select(group=GROUP))
+gc.freeze()  # no worker looks through what was imported, nor does the server when it ends

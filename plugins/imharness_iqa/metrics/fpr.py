@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_vision.weights import fill, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
 WEIGHTS = Asset(
     name="fpr-natural-images",
@@ -80,7 +80,8 @@ class Fpr(NoReferenceMetric):
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric; an image below 64 px is repeated at its border."""
-        network = FprNet()
+        with Undrawn():
+            network = FprNet()
         ours = network.state_dict()
         found = state_dict(WEIGHTS, "state_dict")
         fill(network, WEIGHTS, {name: tensor for name, tensor in found.items() if name in ours})

@@ -13,7 +13,7 @@ from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Scores, hookimpl
 from imharness_training.contracts import TrainableMetric, TuningPlan
-from imharness_vision.weights import fill, folded, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="koncept512",
@@ -165,7 +165,9 @@ class KonCept512(TrainableMetric):
         return (WEIGHTS,)
 
     def network(self, device: torch.device) -> nn.Module:
-        weights, network = state_dict(WEIGHTS), KonCeptNet()
+        weights = state_dict(WEIGHTS)
+        with Undrawn():
+            network = KonCeptNet()
         fill(network, WEIGHTS, weights)
         return frozen(network, device)
 

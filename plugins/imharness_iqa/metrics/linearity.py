@@ -12,7 +12,7 @@ from torch import nn
 from imharness.images import Asset, Images, MetricInfo, Scores, Unavailable, hookimpl
 from imharness_training.contracts import TrainableMetric, TuningPlan
 from imharness_vision.perceptual import normalised
-from imharness_vision.weights import fill, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 
 WEIGHTS = Asset(
     name="linearity",
@@ -75,7 +75,8 @@ class Linearity(TrainableMetric):
             line = {name: torch.tensor(float(whole[key][0])) for name, key in (("slope", "k"), ("offset", "b"))}
         except (KeyError, IndexError, TypeError, ValueError):
             raise Unavailable(f"{WEIGHTS.path()} holds no line k, b", f"replace it, from {WEIGHTS.source}") from None
-        network = LinearityNet()
+        with Undrawn():
+            network = LinearityNet()
         fill(network, WEIGHTS, {**state_dict(WEIGHTS, "model"), **line})
         return frozen(network, device)
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 from imharness_vision.perceptual import normalised
-from imharness_vision.weights import fill, folded, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="meta-iqa",
@@ -56,7 +56,9 @@ class MetaIqa(NoReferenceMetric):
         return (WEIGHTS,)
 
     def build(self, device: torch.device) -> NoReferenceScore:
-        weights, network = state_dict(WEIGHTS), MetaIqaNet()
+        weights = state_dict(WEIGHTS)
+        with Undrawn():
+            network = MetaIqaNet()
         fill(network, WEIGHTS, weights)
         return frozen(folded(network), device)
 

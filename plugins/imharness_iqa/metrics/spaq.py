@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
-from imharness_vision.weights import fill, folded, frozen, state_dict
+from imharness_vision.weights import Undrawn, fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(
     name="spaq-baseline",
@@ -53,7 +53,9 @@ class Spaq(NoReferenceMetric):
 
     def build(self, device: torch.device) -> NoReferenceScore:
         """Return the metric; an image below 224 px is repeated at its border."""
-        weights, network = state_dict(WEIGHTS, "state_dict"), SpaqNet()
+        weights = state_dict(WEIGHTS, "state_dict")
+        with Undrawn():
+            network = SpaqNet()
         fill(network, WEIGHTS, weights)
         network = frozen(folded(network), device)
 

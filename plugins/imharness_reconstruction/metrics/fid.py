@@ -21,7 +21,7 @@ from imharness.images import (
 )
 from imharness_reconstruction.frechet import frechet_distance
 from imharness_vision.perceptual import SQUEEZENET, normalised
-from imharness_vision.weights import fill, frozen, state_dict, weights_in
+from imharness_vision.weights import Undrawn, fill, frozen, state_dict, weights_in
 
 INCEPTION = Asset(
     name="fid-inception",
@@ -83,7 +83,8 @@ class Fid(DistributionMetric):
             raise UsageError(
                 f"torchvision has no network {self.backbone!r}; torchvision.models.list_models() lists them."
             )
-        network = get_model(self.backbone, weights=None)
+        with Undrawn():
+            network = get_model(self.backbone, weights=None)
         network.load_state_dict(weights_in(Path(self.weights)), strict=True)
         parent, _, name = [n for n, m in network.named_modules() if isinstance(m, torch.nn.Linear)][-1].rpartition(".")
         setattr(network.get_submodule(parent), name, torch.nn.Identity())
@@ -94,12 +95,13 @@ def inception(device: torch.device) -> torch.nn.Module:
     """Return images ``(N, 3, H, W)`` in [0, 1] -> features ``(N, 2048)``: Inception as pytorch-fid patches it."""
     from pytorch_fid import inception as published
 
-    network = published._inception_v3(num_classes=1008, aux_logits=False, weights=None)
-    for name, pool in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):
-        setattr(network, name, published.FIDInceptionA(getattr(network, name).branch1x1.conv.in_channels, pool))
-    for name, width in (("Mixed_6b", 128), ("Mixed_6c", 160), ("Mixed_6d", 160), ("Mixed_6e", 192)):
-        setattr(network, name, published.FIDInceptionC(768, channels_7x7=width))
-    network.Mixed_7b, network.Mixed_7c = published.FIDInceptionE_1(1280), published.FIDInceptionE_2(2048)
+    with Undrawn():
+        network = published._inception_v3(num_classes=1008, aux_logits=False, weights=None)
+        for name, pool in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):
+            setattr(network, name, published.FIDInceptionA(getattr(network, name).branch1x1.conv.in_channels, pool))
+        for name, width in (("Mixed_6b", 128), ("Mixed_6c", 160), ("Mixed_6d", 160), ("Mixed_6e", 192)):
+            setattr(network, name, published.FIDInceptionC(768, channels_7x7=width))
+        network.Mixed_7b, network.Mixed_7c = published.FIDInceptionE_1(1280), published.FIDInceptionE_2(2048)
     fill(network, INCEPTION, state_dict(INCEPTION))
     return frozen(_Inception(network), device)
 
@@ -122,7 +124,8 @@ def squeezenet(device: torch.device) -> torch.nn.Module:
     """Return images ``(N, 3, H, W)`` in [0, 1] -> features ``(N, 512)``: the mean of SqueezeNet 1.1's last maps."""
     from torchvision.models import squeezenet1_1
 
-    network = squeezenet1_1(weights=None).features
+    with Undrawn():
+        network = squeezenet1_1(weights=None).features
     fill(network, SQUEEZENET, state_dict(SQUEEZENET))
     return frozen(_Pooled(network), device)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import itertools
 import json
 import os
 import signal
@@ -280,7 +281,7 @@ def main() -> None:
     warming.settle()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control.send(b"ready")
-    while True:
+    for number in itertools.count(1):
         word, fds, _, _ = socket.recv_fds(control, LONGEST_ORDER, 3)
         if not word.startswith(OPEN):
             return
@@ -292,6 +293,8 @@ def main() -> None:
         socket.send_fds(control, [b"born"], [process])
         for fd in (*fds, process):
             os.close(fd)
+        if number == warming.MANY:
+            warming.to_huge_pages()
 
 
 def _rehearse(setup: Mapping[str, Any]) -> None:

@@ -19,6 +19,8 @@ LIBRARIES = frozenset(
 )
 """What may be imported ahead where a package imports it: each session would take as long again."""
 MOST = 100
+MANY = 32
+"""Sessions after which it pays to make the start of each further one cheaper."""
 _MODULE = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,40}(\.[A-Za-z][A-Za-z0-9_]{0,40}){0,5}")
 _COLLAPSE, _HUGE = 25, 1 << 21
 """MADV_COLLAPSE of Linux 6.1, and the size of a huge page."""
@@ -40,15 +42,21 @@ def of_libraries(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def settle() -> None:
-    """Make forks of this process cheap, once everything is imported.
+    """Let the collector be on, and never look at what exists now: so it copies no page of these objects in a session.
 
-    The collector was off while everything was imported, which takes a tenth less time so; it is on from here.
-    Objects that exist now are never looked at again by the collector, so that it copies none of their pages in a
-    session. Memory moves to huge pages: a fork copies one entry for each page. Older kernels go on with small ones.
+    It was off while everything was imported, which takes a tenth less time so. It does not look through them once more
+    before: that takes a quarter of a second, and what nobody uses of all that was imported is little.
     """
-    gc.collect()
     gc.freeze()
     gc.enable()
+
+
+def to_huge_pages() -> None:
+    """Move this process's memory to huge pages: a fork copies one entry for each page. Older kernels keep small ones.
+
+    That takes as long as the forks of `MANY` sessions lose without it, about a second, so it is done after so many:
+    a package that is ended or measured before needs none of it.
+    """
     with open("/proc/self/maps", encoding="utf-8") as file:
         mapped = file.read()
     for found in _OWN_MEMORY.finditer(mapped):
