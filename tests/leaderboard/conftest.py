@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser, Page
 from tests.long_rows import paired_scores
 
 from imharness.ranking.comparisons import PairedScores
@@ -34,6 +35,7 @@ from imharness.results.store import Store
 from imharness_leaderboard import current
 from imharness_leaderboard.pages import build_site
 
+from .browsing import opened, watched
 from .contested import contested
 
 EVIL = "<script>alert('x')</script>"
@@ -205,3 +207,22 @@ def address(built: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture(scope="package")
+def shared(browser: Browser, address: str) -> Iterator[Page]:
+    """A page for all tests: opening one takes Chromium three times as long as loading something into it."""
+    yield from opened(browser, address)
+
+
+@pytest.fixture
+def page(shared: Page, address: str) -> Iterator[Page]:
+    """The shared page, as if it were new; errors of scripts, and requests elsewhere than to the site, fail the test."""
+    yield from watched(shared, address)
+
+
+@pytest.fixture
+def new_page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page that no other test sees, watched alike."""
+    for made in opened(browser, address):
+        yield from watched(made, address)

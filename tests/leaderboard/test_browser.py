@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from imharness_statistics.clusters import FEWEST
 from imharness_statistics.head_to_head import head_to_head
 from imharness_statistics.wilcoxon import wilcoxon_greater
 
+from .browsing import SIZES, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
@@ -45,69 +45,6 @@ KINDS = ("index.html", "acme--evil.html", "plain.html", "acme--evil/main.html", 
          "entries/defense-harness--none.html", "contest/contest.html", "methods.html",
          "changes.html", "data.html", "compare.html", "contest.html", "contest.html?attacker=aware", "cite.html",
          "submit.html")  # fmt: skip
-SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
-
-
-@pytest.fixture(scope="module")
-def shared(browser: Browser, address: str) -> Iterator[Page]:
-    """A page for all tests: opening one takes Chromium three times as long as loading something into it."""
-    yield from opened(browser, address)
-
-
-@pytest.fixture
-def page(shared: Page, address: str) -> Iterator[Page]:
-    """The shared page, as if it were new; errors of scripts, and requests elsewhere than to the site, fail the test."""
-    yield from watched(shared, address)
-
-
-@pytest.fixture
-def new_page(browser: Browser, address: str) -> Iterator[Page]:
-    """A page that no other test sees, watched alike."""
-    for made in opened(browser, address):
-        yield from watched(made, address)
-
-
-def opened(browser: Browser, address: str) -> Iterator[Page]:
-    context = browser.new_context(base_url=address)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield context.new_page()
-    context.close()
-
-
-def watched(page: Page, address: str) -> Iterator[Page]:
-    elsewhere, errors = [], []
-
-    def guard(route) -> None:
-        if route.request.url.startswith(address):
-            route.continue_()
-        else:
-            elsewhere.append(route.request.url)
-            route.abort()
-
-    listeners = {
-        "pageerror": lambda error: errors.append(str(error)),
-        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
-    }
-    page.set_viewport_size(SIZES["desk"])
-    page.emulate_media(color_scheme="light")
-    page.route("**/*", guard)
-    for event, listener in listeners.items():
-        page.on(event, listener)
-    yield page
-    if page.url.startswith(address):
-        page.evaluate("localStorage.clear(); sessionStorage.clear();")
-    page.goto("about:blank")
-    for event, listener in listeners.items():
-        page.remove_listener(event, listener)
-    page.unroute_all(behavior="wait")
-    assert elsewhere == []
-    assert errors == []
-
-
-def settled(page: Page, name: str) -> Page:
-    page.goto(name)
-    page.wait_for_load_state("networkidle")
-    return page
 
 
 @pytest.mark.parametrize("size", SIZES)

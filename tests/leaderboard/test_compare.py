@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
+from .browsing import settled
 from .conftest import ENTRIES, EVIL, paired
-from .test_browser import page, settled  # noqa: F401
 
 FILE = "data/acme--evil/wins.vectors.json"
 
@@ -17,14 +17,14 @@ def address(*labels: str, **more: str) -> str:
     return "compare.html#" + urlencode([("c", FILE), *(("e", label) for label in labels), *more.items()])
 
 
-def picked(page: Page) -> list[str]:  # noqa: F811
+def picked(page: Page) -> list[str]:
     page.locator(".groups li").first.wait_for()
     page.wait_for_load_state("networkidle")
     boxes = page.locator("#entries label:has(input:checked)")
     return sorted(text.strip() for text in boxes.all_inner_texts())
 
 
-def means(page: Page) -> dict[str, float]:  # noqa: F811
+def means(page: Page) -> dict[str, float]:
     items = page.locator(".groups [data-mean]")
     return {items.nth(i).get_attribute("data-label"): float(items.nth(i).get_attribute("data-mean"))
             for i in range(items.count())}  # fmt: skip
@@ -47,7 +47,7 @@ def wanted(labels: tuple[str, ...], kept: list[int] | None = None) -> tuple[dict
     return dict(zip(labels, mean, strict=True)), conditions
 
 
-def test_the_filter_hides_entries(page: Page) -> None:  # noqa: F811
+def test_the_filter_hides_entries(page: Page) -> None:
     settled(page, address(*ENTRIES[:2]))
     page.get_by_label("Find").fill("radius")
     assert page.locator("#entries label:visible").all_inner_texts() == [" acme/blur[radius=2]"]
@@ -56,7 +56,7 @@ def test_the_filter_hides_entries(page: Page) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("labels", [ENTRIES[:3], (ENTRIES[0], EVIL), ENTRIES])
-def test_means_are_over_what_all_picked_entries_share(page: Page, labels: tuple[str, ...]) -> None:  # noqa: F811
+def test_means_are_over_what_all_picked_entries_share(page: Page, labels: tuple[str, ...]) -> None:
     settled(page, address(*labels))
     assert picked(page) == sorted(labels)
     own, conditions = wanted(labels)
@@ -65,14 +65,14 @@ def test_means_are_over_what_all_picked_entries_share(page: Page, labels: tuple[
     assert f"{conditions} of 4 chosen conditions, 15 images" in page.locator("#basis").inner_text()
 
 
-def test_entries_that_share_nothing_have_no_means(page: Page) -> None:  # noqa: F811
+def test_entries_that_share_nothing_have_no_means(page: Page) -> None:
     settled(page, address(ENTRIES[0], EVIL, **{"without.metric": "m"}))
     page.get_by_text("have no image in common").wait_for()
     assert page.locator(".groups").count() == 0
     assert "no image in common" in page.locator("#result tr[data-pair]").inner_text()
 
 
-def test_a_link_pasted_into_the_open_page_is_followed(page: Page) -> None:  # noqa: F811
+def test_a_link_pasted_into_the_open_page_is_followed(page: Page) -> None:
     settled(page, address(*ENTRIES[:2]))
     assert picked(page) == sorted(ENTRIES[:2])
     page.evaluate("(address) => { location.href = address; }", address(*ENTRIES[1:3], **{"without.metric": "n"}))

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote_plus
@@ -21,6 +20,7 @@ from imharness_statistics.bootstrap import percentiles
 from imharness_statistics.clusters import clusters_greater, coded
 from imharness_statistics.head_to_head import resampled
 
+from .browsing import SIZES, settled
 from .conftest import board
 from .contested import (
     ATTACKS,
@@ -39,15 +39,8 @@ from .contested import (
     report,
     rules,
 )
-from .test_browser import SIZES, settled, watched
 
 AGREE = {"rel": 1e-9, "abs": 1e-12}
-
-
-@pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    """A page that may only talk to the site."""
-    yield from watched(browser.new_context(viewport=SIZES["desk"], base_url=address), address)
 
 
 def chosen(scores: Blocks, picks: dict[str, str]) -> list[int]:

@@ -15,9 +15,9 @@ from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
 
+from .browsing import settled
 from .conftest import EVIL, board
 from .contested import JPEG, MEDIAN, NOISE, NONE, PURIFIER, report
-from .test_browser import page, settled  # noqa: F401
 
 
 def contest_board():
@@ -58,7 +58,7 @@ def test_an_entry_is_shown_in_every_track_that_it_takes_part_in() -> None:
     assert [result.board.title for result in view.results] == ["Evil track", "Other"]
 
 
-def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_its_images(page: Page) -> None:  # noqa: F811
+def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_its_images(page: Page) -> None:
     for target, wanted in (("What broke it", "ifgsm[steps=10]"), ("Images", "defended"), ("Cite", "@misc"),
                            ("Run and reproduce", "harness run --track")):  # fmt: skip
         settled(page, "contest/contest.html")

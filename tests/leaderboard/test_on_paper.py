@@ -13,9 +13,9 @@ from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import breadth, with_order
 from imharness_leaderboard.wording import breaking
 
+from .browsing import SIZES, settled
 from .conftest import EVIL, board, save
 from .contested import JPEG, LEVELS, report
-from .test_browser import SIZES, page, settled  # noqa: F401
 
 LABELS = [f"harness/a-defense-of-usual-length[strength={i},mode=fast]" for i in range(30)]
 
@@ -71,7 +71,7 @@ def test_a_printed_sheet_holds_every_column(paper: Page, printed: Path, columns:
     assert {round(float(width)) for width, _ in boxes} <= {sheet, sheet + 1, sheet - 1}
 
 
-def copied(page: Page, name: str) -> str:  # noqa: F811
+def copied(page: Page, name: str) -> str:
     settled(page, name)
     page.locator("summary", has_text="Copy").first.click()
     page.get_by_role("button", name="LaTeX", exact=True).first.click()
@@ -80,7 +80,7 @@ def copied(page: Page, name: str) -> str:  # noqa: F811
     return found
 
 
-def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:  # noqa: F811
+def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:
     text = copied(page, "contest/contest.html")
     for word in (r"\begin{table}", r"\caption{Defenses by the worst attack. Of each image the worst attack counts. "
                  r"In brackets: 95\% intervals.}", r"\label{tab:contest}", r"\toprule", r"\midrule", r"\bottomrule",
@@ -94,7 +94,7 @@ def test_latex_has_eight_columns_intervals_and_a_caption(page: Page) -> None:  #
     assert text.count("{") == text.count("}")
 
 
-def test_latex_of_a_broad_table_says_what_it_left_out(page: Page) -> None:  # noqa: F811
+def test_latex_of_a_broad_table_says_what_it_left_out(page: Page) -> None:
     text = copied(page, "acme--evil/main.html")
     assert "left out" not in text
     assert "<script>" not in text
@@ -106,7 +106,7 @@ def test_names_break_between_their_parts_only() -> None:
     assert "<script>" not in breaking(EVIL)
 
 
-def test_no_word_of_a_name_is_broken_on_a_phone(page: Page) -> None:  # noqa: F811
+def test_no_word_of_a_name_is_broken_on_a_phone(page: Page) -> None:
     page.set_viewport_size(SIZES["phone"])
     settled(page, "contest/contest.html")
     broken = page.evaluate(
@@ -127,7 +127,7 @@ def test_no_word_of_a_name_is_broken_on_a_phone(page: Page) -> None:  # noqa: F8
     assert broken == []
 
 
-def test_the_first_row_of_a_table_is_on_the_first_screen_of_a_phone(page: Page) -> None:  # noqa: F811
+def test_the_first_row_of_a_table_is_on_the_first_screen_of_a_phone(page: Page) -> None:
     page.set_viewport_size(SIZES["phone"])
     settled(page, "contest/contest.html")
     row = page.locator("table[data-table] tbody tr").first.bounding_box()

@@ -1,0 +1,50 @@
+"""Pages of the built site in real headless Chromium, watched for errors and for requests elsewhere."""
+
+from collections.abc import Iterator
+
+from playwright.sync_api import Browser, Page
+
+SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+def opened(browser: Browser, address: str) -> Iterator[Page]:
+    context = browser.new_context(base_url=address)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield context.new_page()
+    context.close()
+
+
+def watched(page: Page, address: str) -> Iterator[Page]:
+    elsewhere, errors = [], []
+
+    def guard(route) -> None:
+        if route.request.url.startswith(address):
+            route.continue_()
+        else:
+            elsewhere.append(route.request.url)
+            route.abort()
+
+    listeners = {
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+    }
+    page.set_viewport_size(SIZES["desk"])
+    page.emulate_media(color_scheme="light")
+    page.route("**/*", guard)
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    yield page
+    if page.url.startswith(address):
+        page.evaluate("localStorage.clear(); sessionStorage.clear();")
+    page.goto("about:blank")
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    page.unroute_all(behavior="wait")
+    assert elsewhere == []
+    assert errors == []
+
+
+def settled(page: Page, name: str) -> Page:
+    page.goto(name)
+    page.wait_for_load_state("networkidle")
+    return page
