@@ -36,10 +36,11 @@ class Backend(Protocol):
     def alone(self) -> AbstractContextManager[None]:
         """Let one process at a time change documents that several would overwrite, where the place has locks."""
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
         """Make sure that results are on the disk when the block ends, not one by one: many at once take less time.
 
-        Within the block, a machine that loses its power may leave files that are damaged, and found to be so.
+        With `soon` that goes on behind the block. The next such block waits for it, and raises what it failed of.
+        Until then, a machine that loses its power may leave files that are damaged, and found to be so.
         """
 
     def put(self, name: str, content: bytes) -> None:

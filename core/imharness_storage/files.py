@@ -46,9 +46,9 @@ class Files:
         """Make the place ready and check that it can be written; raises `StoreError` otherwise."""
         self.backend.prepare()
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
         """Make sure that results are on the disk when the block ends; see `imharness_storage.backend.Backend`."""
-        return self.backend.together()
+        return self.backend.together(soon=soon)
 
     def put(self, file: str, content: bytes) -> StoredFile:
         """Write a file that is named by what it holds, whole or not at all."""

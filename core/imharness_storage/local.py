@@ -7,7 +7,9 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from imharness_disk import alone, flush, one_at_a_time, prepare, reading, remove_if, write_whole
@@ -24,6 +26,7 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         self.root, self.address = root, str(root)
         self._unflushed: list[Path] | None = None
+        self._flushing: Future[None] | None = None
 
     def prepare(self) -> None:
         try:
@@ -38,16 +41,22 @@ class LocalFiles:
         return one_at_a_time(self.root, ".packing", f"another process packs {self.address}; nothing was done")
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self, *, soon: bool = False) -> Iterator[None]:
         if self._unflushed is not None:  # the block outside flushes
             yield
             return
+        if self._flushing is not None:
+            flushing, self._flushing = self._flushing, None
+            flushing.result()
         self._unflushed = []
         try:
             yield
         finally:
             written, self._unflushed = self._unflushed, None
-            flush(written)
+            if soon:
+                self._flushing = _flusher().submit(flush, written)
+            else:
+                flush(written)
 
     def put(self, name: str, content: bytes) -> None:
         unflushed = self._unflushed
@@ -135,6 +144,11 @@ class LocalFiles:
             return []
         except UsageError as error:
             raise StoreError(str(error)) from None
+
+
+@cache
+def _flusher() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "flush")
 
 
 def _write(descriptor: int, content: bytes) -> None:

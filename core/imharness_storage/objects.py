@@ -76,7 +76,7 @@ class Objects:
     def alone(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def together(self) -> AbstractContextManager[None]:
+    def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
         return nullcontext()
 
     def packing(self) -> AbstractContextManager[None]:

@@ -121,7 +121,7 @@ class Worker:
         from imharness.running.context import run_task
 
         try:
-            with keeping(self.cache.store, key):
+            with self.cache.store.together(soon=True), keeping(self.cache.store, key):
                 record = run_task(self.cache, key, spec, lambda done, total: None)
         except StoreError as error:
             return TaskResult(key, "store", str(error))

@@ -125,7 +125,8 @@ class LocalWorkers:
     def close(self) -> None:
         for worker in self._workers:
             worker.pipe.close()
-            worker.process.terminate()
+            if worker.key or not worker.ready:  # another ends by itself, when what it wrote is on the disk
+                worker.process.terminate()
         for worker in self._workers:
             worker.process.join(5)
             if worker.process.is_alive():

@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,41 @@ def test_results_that_cannot_be_flushed_together_are_no_results(store: Store, mo
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match="what was finished before is kept"), store.together():
         store.commit(record(9), ROWS, ARRAYS)
+
+
+def test_results_that_are_flushed_soon_are_on_the_disk_when_the_next_block_begins(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, flushed = threading.Event(), list[int]()
+
+    def slow(descriptor: int) -> None:
+        assert may_go_on.wait(30)
+        flushed.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with store.together(soon=True):
+        made = store.commit(record(7), ROWS, ARRAYS)
+    assert flushed == []
+    assert store.record(made.key) == made
+    may_go_on.set()
+    with store.together(soon=True):
+        assert len(flushed) == 3
+
+
+def test_what_flushing_behind_a_block_failed_of_is_raised_by_the_next_block(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with store.together(soon=True):
+        store.commit(record(7), ROWS, {})
+    with pytest.raises(StoreError, match="what was finished before is kept"), store.together(soon=True):
+        raise AssertionError("the block was entered")
+    monkeypatch.undo()
+    with store.together(soon=True):
+        store.commit(record(8), ROWS, {})
 
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -50,6 +50,18 @@ def test_every_executor_gives_the_same_bytes(graph: Graph, tmp_path: Path, insta
         assert rows == expected, name
 
 
+def test_what_a_run_wrote_is_on_the_disk_when_it_ends(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed, store = tmp_path / "flushed", tmp_path / "store"
+    flushed.mkdir()
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    outcome, _ = run(graph, store, workers=2, prepare=[("slow_disk:prepare", {"folder": str(flushed)})])
+    assert outcome.done == set(graph.tasks)
+    written = {file.name for name in ("tasks", "rows", "artifacts") for file in (store / name).rglob("*.*")}
+    assert {file.name for file in flushed.iterdir()} == written
+
+
 def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness_here, install_packages) -> None:
     install_packages("acme-executor")
     words = ["run", "--track", "perceptual", "--dataset", "harness/severity-ladder[size=192]", "--metric", "mse",
