@@ -186,6 +186,15 @@ def test_a_node_that_comes_is_used_and_one_that_goes_while_busy_costs_no_row(clu
     assert rows == alone([graph], tmp_path / "alone")
 
 
+def test_without_a_node_that_is_alike_the_run_says_why(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imharness_ray.executor.facts", lambda names: {**facts(names), "torch": "0.1"})
+    with pytest.raises(HarnessError, match=r"no node of the cluster can compute: .*: torch is .* there and 0\.1 here"):
+        run_on_ray(cluster, [naps(0.1)], tmp_path / "ray", tmp_path / "log")
+    assert list(Store(tmp_path / "ray").all_keys()) == []
+
+
 @contextmanager
 def hiding(cluster: Any, folder: Path) -> Iterator[None]:
     """Let a node join that sees an empty folder in the place of this one, as another machine would."""
@@ -239,12 +248,3 @@ def test_nodes_that_differ_are_named_with_what_differs_and_take_no_part(
     assert {(result.key, result.status) for result in finished} == {(key, "done") for key in tasks}
     assert len(workers(log)) == 1
     assert sorted(Store(store).all_keys()) == sorted(tasks)
-
-
-def test_without_a_node_that_is_alike_the_run_says_why(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("imharness_ray.executor.facts", lambda names: {**facts(names), "torch": "0.1"})
-    with pytest.raises(HarnessError, match=r"no node of the cluster can compute: .*: torch is .* there and 0\.1 here"):
-        run_on_ray(cluster, [naps(0.1)], tmp_path / "ray", tmp_path / "log")
-    assert list(Store(tmp_path / "ray").all_keys()) == []
