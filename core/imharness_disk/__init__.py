@@ -9,9 +9,10 @@ import shutil
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from imharness_errors import StoreError
@@ -107,26 +108,39 @@ def _put_back(aside: Path, path: Path) -> None:
         aside.rename(path)
 
 
-def flush(paths: Sequence[Path]) -> None:
-    """Make sure that files are on the disk; raises `StoreError`. Asked for at once, one wait serves several."""
+def flush_soon(paths: Iterable[Path]) -> list[Future[None]]:
+    """Begin to put files on the disk, several at once: one wait serves them; see `settle`."""
+    return [_flushers().submit(_flush, path) for path in paths]
 
-    def one(path: Path) -> None:
-        try:
-            opened = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # it was replaced or removed since
-            return
+
+def settle(flushes: deque[Future[None]], behind: int = 0) -> None:
+    """Drop flushes that have ended, the oldest first, and wait while more than `behind` go on.
+
+    Raises `StoreError` where a file could not be put on the disk.
+    """
+    while flushes and (len(flushes) > behind or flushes[0].done()):
+        flushes.popleft().result()
+
+
+@cache
+def _flushers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
+
+
+os.register_at_fork(after_in_child=_flushers.cache_clear)  # a fork has no threads but one
+
+
+def _flush(path: Path) -> None:
+    try:
+        opened = os.open(path, os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:
             os.close(opened)
-
-    try:
-        with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
-            deque(pool.map(one, paths), maxlen=0)
+    except FileNotFoundError:  # it was replaced or removed since
+        pass
     except OSError as error:
-        raise StoreError(
-            f"cannot write {paths[0].parent}: {error.strerror}; what was finished before is kept"
-        ) from None
+        raise StoreError(f"cannot write {path.parent}: {error.strerror}; what was finished before is kept") from None
 
 
 @contextmanager

@@ -39,8 +39,8 @@ class Backend(Protocol):
     def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
         """Make sure that results are on the disk when the block ends, not one by one: many at once take less time.
 
-        With `soon` that goes on behind the block. The next such block waits for it, and raises what it failed of.
-        Until then, a machine that loses its power may leave files that are damaged, and found to be so.
+        With `soon` that goes on behind the block, of a few files at most; a later block raises what it failed of. Until
+        then, a machine that loses its power may leave files that are damaged, and found to be so.
         """
 
     def put(self, name: str, content: bytes) -> None:

@@ -6,16 +6,19 @@ import errno
 import fcntl
 import json
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
-from imharness_disk import alone, flush, one_at_a_time, prepare, reading, remove_if, write_whole
+from imharness_disk import alone, flush_soon, one_at_a_time, prepare, reading, remove_if, settle, write_whole
 from imharness_errors import StoreError, UsageError
 from imharness_files.opening import GIB, read_bytes
 from imharness_storage.backend import Sound, sha256_of
+
+BEHIND = 32
+"""So many files at most are still on their way to the disk when further results are begun."""
 
 
 class LocalFiles:
@@ -26,7 +29,7 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         self.root, self.address = root, str(root)
         self._unflushed: list[Path] | None = None
-        self._flushing: Future[None] | None = None
+        self._flushing: deque[Future[None]] = deque()
 
     def prepare(self) -> None:
         try:
@@ -45,18 +48,15 @@ class LocalFiles:
         if self._unflushed is not None:  # the block outside flushes
             yield
             return
-        if self._flushing is not None:
-            flushing, self._flushing = self._flushing, None
-            flushing.result()
+        settle(self._flushing, BEHIND)
         self._unflushed = []
         try:
             yield
         finally:
             written, self._unflushed = self._unflushed, None
-            if soon:
-                self._flushing = _flusher().submit(flush, written)
-            else:
-                flush(written)
+            self._flushing += flush_soon(written)
+            if not soon:
+                settle(self._flushing)
 
     def put(self, name: str, content: bytes) -> None:
         unflushed = self._unflushed
@@ -144,11 +144,6 @@ class LocalFiles:
             return []
         except UsageError as error:
             raise StoreError(str(error)) from None
-
-
-@cache
-def _flusher() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "flush")
 
 
 def _write(descriptor: int, content: bytes) -> None:
