@@ -40,7 +40,8 @@ class Backend(Protocol):
         """Make sure that results are on the disk when the block ends, not one by one: many at once take less time.
 
         With `soon` that goes on behind the block, of a few files at most; a later block raises what it failed of. Until
-        then, a machine that loses its power may leave files that are damaged, and found to be so.
+        then, a machine that loses its power may leave files that are damaged, and found to be so. A block around others
+        ends when what they wrote is on the disk, too.
         """
 
     def put(self, name: str, content: bytes) -> None:

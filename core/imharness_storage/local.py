@@ -45,17 +45,17 @@ class LocalFiles:
 
     @contextmanager
     def together(self, *, soon: bool = False) -> Iterator[None]:
-        if self._unflushed is not None:  # the block outside flushes
-            yield
-            return
-        settle(self._flushing, BEHIND)
-        self._unflushed = []
+        outer = self._unflushed is None
+        if outer:
+            settle(self._flushing, BEHIND)
+            self._unflushed = []
         try:
             yield
         finally:
-            written, self._unflushed = self._unflushed, None
-            self._flushing += flush_soon(written)
-            if not soon:
+            if outer or soon:
+                self._flushing += flush_soon(self._unflushed or ())
+                self._unflushed = None if outer else []
+            if outer and not soon:
                 settle(self._flushing)
 
     def put(self, name: str, content: bytes) -> None:

@@ -136,6 +136,21 @@ def test_a_block_within_a_block_leaves_the_flushing_to_the_outer_one(
     assert len(flushed) == 6
 
 
+def test_what_a_block_within_a_block_has_flushed_soon_is_not_flushed_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    with store.together():
+        for number in (7, 8):
+            with store.together(soon=True):
+                store.commit(record(number), ROWS, {})
+        store.commit(record(9), ROWS, {})
+        with store.together():
+            pass
+    assert len(flushed) == 6
+
+
 def test_results_that_cannot_be_flushed_together_are_no_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
