@@ -54,9 +54,13 @@ ORIGIN = Provenance("benchmark", "1")
 
 
 def prepare(facts: Mapping[str, Any]) -> Preparation:
-    """Bring the track to a worker, and note that it started."""
-    (Path(facts["started"]) / str(os.getpid())).touch()
-    return Preparation([Registered(Timed(), "benchmark", ORIGIN)])
+    """Bring the track, and note of a worker that it has computed a task: only then it is ready for the next."""
+
+    def end_task(failed: bool) -> list[str]:
+        (Path(facts["worked"]) / str(os.getpid())).touch()
+        return []
+
+    return Preparation([Registered(Timed(), "benchmark", ORIGIN)], end_task)
 
 
 class Kept:
@@ -91,21 +95,21 @@ def lines() -> list[Line]:
 
 
 def _measured(slots: int, cells: int, seconds: float) -> tuple[float, float]:
-    """Return tasks a second once all workers have started, and the time until the first result, s."""
+    """Return tasks a second once all workers have computed one, and the time until the first result, s."""
     from imharness_ray.cluster import ray
 
     start, first = time.perf_counter(), list[float]()
     ray.init("local", num_cpus=slots, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     with tempfile.TemporaryDirectory() as folder:
-        store, started = Store(Path(folder)), Path(folder) / "started"
-        started.mkdir()
+        store, worked = Store(Path(folder)), Path(folder) / "worked"
+        worked.mkdir()
         executor = open_executor(
-            store.address, name="ray", devices=["cpu"], prepare=[(f"{__name__}:prepare", {"started": str(started)})],
+            store.address, name="ray", devices=["cpu"], prepare=[(f"{__name__}:prepare", {"worked": str(worked)})],
             settings={"memory_per_worker": WORKER_GB},
         )  # fmt: skip
         try:
             note = lambda ended, running: first.append(time.perf_counter() - start) if ended.done else None  # noqa: E731
-            while len(list(started.iterdir())) < slots:
+            while len(list(worked.iterdir())) < slots:
                 execute([_graph(3 * slots, NAP_S, len(first))], store, lambda: Kept(executor), watch=note)
             begun = time.perf_counter()
             execute([_graph(cells, seconds, -1)], store, lambda: Kept(executor))
