@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -21,6 +22,10 @@ BEHIND = 32
 """So many files at most are still on their way to the disk when further results are begun."""
 
 
+EVERY_S = 0.25
+"""How often files are begun to be flushed within a block, s: a few at once take less time than one by one."""
+
+
 class LocalFiles:
     """A folder. A file is written elsewhere in it, flushed to the disk, and renamed."""
 
@@ -30,6 +35,7 @@ class LocalFiles:
         self.root, self.address = root, str(root)
         self._unflushed: list[Path] | None = None
         self._flushing: deque[Future[None]] = deque()
+        self._since = 0.0
 
     def prepare(self) -> None:
         try:
@@ -48,11 +54,12 @@ class LocalFiles:
         outer = self._unflushed is None
         if outer:
             settle(self._flushing, BEHIND)
-            self._unflushed = []
+            self._unflushed, self._since = [], time.monotonic()
         try:
             yield
         finally:
-            if outer or soon:
+            if outer or (soon and time.monotonic() - self._since > EVERY_S):
+                self._since = time.monotonic()
                 self._flushing += flush_soon(self._unflushed or ())
                 self._unflushed = None if outer else []
             if outer and not soon:

@@ -141,6 +141,7 @@ def test_what_a_block_within_a_block_has_flushed_soon_is_not_flushed_again(
 ) -> None:
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", flushed.append)
+    monkeypatch.setattr(local, "EVERY_S", 0.0)
     with store.together():
         for number in (7, 8):
             with store.together(soon=True):

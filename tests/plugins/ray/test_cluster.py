@@ -46,7 +46,7 @@ parameters."harness/invgrad" = { steps = 8 }
 NAPS = "tests.plugins.ray.naps:prepare"
 NODE = {"num_cpus": 1, "memory": 2_000_000_000, "object_store_memory": 80_000_000, "include_log_monitor": False}
 STARTS, WAIT_S = 5, 900.0
-"""How often a node is started: Ray gives one 15 s. How long at most anything is waited for, s."""
+"""How often a node is started: Ray gives one 30 s. How long at most anything is waited for, s."""
 Rows = dict[str, bytes]
 
 
