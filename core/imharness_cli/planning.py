@@ -9,7 +9,7 @@ from typing import Any
 from imharness.components.component import Component
 from imharness.components.registry import Registry
 from imharness.errors import Unavailable, UsageError
-from imharness.planning.plan import Graph, Task
+from imharness.planning.plan import Graph, Task, named
 from imharness.results.records import LEFT_OUT, Missing, Sweep
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult, finished_before
@@ -25,10 +25,9 @@ from imharness_schedule.times import Times
 def refuse_contradictions(registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
     """Raise `UsageError` for a name that nothing has, and where all that is asked for of a kind is left out again."""
     for kind, names in only.items():
-        found = [(name[:1] == "!", c.label) for name in names for c in registry.find(kind, name.removeprefix("!"))]
-        wanted, unwanted = ({label for out, label in found if out is which} for which in (False, True))
-        if wanted and wanted <= unwanted:
-            raise UsageError(f"--{kind}: {', '.join(sorted(wanted))} is asked for and left out at once.")
+        wanted = [name for name in names if name[:1] != "!"]
+        if not named(registry, kind, names) and (labels := [c.label for c in named(registry, kind, wanted)]):
+            raise UsageError(f"--{kind}: {', '.join(labels)} is asked for and left out at once.")
 
 
 def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:

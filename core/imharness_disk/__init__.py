@@ -116,10 +116,13 @@ def flush_soon(paths: Iterable[Path]) -> list[Future[None]]:
 def settle(flushes: deque[Future[None]], behind: int = 0) -> None:
     """Drop flushes that have ended, the oldest first, and wait while more than `behind` go on.
 
-    Raises `StoreError` where a file could not be put on the disk.
+    Raises `StoreError` where files could not be put on the disk, of all that were dropped once.
     """
+    failed: BaseException | None = None
     while flushes and (len(flushes) > behind or flushes[0].done()):
-        flushes.popleft().result()
+        failed = flushes.popleft().exception() or failed
+    if failed is not None:
+        raise failed
 
 
 @cache

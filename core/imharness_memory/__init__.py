@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 from collections.abc import Callable
 from typing import TypeVar
@@ -30,6 +31,12 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _LARGEST_ON_HEAP)
         mallopt(_TRIM_THRESHOLD, _KEPT)
+
+
+def why_ended(code: int | None) -> str:
+    """Return why a worker ended by itself, by its exit code."""
+    killed = code == -signal.SIGKILL
+    return f"the worker ended with code {code}" + (f", perhaps by the system as {OUT_OF_MEMORY}" if killed else "")
 
 
 def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple[list[T], int]:

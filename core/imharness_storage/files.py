@@ -13,7 +13,7 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from imharness_errors import DamagedError
+from imharness_errors import DamagedError, StoreError
 from imharness_storage.address import open_backend
 from imharness_storage.backend import sha256_of
 
@@ -49,6 +49,14 @@ class Files:
     def together(self, *, soon: bool = False) -> AbstractContextManager[None]:
         """Make sure that results are on the disk when the block ends; see `imharness_storage.backend.Backend`."""
         return self.backend.together(soon=soon)
+
+    def settle_or_exit(self) -> None:
+        """Wait until everything is on the disk; end this process with one line and the exit code 1 where that fails."""
+        try:
+            with self.together():
+                pass
+        except StoreError as error:
+            raise SystemExit(str(error)) from None
 
     def put(self, file: str, content: bytes) -> StoredFile:
         """Write a file that is named by what it holds, whole or not at all."""

@@ -59,9 +59,9 @@ class LocalFiles:
             yield
         finally:
             if outer or (soon and time.monotonic() - self._since > EVERY_S):
+                written, self._unflushed = self._unflushed or (), None if outer else []
                 self._since = time.monotonic()
-                self._flushing += flush_soon(self._unflushed or ())
-                self._unflushed = None if outer else []
+                self._flushing += flush_soon(written)
             if outer and not soon:
                 settle(self._flushing)
 
@@ -115,7 +115,8 @@ class LocalFiles:
         return self.root / name
 
     def replace(self, name: str, content: bytes) -> None:
-        self.put(name, content)
+        """Write a document. What a task says, within its block, is not waited for: no result depends on it."""
+        write_whole(self.root, name, content, flushed=self._unflushed is None)
 
     def current(self, name: str) -> bytes | None:
         return self.get(name)

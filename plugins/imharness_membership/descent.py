@@ -1,7 +1,8 @@
 """Adam and plain gradient descent with torch's fused kernels, without what `torch.optim` does around each of them.
 
 One step of the small networks of this package takes a fraction of a millisecond. Hooks, groups of parameters by device
-and one counter of steps for each parameter take a third of it more. The numbers are those of `torch.optim`, bit by bit.
+and one counter of steps for each parameter take a third of it more. The numbers are those of `torch.optim`, bit by bit,
+where a parameter has a slope in all steps or in none: its first moments are scaled by the steps of all.
 """
 
 from collections.abc import Iterable

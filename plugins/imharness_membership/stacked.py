@@ -4,6 +4,7 @@ Chains of linear layers and activations are batched matrix products. Other netwo
 costs small ones more than their products do.
 """
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -34,24 +35,30 @@ def answers_of(network: nn.Module) -> Answers:
     if is_chain(network):
         return lambda weights, x: through(network, weights, x)
 
+    blank = copy.deepcopy(network)  # one that has a layer twice does not get its own weights back
+
     def one(own: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = functional_call(network, own, (x,))
+        found: torch.Tensor = functional_call(blank, own, (x,))
         return found
 
     return vmap(one)
 
 
 def is_chain(network: nn.Module) -> bool:
-    """Return whether a network is linear layers and activations, one after the other."""
-    return type(network) is nn.Sequential and all(_known(layer) for layer in network)
+    """Return whether a network is linear layers, each with weights of its own, and activations, one after the other."""
+    if type(network) is not nn.Sequential or not all(_known(layer) for layer in network):
+        return False
+    linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+    return len({id(own) for layer in linear for own in layer.parameters()}) == 2 * len(linear)
 
 
 def through(chain: nn.Module, weights: Weights, x: torch.Tensor, prefix: str = "") -> torch.Tensor:
     """Return what comes out of stacked chains ``(K, n, outs)``; names of their weights begin with `prefix`."""
-    for name, layer in chain.named_children():
+    for name, layer in chain._modules.items():  # `named_children` leaves out a layer that stands there twice
         if isinstance(layer, nn.Linear):
-            own = f"{prefix}{name}."
-            x = torch.baddbmm(weights[f"{own}bias"][:, None], x, weights[f"{own}weight"].mT)
+            own, places = f"{prefix}{name}.", x.shape[1:-1]
+            x = torch.baddbmm(weights[f"{own}bias"][:, None], x.flatten(1, -2), weights[f"{own}weight"].mT)
+            x = x.unflatten(1, places)
         else:
             x = x.flatten(2) if isinstance(layer, nn.Flatten) else layer(x)
     return x

@@ -47,7 +47,7 @@ class Published(BaseModel):
 
     `part`: rows that train a model, as many as its defender and its test have; `shadow_part`: the same of the shadow
     model, as many where 0. `decay_after`: epochs after which the learning rate is a tenth; 0: never. `models`: labels
-    of those that are trained on it; empty: all. `defenses`: id -> fields that differ from the component's own.
+    of those that are trained on it; empty: all. `defenses`: id or label -> fields that differ from the component's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,6 +67,10 @@ class Published(BaseModel):
         names = ("epochs", "batch_size", "learning_rate", "optimiser")
         decay = {"decay_after": self.decay_after} if self.decay_after else {}
         return {**{name: getattr(self, name) or getattr(track, name) for name in names}, **decay}
+
+    def adjusted(self, defense: Defense) -> Defense:
+        """Return a defense as the paper trains it; its label counts before its id."""
+        return defense.with_parameters(**self.defenses.get(defense.label, self.defenses.get(defense.info.id, {})))
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,8 @@ class MembershipTrack(Track):
         evaluators = selection.of(MembershipEvaluator)
         defenses: list[Defense] = [*selection.of(MembershipTraining), *selection.of(MembershipRelease)]
         for dataset in selection.of(TableDataset):
-            own = self._published(dataset.info.id)
-            adjusted = [defense.with_parameters(**own.defenses.get(defense.info.id, {})) for defense in defenses]
+            own = self._published(dataset.label, dataset.info.id)
+            adjusted = [own.adjusted(defense) for defense in defenses]
             guards = list(self._guards(planner, adjusted))
             for model in selection.of(Model):
                 if own.models and model.label not in own.models:
@@ -127,12 +131,13 @@ class MembershipTrack(Track):
                     if self.sensitivity_rows and split == 0:
                         plan.sensitivity()
 
-    def _published(self, dataset: str) -> Published:
-        return self.settings.get(dataset) or Published(part=self.part)
+    def _published(self, *names: str) -> Published:
+        """Return the settings under the first of these names that has any."""
+        return next((self.settings[name] for name in names if name in self.settings), Published(part=self.part))
 
     def work(self, spec: TaskSpec, units: int) -> Work | None:
         """Return rows and operations of a task on a table of so many rows."""
-        return work(spec, units, self._published(spec.components["dataset"].id).part)
+        return work(spec, units, self._published(spec.components["dataset"].label, spec.components["dataset"].id).part)
 
     def _guards(self, planner: Planner, defenses: list[Defense]) -> Iterator[_Guard]:
         """Yield every defense, and early stopping at the accuracy of every training defense."""

@@ -43,7 +43,10 @@ class GradientInversion(ReconstructionAttack):
         return self.learning_rate * DECAY ** sum(done >= self.steps * k // 8 for k in DECAYS)
 
     def worth(self) -> int:
-        """Return how many steps are taken: a step of Adam on signs moves no pixel by more than its size."""
+        """Return how many steps are taken: a step of Adam on signs moves no pixel by more than its size.
+
+        That holds while the slope of a pixel is not 0: one that was 0 for long steps several times as far.
+        """
         left = 0.0
         for done in reversed(range(1, self.steps)):
             left += self.rate(done)

@@ -46,7 +46,8 @@ class ReconstructionTrack(Track):
         default={}, description="Attack, by label or id -> models: such an attack meets these only."
     )
     targets: Mapping[str, tuple[str, ...]] = Field(
-        default={}, description="Data set, by id -> models that are attacked on it; a data set without entry: all."
+        default={},
+        description="Data set, by label or id -> models that are attacked on it; a data set without entry: all.",
     )
     attacked: int = Field(
         default=0, ge=0, description="Held-out images that are attacked, the first of a data set; 0: all."
@@ -74,9 +75,7 @@ class ReconstructionTrack(Track):
                 for metric in selection.of(FullReferenceMetric):
                     own.task(guess, {"metric": metric}, options=self._few)
             for model, guard, attack in product(models, guards, attacks):
-                if model.label in self.targets.get(dataset.info.id, (model.label,)) and self._meets(
-                    attack, model, guard
-                ):
+                if model.label in _of(self.targets, dataset, model) and self._meets(attack, model, guard):
                     self._attacked(own, selection, training is not None, model, guard, attack)
 
     def _check_names(self, planner: Planner) -> None:
@@ -88,9 +87,8 @@ class ReconstructionTrack(Track):
             check_names(planner, option, Model.kind, chain.from_iterable(named.values()))
 
     def _meets(self, attack: ReconstructionAttack, model: Model, guard: Guard) -> bool:
-        wanted = self.narrow.get(attack.label, self.narrow.get(attack.info.id, (model.label,)))
-        guarded = isinstance(guard, GradientDefense) or attack.info.id not in self.gradients_only
-        return guarded and model.label in wanted
+        guarded = isinstance(guard, GradientDefense) or not {attack.label, attack.info.id} & {*self.gradients_only}
+        return guarded and model.label in _of(self.narrow, attack, model)
 
     def _aware(
         self, selection: Selection, attack: ReconstructionAttack, model: Model, guard: Guard
@@ -151,6 +149,13 @@ class ReconstructionTrack(Track):
     def report(self, query: Query) -> TrackReport:
         """Return who leaks least, SemSim's tables, what defenses cost, and which metric agrees with people."""
         return report(query, self.utility_loss)
+
+
+def _of(
+    named: Mapping[str, tuple[str, ...]], component: ImageDataset | ReconstructionAttack, model: Model
+) -> tuple[str, ...]:
+    """Return the labels of models that an option names for a component, by its label or its id; this one where none."""
+    return named.get(component.label, named.get(component.info.id, (model.label,)))
 
 
 def training_part(dataset: ImageDataset) -> ImageDataset | None:

@@ -34,6 +34,11 @@ from imharness_schedule.times import Times
             2,
             "usage: --attack: harness/ifgsm is asked for and left out at once",
         ),
+        (
+            ("--attack", "ifgsm[radius=0.05]", "--attack", "!ifgsm"),
+            2,
+            "usage: --attack: harness/ifgsm[radius=0.05] is asked for and left out at once",
+        ),
     ],
 )
 def test_what_is_missing_ends_the_run_in_one_line(

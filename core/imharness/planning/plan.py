@@ -203,13 +203,14 @@ def _selection(
     for kind, names in part.select.items():
         own = only.get(kind, ())  # names with "!" alone take away from what the profile selects
         base = () if any(not name.startswith("!") for name in own) else names
-        for component in _named(registry, kind, [*base, *own, *further.get(kind, ())]):
+        for component in named(registry, kind, [*base, *own, *further.get(kind, ())]):
             fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
             chosen[kind, fitted.label] = fitted
     return list(chosen.values())
 
 
-def _named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
+def named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
+    """Return the components that names mean, in turn: ``*`` is all, and ``!`` before a name takes it away."""
     taken: dict[str, Component] = {}
     for name in names:
         if name.startswith("!"):

@@ -68,7 +68,7 @@ class Preparation:
     """What a worker gets beyond the installed components.
 
     `end_task(failed)` is called after each task; it returns notes for the task's record, and what it raises fails the
-    task. `close` is called when the worker ends in an orderly way.
+    task. `close` is called when a worker in this process ends.
     """
 
     components: Sequence[Registered] = ()
@@ -130,9 +130,10 @@ class Worker:
         return TaskResult.of(record)
 
     def close(self) -> None:
-        """End what the preparation started."""
-        for prepared in self._prepared:
-            prepared.close()
+        """End what the preparation started; raises `StoreError` where results could not be put on the disk."""
+        with self.cache.store.together():
+            for prepared in self._prepared:
+                prepared.close()
 
     def _end_task(self, failed: bool) -> list[str]:
         return [note for prepared in self._prepared for note in prepared.end_task(failed)]

@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from imharness.errors import StoreError
 from imharness.results.records import TaskSpec
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
-from imharness_memory import OUT_OF_MEMORY, keep_freed_memory
+from imharness_memory import keep_freed_memory, why_ended
 from imharness_memory.devices import with_room
 
 PREPARED = "imharness.running.prepared"
@@ -109,7 +110,7 @@ class LocalWorkers:
                 result, worker.key = TaskResult(*message), ""
             except (EOFError, OSError):
                 worker.process.join(5)
-                result = TaskResult(worker.key, "died", _why(worker.process.exitcode))
+                result = TaskResult(worker.key, "died", why_ended(worker.process.exitcode))
                 self._replace(worker)
             yield result
         passed, self._looked = time.monotonic() - self._looked, time.monotonic()
@@ -129,8 +130,9 @@ class LocalWorkers:
                 worker.process.terminate()
         for worker in self._workers:
             worker.process.join(5)
-            if worker.process.is_alive():
-                worker.process.kill()
+            worker.process.kill()
+        if any(worker.process.exitcode == 1 for worker in self._workers):
+            raise StoreError("the last results could not be put on the disk; the next run finds what is damaged")
 
     def _replace(self, worker: _Process) -> None:
         worker.pipe.close()
@@ -144,12 +146,6 @@ class LocalWorkers:
         process.start()
         there.close()
         return _Process(process, here, config)
-
-
-def _why(code: int | None) -> str:
-    """Return why a worker died, by its exit code."""
-    killed = code == -signal.SIGKILL
-    return f"the worker ended with code {code}" + (f", perhaps by the system as {OUT_OF_MEMORY}" if killed else "")
 
 
 def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:
@@ -179,6 +175,7 @@ def serve(pipe: Connection, config: WorkerConfig, environment: Mapping[str, str]
             result = worker.run(message["key"], TaskSpec.model_validate(message["spec"]))
             pipe.send_bytes(json.dumps(astuple(result)).encode())
         except (EOFError, OSError):
+            worker.cache.store.settle_or_exit()
             return
 
 

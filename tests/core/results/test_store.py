@@ -198,12 +198,21 @@ def test_what_flushing_behind_a_block_failed_of_is_raised_by_a_later_block(
     with store.together(soon=True):
         store.commit(record(7), ROWS, {})
     monkeypatch.setattr(local, "BEHIND", 0)
-    for _ in range(2):  # one for each file
-        with pytest.raises(StoreError, match="what was finished before is kept"), store.together(soon=True):
-            raise AssertionError("the block was entered")
+    with pytest.raises(StoreError, match="what was finished before is kept"), store.together(soon=True):
+        raise AssertionError("the block was entered")
     monkeypatch.undo()
-    with store.together():
+    with store.together():  # it is said once, of all its files
         store.commit(record(8), ROWS, {})
+
+
+def test_a_log_that_does_not_reach_the_disk_stops_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with store.together():
+        store.backend.replace("logs/ab/x.json", b"{}")
+    assert store.backend.current("logs/ab/x.json") == b"{}"
 
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
-from imharness.errors import PluginError, UsageError
+from imharness.errors import PluginError, StoreError, UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store
@@ -56,10 +56,14 @@ def test_what_a_run_wrote_is_on_the_disk_when_it_ends(
     flushed, store = tmp_path / "flushed", tmp_path / "store"
     flushed.mkdir()
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    outcome, _ = run(graph, store, workers=2, prepare=[("slow_disk:prepare", {"folder": str(flushed)})])
+    told = {"folder": str(flushed), "seconds": 0.2, "files": 10**6}
+    outcome, _ = run(graph, store, workers=2, prepare=[("slow_disk:prepare", told)])
     assert outcome.done == set(graph.tasks)
     written = {file.name for name in ("tasks", "rows", "artifacts") for file in (store / name).rglob("*.*")}
     assert {file.name for file in flushed.iterdir()} == written
+    told |= {"seconds": 0.0, "files": len(written) - 1}
+    with pytest.raises(StoreError, match="the last results could not be put on the disk"):
+        run(graph, tmp_path / "broken", workers=1, prepare=[("slow_disk:prepare", told)])
 
 
 def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness_here, install_packages) -> None:

@@ -1,6 +1,7 @@
 """The schedule of the random searches, and weights against their card."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -119,6 +120,28 @@ def test_adaptive_attacks_of_the_paper_profile_are_the_eight_that_read_gradients
     assert {label for label in through if "diffpure" in label} == {"harness/diffpure"}
     assert not [t for t in graph.tasks.values() if t.spec.step == "transfer"]
     assert outlook(graph).hours < 700  # of nine metrics on six thousand images: the paper took 25,000 for all
+
+
+@pytest.mark.parametrize(
+    ("track", "option", "by_id", "by_label"),
+    [
+        ("reconstruction", "targets", {"harness/thumbnails": ["harness/untrained"]},
+         {"harness/thumbnails[size=20]": ["harness/untrained"]}),
+        ("reconstruction", "gradients_only", ["harness/invgrad"],
+         ["harness/invgrad[steps=400]", "harness/invgrad[steps=400,surviving=False]"]),
+        ("membership", "settings", {"harness/digits": {"part": 30}}, {"harness/digits": {"part": 30}}),
+        ("membership", "settings", {"harness/digits": {"defenses": {"harness/l2": {"weight": 0.5}}}},
+         {"harness/digits": {"defenses": {"harness/l2": {"weight": 0.5}}}}),
+    ],
+)  # fmt: skip
+def test_an_option_takes_an_id_and_a_label(track: str, option: str, by_id: Any, by_label: Any) -> None:
+    profile, name = load_profile("embedded"), f"harness/{track}"
+    part, found = profile.tracks[name], list[set[str]]()
+    for value in (None, by_id, by_label):
+        options = part.options if value is None else {**part.options, option: value}
+        tracks = {**profile.tracks, name: part.model_copy(update={"options": options})}
+        found.append({*plan_track(name, profile.model_copy(update={"tracks": tracks}), installed()).tasks})
+    assert found[0] != found[1] == found[2]
 
 
 @pytest.mark.parametrize(

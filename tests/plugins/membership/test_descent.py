@@ -1,5 +1,7 @@
 """Steps and stacks of small networks give the bits that torch's own optimisers and single networks give."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -45,6 +47,37 @@ def test_frozen_and_unused_parameters_stay(kind: str) -> None:
     assert (used < 3).all()
     assert torch.equal(frozen, torch.full((2,), 3.0))
     assert torch.equal(unused.detach(), torch.full((2,), 3.0))
+
+
+def twice_an_activation() -> torch.nn.Sequential:
+    same = torch.nn.Tanh()
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 6), same, torch.nn.Linear(6, 6), same)
+
+
+def twice_a_layer() -> torch.nn.Sequential:
+    same = torch.nn.Linear(6, 6)
+    return torch.nn.Sequential(torch.nn.Flatten(), same, torch.nn.ReLU(), same)
+
+
+def tied() -> torch.nn.Sequential:
+    first, second = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+    second.weight = first.weight
+    return torch.nn.Sequential(torch.nn.Flatten(), first, torch.nn.ReLU(), second)
+
+
+def late_flat() -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 6))
+
+
+@pytest.mark.parametrize("made", [twice_an_activation, twice_a_layer, tied, late_flat])
+def test_networks_that_share_layers_or_flatten_late_answer_as_they_do_alone(
+    made: Callable[[], torch.nn.Module],
+) -> None:
+    torch.manual_seed(0)
+    networks = [made() for _ in range(3)]
+    x = torch.rand(3, 5, 2, 3, generator=generator(0))
+    found = answers_of(networks[0])(stack_weights(networks), x)
+    torch.testing.assert_close(found, torch.stack([own(part) for own, part in zip(networks, x, strict=True)]))
 
 
 @pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh, torch.nn.Softplus])
