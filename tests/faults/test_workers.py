@@ -13,7 +13,7 @@ from tests.faults.forked import left_over, started
 from imharness.running import local
 from imharness.running.executor import Worker, WorkerConfig
 from imharness.running.local import LocalWorkers
-from imharness_memory import OUT_OF_MEMORY, is_out_of_memory
+from imharness_memory import OUT_OF_MEMORY, is_out_of_memory, why_ended
 from imharness_submissions.sandbox.processes import tree
 
 
@@ -75,8 +75,8 @@ def test_a_worker_that_is_stopped_before_it_is_ready_is_replaced(pool: LocalWork
 
 
 def test_a_worker_that_the_system_killed_names_memory() -> None:
-    assert OUT_OF_MEMORY in local._why(-signal.SIGKILL)
-    assert local._why(3) == "the worker ended with code 3"
+    assert OUT_OF_MEMORY in why_ended(-signal.SIGKILL)
+    assert why_ended(3) == "the worker ended with code 3"
 
 
 def test_memory_that_is_used_up_is_told_and_not_thrown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
