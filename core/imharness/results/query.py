@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from imharness.errors import DamagedError
+from imharness.errors import DamagedError, StoreError
 from imharness.results.records import TaskRecord
 from imharness.results.store import Store
 from imharness_blocks.blocks import Blocks
@@ -49,7 +49,7 @@ class ResultQuery:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._db = duckdb.connect(":memory:", config={"threads": 1, "memory_limit": MEMORY, "temp_directory": folder})
         self._db.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
-        self._store, self._records, self._moved = store, list(records), duckdb.IOException
+        self._store, self._records, self._duckdb = store, list(records), duckdb
         self._places, self._viewed = store.row_files(self._records), dict[str, tuple[Path, int]]()
         self._steady(lambda: None)
         if components:
@@ -73,19 +73,20 @@ class ResultQuery:
         return pa.table({}) if found is None else found.to_arrow_table()
 
     def _steady(self, work: Callable[[], T]) -> T:
-        """Return what work returns; raises `DamagedError` where rows are gone and not elsewhere."""
+        """Return what work returns; raises `StoreError`, of rows that are gone and not elsewhere `DamagedError`."""
         while True:
             try:
                 if self._viewed is not self._places:
                     self._view()
                 return work()
-            except (self._moved, OSError):
+            except (self._duckdb.IOException, OSError) as error:
                 before, self._places = self._places, self._store.row_files(self._records)
                 if self._places == before:
-                    gone = [path for path, _ in before.values() if not path.exists()]
-                    if not gone:
-                        raise
-                    raise DamagedError(f"{gone[0]} is missing; it will be computed again") from None
+                    if gone := [path for path, _ in before.values() if not path.exists()]:
+                        raise DamagedError(f"{gone[0]} is missing; it will be computed again") from None
+                    raise StoreError(f"rows cannot be read: {error}") from error
+            except self._duckdb.OutOfMemoryException as error:
+                raise StoreError(f"tables lack room in {tempfile.gettempdir()}; set TMPDIR to a larger disk") from error
 
     def _view(self) -> None:
         for step in sorted(self.steps):
