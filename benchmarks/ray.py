@@ -111,8 +111,8 @@ def _measured(slots: int, cells: int, seconds: float) -> tuple[float, float]:
             note = lambda ended, running: first.append(time.perf_counter() - start) if ended.done else None  # noqa: E731
             while len(list(worked.iterdir())) < slots:
                 execute([_graph(3 * slots, NAP_S, len(first))], store, lambda: Kept(executor), watch=note)
-            begun = time.perf_counter()
-            execute([_graph(cells, seconds, -1)], store, lambda: Kept(executor))
+            graph, begun = _graph(cells, seconds, -1), time.perf_counter()
+            execute([graph], store, lambda: Kept(executor))
             return cells / (time.perf_counter() - begun), first[0]
         finally:
             executor.close()

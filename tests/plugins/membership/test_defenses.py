@@ -203,7 +203,13 @@ def test_memguard_gives_up_no_row_that_more_steps_would_turn(released) -> None:
     short, long = (
         own.build(CPU)(outputs, held, generator(0)) for own in (guard, guard.with_parameters(patience=STEPS))
     )
-    assert torch.allclose(short, long, atol=1e-4)
+    classifier = member_classifier(held, 20, generator(0))
+    before, one, two = (classifier(sorted_outputs(x)) > 0 for x in (outputs, short, long))
+    assert int((one != before).sum()) >= 0.9 * len(outputs)
+    assert torch.equal(one, two)
+    # A row may turn at another weight of the distortion, and which one does depends on the processor.
+    assert torch.isclose(short, long, atol=1e-4).all(dim=1).float().mean() >= 0.98
+    assert (short - outputs).abs().sum() <= 1.03 * (long - outputs).abs().sum()
 
 
 def test_masks_by_hand() -> None:
