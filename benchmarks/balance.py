@@ -2,7 +2,8 @@
 
 The store is that of ``HARNESS_STORE``, or ``store`` in this folder; without one nothing is measured. Tasks start in the
 order of `imharness_schedule.order`, once with learnt times (medians of like tasks) and once with none. An ideal run
-takes the sum of all times divided by the number of workers.
+takes the sum of all times divided by the number of workers. A run whose tasks take a hundred times as long, as on a
+larger data set, is simulated with long cells whole and in shards.
 """
 
 from __future__ import annotations
@@ -17,16 +18,22 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Line
+from imharness.components.registry import installed
 from imharness.planning.plan import Task
 from imharness.results.store import Store
 from imharness_cli.progress import duration
 from imharness_cli.watching import task_name
 from imharness_schedule.order import chains, expected, priorities
+from imharness_schedule.sharding import number_of_shards
 from imharness_schedule.times import Times
 
 WORKERS = (2, 4, 8, 16)
 ABOVE = 1.15
 """How much longer than an ideal run a real one may be."""
+LARGER, CLUSTERS = 100, (64, 128)
+"""How many times longer the tasks of a larger run take, and its workers."""
+PREPARED_S = 2.0
+"""What a worker needs for a shard beyond its part of the cell: components and data sets, s."""
 STUDY, MANY = 1_000_000, 1000
 """Tasks and workers of the large study."""
 MTBF_S, RESTART_S = 12 * 3600.0, 120.0
@@ -100,7 +107,7 @@ def lines() -> list[Line]:
     """Return the makespans of the recorded run on several numbers of workers, and what a large study would lose."""
     store = Store(Path(os.environ.get("HARNESS_STORE", "store")))
     tasks, took, times = recorded(store)
-    return [*_spread(tasks, took, times), *_study(tasks, took)] if tasks else []
+    return [*_spread(tasks, took, times), *_larger(tasks, took), *_study(tasks, took)] if tasks else []
 
 
 def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) -> Iterator[Line]:
@@ -116,6 +123,39 @@ def _spread(tasks: Mapping[str, Task], took: Mapping[str, float], times: Times) 
             what = f"{len(tasks):,} cells, {workers} workers, {name}"
             long = _too_long(tasks, took, work / workers)
             yield Line(what, text + long, f"at most {ABOVE:g}", ratio <= ABOVE)
+
+
+def _larger(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Line]:
+    longer = {key: LARGER * seconds for key, seconds in took.items()}
+    work, tracks = sum(longer.values()), {task.spec.track for task in tasks.values()}
+    shared = {(track, own.name) for track in tracks for own in installed().track(track).steps if own.shared}
+    for workers in CLUSTERS:
+        pieces = {
+            key: number_of_shards(longer[key], work / workers) if (task.spec.track, task.spec.step) in shared else 1
+            for key, task in tasks.items()
+        }
+        walls = [_simulated(tasks, longer, own, workers).wall_s for own in (dict.fromkeys(tasks, 1), pieces)]
+        whole, cut = (wall * workers / work for wall in walls)
+        what = f"{len(tasks):,} cells that take {LARGER} times as long, {workers:,} workers"
+        many = [number for number in pieces.values() if number > 1]
+        text = f"{cut:.3f} of ideal with {len(many):,} cells in {sum(many):,} shards, {whole:.3f} with whole cells"
+        yield Line(what, text, f"at most {ABOVE:g}", cut <= ABOVE)
+
+
+def _simulated(
+    tasks: Mapping[str, Task], seconds: Mapping[str, float], pieces: Mapping[str, int], workers: int
+) -> Simulated:
+    """Simulate a run in which a cell is computed in so many pieces, and joined where there are several."""
+    needs, lasts, ends, first = list[list[int]](), list[float](), dict[str, int](), chains(tasks, seconds)
+    numbers = list[float]()
+    for key, task in tasks.items():
+        before = [ends[need] for need in task.spec.needs.values() if need in ends]
+        shards = range(len(needs), len(needs) + pieces[key]) if pieces[key] > 1 else range(0)
+        needs += [before] * len(shards) + [list(shards) or before]
+        lasts += [seconds[key] / pieces[key] + PREPARED_S] * len(shards) + [PREPARED_S if shards else seconds[key]]
+        numbers += [-first[key]] * (len(shards) + 1)
+        ends[key] = len(needs) - 1
+    return simulate(needs, lasts, numbers, workers)
 
 
 def _too_long(tasks: Mapping[str, Task], took: Mapping[str, float], ideal: float) -> str:
@@ -138,10 +178,10 @@ def _study(tasks: Mapping[str, Task], took: Mapping[str, float]) -> Iterator[Lin
     needs = [[need + copy * len(own) for need in part] for copy in range(copies) for part in own]
     longest = chains(tasks, took)
     numbers = [-longest[key] for key in tasks] * copies
-    seconds = [took[key] for key in tasks] * copies
+    seconds = [LARGER * took[key] for key in tasks] * copies
     found = simulate(needs, seconds, numbers, MANY, mtbf_s=MTBF_S)
     used, work = sum(seconds) / (found.wall_s * MANY), sum(seconds)
     lost = f"{100 * found.lost_s / work:.2f}% computed twice after {found.deaths:,} deaths"
-    what = f"{len(seconds):,} cells, {MANY:,} workers that last {MTBF_S / 3600:g} h"
+    what = f"{len(seconds):,} cells that take {LARGER} times as long, {MANY:,} workers that last {MTBF_S / 3600:g} h"
     text = f"{100 * used:.1f}% of the workers' time used, {lost}, {duration(found.wall_s)}"
     yield Line(what, text, "at least 85%", used >= 0.85)

@@ -30,6 +30,7 @@ from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness_cli import console
 from imharness_cli.entries import known_entries
+from imharness_shards import Shards
 
 
 def component(kind: str, name: str) -> Component:
@@ -99,7 +100,7 @@ class _ByHand(TaskContext):
     """A step's context whose needs are given, not read from a store."""
 
     def __init__(self, cache: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
-        super().__init__(cache, digest(spec.identity()), spec, progress)
+        super().__init__(cache, Shards(cache.store, digest(spec.identity())), spec, progress)
         self._outputs = needs
 
     def need(self, name: str) -> Output:

@@ -127,6 +127,7 @@ def run(
     from imharness_cli.reports import tell_ci
     from imharness_cli.watching import RunWatch, first_sets
     from imharness_exports.listeners import announce, open_listeners
+    from imharness_schedule.sharding import Sharded
     from imharness_schedule.times import learnt_times
 
     if assets:
@@ -169,10 +170,11 @@ def run(
     store.prepare()
 
     def start() -> Executor:
-        return open_executor(
+        opened = open_executor(
             address, name=executor, devices=places, workers=workers, batch_size=setup.batch_size,
             time_limit_s=setup.time_limit_s, secret=setup.secret, settings=settings,
         )  # fmt: skip
+        return Sharded(opened, watch.shards, store, fresh=fresh)
 
     facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
     meanwhile = TablesMeanwhile(

@@ -18,10 +18,11 @@ from imharness.planning.profile import Profile
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness_cli.progress import View, pause_after, short
+from imharness_schedule import sharding
 from imharness_schedule.forecast import Forecast
 from imharness_schedule.order import expected, first_tasks, priorities
 from imharness_schedule.state import Busy, Part, RunState, new_state
-from imharness_schedule.times import Times
+from imharness_schedule.times import Times, place_of
 
 STATE_S = 15.0
 """How often the store is told how far the run is, s."""
@@ -41,7 +42,7 @@ class Publisher(Protocol):
 
 
 class RunWatch:
-    """Gives a run its order, and is told what happens in it: `order` and `watch` of `execute`."""
+    """Gives a run its order and its shards, and is told what happens in it: `order` and `watch` of `execute`."""
 
     def __init__(
         self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
@@ -53,6 +54,8 @@ class RunWatch:
         self._first = [set(keys) for keys in first]
         self.times = times
         self._forecast = Forecast(times, self._tasks)
+        self._shared = {(g.track.info.id, step.name) for g in graphs for step in g.track.steps if step.shared}
+        self._in_shards = set[str]()
         self._done = {graph.track.info.id: 0 for graph in graphs}
         self._totals = {graph.track.info.id: len(graph.tasks) for graph in graphs}
         self._running: dict[str, float] = {}
@@ -65,6 +68,17 @@ class RunWatch:
         """Return what starts first."""
         self._forecast.expect(waiting)
         return priorities(waiting, expected(waiting, self.times), self._first)
+
+    def shards(self, key: str) -> int:
+        """Return into how many shards a task is cut that starts now: the longer it takes, the more; 1 for none."""
+        spec = self._tasks[key].spec
+        seconds = self.times.seconds(place_of(spec)) if (spec.track, spec.step) in self._shared else None
+        if seconds is None or seconds < sharding.SHORTEST_S:
+            return 1
+        found = sharding.number_of_shards(seconds, self._forecast.left_s({}) or 0.0)
+        if found > 1:
+            self._in_shards.add(key)
+        return found
 
     def watch(self, outcome: RunResult, running: Mapping[str, float]) -> None:
         """Take in how far the run is, and pass it on to whom it is time for."""
@@ -81,7 +95,7 @@ class RunWatch:
                 self._done[self._tasks[key].spec.track] += 1
                 self._learn(key, now)
             if key in outcome.done or key in outcome.failed:
-                self._forecast.ended(key, now - self._running[key])
+                self._forecast.ended(key, None if key in self._in_shards else now - self._running[key])
         self._running = dict(running)
         self._forecast.busy(len(running))
         if self._publisher is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -56,6 +56,22 @@ def in_chunks(total: int, size: int, function: Callable[[int, int], T]) -> tuple
                 raise
             size = (stop - start) // 2
     return found, size
+
+
+def in_batches(batches: Iterable[list[int]], size: int, function: Callable[[list[int]], T]) -> list[T]:
+    """Call `function(positions)` for every batch; one that does not fit into memory is halved, and so are all after it.
+
+    `size`: that of the largest batch. Returns what the function gave, in order.
+    """
+    found = list[T]()
+    for batch in batches:
+
+        def one(start: int, stop: int, batch: list[int] = batch) -> T:
+            return function(batch[start:stop])
+
+        chunks, size = in_chunks(len(batch), size, one)
+        found += chunks
+    return found
 
 
 def is_out_of_memory(error: BaseException) -> bool:

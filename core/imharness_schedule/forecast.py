@@ -33,14 +33,14 @@ class Forecast:
         """Take in how many tasks run at once."""
         self._widest = max(self._widest, workers)
 
-    def ended(self, key: str, took: float) -> None:
-        """Take in that a task ended after so many seconds."""
+    def ended(self, key: str, took: float | None) -> None:
+        """Take in that a task ended, and after how many seconds; None where several workers shared it."""
         place = self._places[key]
         self._waiting[place] -= 1
         self._ended += 1
         self._recent.append(time.monotonic())
         usual = self._times.seconds(place)
-        if usual is not None:
+        if usual is not None and took is not None:
             self._expected, self._took = self._expected + usual, self._took + took
 
     def left_s(self, running: Mapping[str, float]) -> float | None:

@@ -33,9 +33,10 @@ SEARCH, IDENTITY = "search", "identity"
 MARGIN = 0.02
 """A smaller difference of gains does not count; a share of the metric's range."""
 PARTS = ("floor", "gain")
+UNBOUNDED = "unbounded radius"
 
 
-@step(version="1")
+@step(version="1", shared=True)
 def unaware(context: StepContext) -> StepResult:
     """Keep the images that an attack on the metric alone makes: the audits of all defenses are shown them."""
     images, attack = _audited(context), _longer(context)
@@ -49,7 +50,7 @@ def unaware(context: StepContext) -> StepResult:
     return StepResult(arrays=context.map(images, measure))
 
 
-@step(version="3")
+@step(version="3", shared=True)
 def audit(context: StepContext) -> StepResult:
     """Return by check and image what an attack gains, a share of the metric's range, and the floor for it."""
     images, many, samples = _audited(context), _longer(context), int(context.options["samples"])
@@ -61,8 +62,6 @@ def audit(context: StepContext) -> StepResult:
     def scored(positions: list[int], batch: torch.Tensor) -> torch.Tensor:
         score = context.build(scorer(context))(purified(context, images, positions, batch))
         return metric.closeness * score.clamp(lower, upper) / (upper - lower)
-
-    highest = float(context.map(images, lambda positions, batch: {"score": scored(positions, batch)})["score"].max())
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names, clean = names_of(images, positions), scored(positions, batch)
@@ -85,7 +84,7 @@ def audit(context: StepContext) -> StepResult:
             "more steps": (weak, strong),
             "black box": (gain(search, role, SEARCH, **{**own, "samples": 1}), strong),
             "transferred images": (scored(positions, transferred(positions).to(batch.device)) - clean, strong),
-            "unbounded radius": (highest - clean, scored(positions, far) - clean),
+            UNBOUNDED: (clean, scored(positions, far) - clean),
         }
         if purifies and whose != "identity":
             found["identity gradient"] = (gain(few, role, **{**own, "stand_in": IDENTITY}), strong)
@@ -94,6 +93,8 @@ def audit(context: StepContext) -> StepResult:
         return {f"{check}/{part}": n for check, pair in found.items() for part, n in zip(PARTS, pair, strict=True)}
 
     found = context.map(images, measure)
+    floor = found[f"{UNBOUNDED}/{PARTS[0]}"]
+    floor[:] = floor.max() - floor  # an attack without a radius reaches at least the highest clean score
     checks = list(dict.fromkeys(name.partition("/")[0] for name in found))
     facts = {
         "name": list(images.names) * len(checks),

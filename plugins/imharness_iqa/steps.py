@@ -54,7 +54,7 @@ def clean(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
 
 
-@step(version="3")
+@step(version="3", shared=True)
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
     images, score = context.images(), context.build(scorer(context))
@@ -100,7 +100,7 @@ def fit(context: StepContext) -> StepResult:
     return StepResult(arrays={name: tensor.cpu().numpy() for name, tensor in tensors.items()})
 
 
-@step(version="4")
+@step(version="4", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
     images, recipe = context.images(), at_strength(context)
@@ -143,7 +143,7 @@ def built(context: StepContext, recipe: BaseAttack) -> Perturb:
     return context.build(recipe, learnt)
 
 
-@step(version="3")
+@step(version="3", shared=True)
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
     images, score = context.images(), context.build(scorer(context))
@@ -170,7 +170,7 @@ def evaluate(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), "gradient": made.rows["gradient"], **found})
 
 
-@step(version="1")
+@step(version="1", shared=True)
 def transfer(context: StepContext) -> StepResult:
     """Score images that were attacked through one defense behind every other one."""
     images, metric = context.images(), context.build("metric")
@@ -192,7 +192,7 @@ def transfer(context: StepContext) -> StepResult:
     )
 
 
-@step(version="3")
+@step(version="3", shared=True)
 def smooth(context: StepContext) -> StepResult:
     """Score noisy copies of some images, clean or attacked; several certifications read one pass."""
     every, metric = context.images(), context.build("metric")
@@ -202,11 +202,14 @@ def smooth(context: StepContext) -> StepResult:
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         shown = batch if attacked is None else attacked([places[p] for p in positions]).to(batch.device)
-        return {"scores": noisy(metric, shown, context.rng(names_of(images, positions), "smoothing"))}
+        started = time.perf_counter()
+        scores = noisy(metric, shown, context.rng(names_of(images, positions), "smoothing")).cpu()  # waits for a GPU
+        took = scores.new_full((len(scores),), (time.perf_counter() - started) / len(scores), dtype=torch.float64)
+        return {"scores": scores, "seconds": took}
 
-    started = time.perf_counter()
     found = context.map(images, measure)
-    return StepResult(arrays=found, facts={"seconds": (time.perf_counter() - started) / len(images)})
+    seconds = found.pop("seconds").mean()
+    return StepResult(arrays=found, facts={"seconds": seconds})
 
 
 @step(version="4")
@@ -227,7 +230,7 @@ def certify(context: StepContext) -> StepResult:
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
 
 
-@step(version="1")
+@step(version="1", shared=True)
 def inside(context: StepContext) -> StepResult:
     """Certify attacked images that were pulled back into the radius of each image's own certificate.
 

@@ -80,10 +80,14 @@ class Split:
         return trained
 
     def trained_many(
-        self, recipe: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After
-    ) -> list[torch.nn.Module]:
-        """Return one trained reference model per set of members; all at once where the defense has a way to."""
-        parts = [f"reference {number}" for number in range(len(members))]
+        self, recipe: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After,
+        before: int = 0,
+    ) -> list[torch.nn.Module]:  # fmt: skip
+        """Return one trained reference model per set of members; all at once where the defense has a way to.
+
+        `before`: how many reference models come before these.
+        """
+        parts = [f"reference {before + number}" for number in range(len(members))]
         first = self.fresh(parts[0])
         train_together = self.context.build(recipe, first, method="build_together")
         if train_together is None:

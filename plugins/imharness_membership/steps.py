@@ -27,6 +27,8 @@ FLIPPED = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Shares of bits that noise flips in rows of zeros and ones."""
 SPREAD = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations of the noise on other rows, features in [0, 1]."""
+TOGETHER = 16
+"""So many reference models are trained at once."""
 Outputs = Callable[[torch.Tensor], torch.Tensor]
 """Row numbers ``(n,)`` -> probabilities ``(n, classes)``."""
 
@@ -70,7 +72,7 @@ def release(context: StepContext) -> StepResult:
     return _seen(split, outputs, {}, {})
 
 
-@step(version="4")
+@step(version="4", shared=True)
 def references(context: StepContext) -> StepResult:
     """Train the adversary's reference models, each on a random half of the rows the target's members are among.
 
@@ -80,31 +82,41 @@ def references(context: StepContext) -> StepResult:
     rows, halves = split.rows("target"), _halves(split)
     plain = isinstance(recipe, PlainTraining)
     stops = context.need("shadow").arrays["epochs"].tolist() if plain else []
-    early: dict[int, list[np.ndarray]] = {epoch: [] for epoch in stops}
 
-    def after(number: int, network: torch.nn.Module, done: int) -> None:
-        if done in early:
-            early[done].append(_odds(split, lambda chosen: split.outputs(network.eval(), chosen)))
+    def some(start: int, stop: int) -> dict[str, np.ndarray]:
+        early: dict[int, list[np.ndarray]] = {epoch: [] for epoch in stops}
 
-    networks = split.trained_many(recipe, [rows[half] for half in halves], split.parts["shadow_reference"], after)
-    found = _reference_arrays(split, halves, [lambda c, n=network: split.outputs(n, c) for network in networks])
-    if plain:
-        target, population = np.split(np.stack([np.stack(early[epoch]) for epoch in stops]), [len(rows)], axis=2)
-        found |= {"stopped.log_odds": target, "stopped.population": population}
-        found |= stacked([network.state_dict() for network in networks])
+        def after(number: int, network: torch.nn.Module, done: int) -> None:
+            if done in early:
+                early[done].append(_odds(split, lambda chosen: split.outputs(network.eval(), chosen)))
+
+        own = halves[start:stop]
+        networks = split.trained_many(recipe, [rows[h] for h in own], split.parts["shadow_reference"], after, start)
+        found = _reference_arrays(split, own, [lambda c, n=network: split.outputs(n, c) for network in networks])
+        if plain:
+            odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p)
+            found["stopped.log_odds"], found["stopped.population"] = np.split(odds, [len(rows)], axis=2)
+            found |= stacked([network.state_dict() for network in networks])
+        return found
+
+    found = context.parts(len(halves), TOGETHER, some)
+    for name in ("stopped.log_odds", "stopped.population") if plain else ():
+        found[name] = found[name].swapaxes(0, 1)
     return StepResult(arrays=found)
 
 
-@step(version="1")
+@step(version="1", shared=True)
 def release_references(context: StepContext) -> StepResult:
     """Show the answers of undefended reference models as a defense releases them."""
     split, plain = Split(context), context.need("references").arrays
     rows, halves = split.rows("target"), _halves(split)
-    outputs = [
-        _released(split, split.loaded(plain, k), rows[half], split.parts["shadow_reference"], f"reference {k}")
-        for k, half in enumerate(halves)
-    ]
-    return StepResult(arrays=_reference_arrays(split, halves, outputs))
+
+    def one(start: int, stop: int) -> dict[str, np.ndarray]:
+        member, network = rows[halves[start]], split.loaded(plain, start)
+        outputs = _released(split, network, member, split.parts["shadow_reference"], f"reference {start}")
+        return _reference_arrays(split, halves[start:stop], [outputs])
+
+    return StepResult(arrays=context.parts(len(halves), 1, one))
 
 
 @step(version="3")

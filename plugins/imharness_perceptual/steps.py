@@ -21,7 +21,7 @@ UNKNOWN = {
 """What stands for a column that a data set does not have."""
 
 
-@step(version="4")
+@step(version="4", shared=True)
 def distance(context: StepContext) -> StepResult:
     """Measure every image against its reference; larger = farther, whatever the metric's direction. And time it."""
     images = context.images()
@@ -46,7 +46,7 @@ def distance(context: StepContext) -> StepResult:
     return StepResult(rows={**rows, **found}, facts={"ms": context.time_per_image(lambda x: metric(x, x), images)})
 
 
-@step(version="2")
+@step(version="2", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Push distorted images away from their references, as the metric sees it; 8 bits before anything reads it."""
     images = context.images()

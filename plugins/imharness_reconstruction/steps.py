@@ -29,7 +29,7 @@ def judge(context: StepContext) -> StepResult:
     return _trained(context, "judging", everyday)
 
 
-@step(version="6")
+@step(version="6", shared=True)
 def reconstruct(context: StepContext) -> StepResult:
     """Share the gradients the attack is after through the defense, and let the attack rebuild the private images.
 
@@ -39,22 +39,27 @@ def reconstruct(context: StepContext) -> StepResult:
     the option `at_once`, so many images at a time share their gradients and are rebuilt, because those of a large
     network for all images do not fit into memory; each image keeps its streams of random numbers.
     """
-    images = _private(context)
+    images, attack = _private(context), context.build("attack")
     some = int(context.options.get("at_once", 0)) or len(images)
-    network, attack, found = None, context.build("attack"), []
-    for start in range(0, len(images), some):
-        part = images.at(range(start, min(start + some, len(images))))
+    network = _network(context, _loaded(context, images.first(1))[0], "model", "trained")
+
+    def shared(start: int, stop: int) -> tuple[ImageSet, torch.Tensor, Shared]:
+        part = images.at(range(start, stop))
         private, labels = _loaded(context, part)
-        network = network or _network(context, private, "model", "trained")
-        shared = _shared(context, network, part, private, labels)
-        if "aware" in context.options and survivors(shared.gradients) is None:
-            same = context.need("aware")
-            return StepResult(rows=same.rows, arrays=same.arrays)
+        return part, private, _shared(context, network, part, private, labels)
+
+    if "aware" in context.options and survivors(shared(0, min(some, len(images)))[2].gradients) is None:
+        same = context.need("aware")
+        return StepResult(rows=same.rows, arrays=same.arrays)
+
+    def rebuild(start: int, stop: int) -> dict[str, np.ndarray]:
+        part, private, given = shared(start, stop)
         shape = (private.shape[1], private.shape[2], private.shape[3])
-        rebuilt = attack(shared.gradients, network, shape, context.rng(part.names, "attack"), context.progress)
-        fit = {name: values.cpu().numpy() for name, values in matching(network, shared, rebuilt).items()}
-        found.append({**fit, "images": rebuilt.mul(255).round().byte().cpu().numpy()})
-    joined = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+        rebuilt = attack(given.gradients, network, shape, context.rng(part.names, "attack"), context.progress)
+        fit = {name: values.cpu().numpy() for name, values in matching(network, given, rebuilt).items()}
+        return {**fit, "images": rebuilt.mul(255).round().byte().cpu().numpy()}
+
+    joined = context.parts(len(images), some, rebuild)
     trained = "trained" in context.options or context.component("model").trained
     state = "trained" if trained else "as initialised"
     shown = joined.pop("images")

@@ -67,7 +67,7 @@ class Storing:
 
 def graph(track: str = "a/t", count: int = 10, bad: int = 0) -> Graph:
     tasks = [task("clean", f"metric:a/m{i}") for i in range(count)] + [task("clean", "metric:a/bad")] * bad
-    made = Graph(SimpleNamespace(info=SimpleNamespace(id=track)), "configuration")  # type: ignore[arg-type]
+    made = Graph(SimpleNamespace(info=SimpleNamespace(id=track), steps=()), "configuration")  # type: ignore[arg-type]
     made.tasks = {own.key: own for own in tasks}
     return made
 

@@ -139,6 +139,9 @@ class StepContext(Protocol):
         The batch is halved when memory runs out. Every tensor it returns has one row per image.
         """
 
+    def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
+        """Call `function(start, stop)` for ranges of at most `size` among `total`, and join its arrays row by row."""
+
     def time_per_image(self, function: Callable[[Images], object], images: ImageSet) -> float:
         """Return milliseconds per image, after a warm-up, the device synchronised."""
 
@@ -158,11 +161,12 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of task: a function of the context, its name, and the version of its numbers."""
+    """One kind of task: a function of the context, its name, the version of its numbers, and whether it is shared."""
 
     run: Callable[[StepContext], StepResult]
     version: str
     name: str
+    shared: bool = False
 
     def __call__(self, context: StepContext, /) -> StepResult:
         """Run the step."""
@@ -177,12 +181,14 @@ class Work:
     operations: float
 
 
-def step(*, version: str) -> Callable[[Callable[[StepContext], StepResult]], Step]:
+def step(*, version: str, shared: bool = False) -> Callable[[Callable[[StepContext], StepResult]], Step]:
     """Make a function a step of a track, named after it: ``@step(version="2")``.
 
     A new version computes every cell of the step again. Name and version are part of the identity of its results.
+    `shared`: what takes long is its first call of `StepContext.map` or `parts`. Where a cell takes long, several
+    workers do a part of it each, and before that all that the step does before it.
     """
-    return lambda run: Step(run, version, run.__name__)
+    return lambda run: Step(run, version, run.__name__, shared)
 
 
 class Query(Protocol):

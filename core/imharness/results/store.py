@@ -11,6 +11,7 @@
     boards/<track>.<digest>.safetensors        the scores that are compared pairwise
     submissions/<name>.json          manifest, offer and report of a submission
     logs/ab/<key>.json               what a task printed, warned and logged (see `imharness_logs`)
+    shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness_shards`)
     runs/<run>.json, times/<device>.json       what runs say of themselves, how long tasks took
     ledger.jsonl                     what was decided about entries
 """

@@ -12,7 +12,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, cast
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -32,8 +31,10 @@ from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name, synchronise
 from imharness.running.target import MetricTarget, straight_through
-from imharness_memory import OUT_OF_MEMORY, in_chunks, is_out_of_memory
+from imharness_errors.traces import deepest_module
+from imharness_memory import OUT_OF_MEMORY, in_batches, is_out_of_memory
 from imharness_secret.images import hidden, seeds_of_task
+from imharness_shards import ShardDone, Shards
 
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
@@ -97,8 +98,8 @@ def _copied(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[An
 class TaskContext:
     """The `StepContext` of one task; the protocol says what each method returns."""
 
-    def __init__(self, cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> None:
-        self._cache, self._key, self._spec = cache, key, spec
+    def __init__(self, cache: BuildCache, shards: Shards, spec: TaskSpec, progress: Progress) -> None:
+        self._cache, self._shards, self._key, self._spec = cache, shards, shards.cell, spec
         self.device, self.progress = cache.device, progress
         self.options: Mapping[str, Option] = spec.options
         self._secret, self._seed = seeds_of_task(cache.secret, spec.seed, spec.options)
@@ -163,20 +164,17 @@ class TaskContext:
     def map(
         self, images: ImageSet, function: Callable[[list[int], torch.Tensor], Mapping[str, torch.Tensor]]
     ) -> dict[str, npt.NDArray[Any]]:
-        chunks: list[dict[str, npt.NDArray[Any]]] = []
+        def one(chosen: list[int]) -> dict[str, npt.NDArray[Any]]:
+            found = function(chosen, images.load(chosen).to(self.device))
+            self.progress(chosen[-1] + 1, len(images))
+            return {name: tensor.detach().cpu().numpy() for name, tensor in found.items()}
+
         size = self._cache.batch_size
-        for batch in images.batches(size):
+        return self._shards.joined(list(images.batches(size)), lambda some: in_batches(some, size, one))
 
-            def one(start: int, stop: int, batch: list[int] = batch) -> dict[str, npt.NDArray[Any]]:
-                chosen = batch[start:stop]
-                found = function(chosen, images.load(chosen).to(self.device))
-                self.progress(chosen[-1] + 1, len(images))
-                return {name: tensor.detach().cpu().numpy() for name, tensor in found.items()}
-
-            found, size = in_chunks(len(batch), size, one)
-            chunks += found
-        names = dict.fromkeys(name for chunk in chunks for name in chunk)  # a stack of images has those of one size
-        return {name: np.concatenate([chunk[name] for chunk in chunks if name in chunk]) for name in names}
+    def parts(self, total: int, size: int, function: Callable[[int, int], Mapping[str, Any]]) -> dict[str, Any]:
+        ranges = [(start, min(start + size, total)) for start in range(0, total, size)]
+        return self._shards.joined(ranges, lambda some: [function(*own) for own in some])
 
     def time_per_image(self, function: Callable[[torch.Tensor], object], images: ImageSet) -> float:
         batch = images.load(next(images.batches(TIMED_IMAGES))).to(self.device)
@@ -191,28 +189,34 @@ class TaskContext:
         return 1000 * best / len(batch)
 
 
-def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord:
-    """Compute a task and store its record, done or failed. Raises only `StoreError`."""
+def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord | None:
+    """Compute a task and store its record, done or failed; None for a shard of one. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    failure, result = None, None
+    failure, result, shards = None, None, Shards(cache.store, key)
     notes: Sequence[str] = ()
     try:
-        result = cache.registry.track(spec.track).step(spec.step)(TaskContext(cache, key, spec, progress))
+        result = cache.registry.track(spec.track).step(spec.step)(TaskContext(cache, shards, spec, progress))
         notes = cache.end_task(False)
     except StoreError:
         raise
+    except ShardDone:
+        pass
     except Exception as error:
         failure = _failure(cache, spec, error)
         result = None
         with suppress(HarnessError):
             notes = cache.end_task(True)
+    if shards.partial:  # the cell computes what a shard could not, and fails of it
+        return None
     record = TaskRecord(
-        key=key, spec=spec, status="failed" if failure else "done", failure=failure,
+        key=shards.cell, spec=spec, status="failed" if failure else "done", failure=failure,
         facts={name: float(value) for name, value in result.facts.items()} if result else {}, started=started,
-        seconds=time.perf_counter() - clock, device=device_name(cache.device), versions=versions(cache.registry, spec),
-        isolation=_isolation(cache, spec), notes=tuple(notes),
+        seconds=time.perf_counter() - clock + shards.seconds, device=device_name(cache.device),
+        versions=versions(cache.registry, spec), isolation=_isolation(cache, spec), notes=tuple(notes),
     )  # fmt: skip
-    return cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
+    record = cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})
+    shards.forget()
+    return record
 
 
 def _isolation(cache: BuildCache, spec: TaskSpec) -> str:
@@ -222,19 +226,12 @@ def _isolation(cache: BuildCache, spec: TaskSpec) -> str:
 
 
 def _failure(cache: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
-    """Name the component whose code stands deepest in the traceback."""
     modules = {type(cache.component(spec, role)).__module__: ref.label for role, ref in spec.components.items()}
-    who, trace = "harness", error.__traceback__
-    while trace is not None:
-        who = modules.get(trace.tb_frame.f_globals.get("__name__", ""), who)
-        trace = trace.tb_next
-    who = getattr(error, "who", "") or who
+    who = getattr(error, "who", "") or modules.get(deepest_module(error, modules), "harness")
     return Failure(
-        who=who,
-        error=type(error).__name__,
+        who=who, error=type(error).__name__, traceback="".join(traceback.format_exception(error))[-8000:],
         message=OUT_OF_MEMORY if is_out_of_memory(error) else " ".join(str(error).split())[:500],
-        traceback="".join(traceback.format_exception(error))[-8000:],
-    )
+    )  # fmt: skip
 
 
 NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", "kornia", "scikit-image")

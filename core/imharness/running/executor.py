@@ -17,6 +17,7 @@ from imharness.errors import PluginError, StoreError, UsageError, unknown_name
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness_logs import keeping
 from imharness_memory import OUT_OF_MEMORY
+from imharness_shards import cell_of
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registered
@@ -117,17 +118,17 @@ class Worker:
         self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec) -> TaskResult:
-        """Compute a task and store its record, with a log of what was said meanwhile."""
+        """Compute a task, or a shard of one by its key, and store it, with a log of what was said meanwhile."""
         from imharness.running.context import run_task
 
         try:
-            with self.cache.store.together(soon=True), keeping(self.cache.store, key):
+            with self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
                 record = run_task(self.cache, key, spec, lambda done, total: None)
         except StoreError as error:
             return TaskResult(key, "store", str(error))
         except MemoryError:
             return TaskResult(key, "failed", OUT_OF_MEMORY)
-        return TaskResult.of(record)
+        return TaskResult.of(record) if record else TaskResult(key, "done")
 
     def close(self) -> None:
         """End what the preparation started; raises `StoreError` where results could not be put on the disk."""

@@ -21,6 +21,7 @@ from imharness_conformance import check_component
 from imharness_conformance.contracts import contract_of, contracts
 from imharness_conformance.crossing import all_restored, all_tensors
 from imharness_conformance.probes import probe_of
+from imharness_shards import Shards
 from imharness_submissions.sandbox.describing import described
 from imharness_submissions.sandbox.proxies import proxy
 from imharness_submissions.sandbox.questions import able
@@ -66,7 +67,8 @@ def context(component: Component, folder: Path) -> TaskContext:
     spec = TaskSpec(
         track="", step="", version="", components={"role": component.ref()}, options={}, limit=None, seed=0, needs={}
     )
-    return TaskContext(BuildCache(registry, Store(folder), CPU, 16), "", spec, lambda done, total: None)
+    cache = BuildCache(registry, Store(folder), CPU, 16)
+    return TaskContext(cache, Shards(cache.store, ""), spec, lambda done, total: None)
 
 
 def given(component: Component) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from imharness.results.store import Store
 from imharness.running import context as running_context
 from imharness.running.context import BuildCache, TaskContext
 from imharness_memory import in_chunks
+from imharness_shards import Shards
 
 
 def spec(number: int, needs: dict[str, str] | None = None) -> TaskSpec:
@@ -48,7 +49,7 @@ def cache(store: Store) -> BuildCache:
 
 
 def context(cache: BuildCache, key: str) -> TaskContext:
-    return TaskContext(cache, "0" * 64, spec(-1, {"attacked": key}), lambda done, total: None)
+    return TaskContext(cache, Shards(cache.store, "0" * 64), spec(-1, {"attacked": key}), lambda done, total: None)
 
 
 def files(store: Store) -> list[Path]:
@@ -149,7 +150,7 @@ def test_map_joins_batches_row_by_row_whatever_fits(store: Store, cache: BuildCa
         names=tuple(map(str, range(10))), shapes=((2, 2),) * 10, load=lambda positions: pixels[list(positions)]
     )  # fmt: skip
     seen: list[tuple[int, int]] = []
-    own = TaskContext(cache, "0" * 64, spec(-1), lambda done, total: seen.append((done, total)))
+    own = TaskContext(cache, Shards(cache.store, "0" * 64), spec(-1), lambda done, total: seen.append((done, total)))
 
     def function(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         if len(positions) > 3:
