@@ -25,6 +25,7 @@ from imharness.running.executor import Executor, TaskResult, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness_profiles import load_profile
 from imharness_ray.alike import facts
+from imharness_schedule.sharding import Sharded
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
@@ -45,7 +46,7 @@ parameters."harness/invgrad" = { steps = 8 }
 """
 NAPS = "tests.plugins.ray.naps:prepare"
 NODE = {"num_cpus": 1, "memory": 2_000_000_000, "object_store_memory": 80_000_000, "include_log_monitor": False}
-STARTS, WAIT_S = 5, 900.0
+STARTS, WAIT_S, BATCH = 5, 900.0, 2
 """How often a node is started: Ray gives one 30 s. How long at most anything is waited for, s."""
 Rows = dict[str, bytes]
 
@@ -93,7 +94,7 @@ def rows_of(folder: Path) -> Rows:
 
 def alone(graphs: Sequence[Graph], folder: Path) -> Rows:
     """Return the rows of a run in this process."""
-    start = lambda: open_executor(folder, devices=["cpu"], workers=0, prepare=[(NAPS, {})])  # noqa: E731
+    start = lambda: open_executor(folder, devices=["cpu"], workers=0, batch_size=BATCH, prepare=[(NAPS, {})])  # noqa: E731
     assert not execute(graphs, Store(folder), start).failed
     return rows_of(folder)
 
@@ -101,16 +102,18 @@ def alone(graphs: Sequence[Graph], folder: Path) -> Rows:
 def on_ray(cluster: Any, folder: Path, log: Path, limit: float = WAIT_S) -> Executor:
     told = {"ray_address": cluster.address, "memory_per_worker": 0.4}
     prepare = [(NAPS, {"log": str(log)})]
-    return open_executor(folder, name="ray", devices=["cpu"], prepare=prepare, settings=told, time_limit_s=limit)
+    return open_executor(
+        folder, name="ray", devices=["cpu"], batch_size=BATCH, prepare=prepare, settings=told, time_limit_s=limit
+    )
 
 
 def run_on_ray(
     cluster: Any, graphs: Sequence[Graph], folder: Path, log: Path, watch: Callable[[int], None] = lambda done: None,
-    limit: float = WAIT_S,
+    limit: float = WAIT_S, split: Callable[[str], int] = lambda key: 1,
 ) -> tuple[RunResult, Rows]:  # fmt: skip
     log.mkdir()
     Store(folder).prepare()
-    start = lambda: on_ray(cluster, folder, log, limit)  # noqa: E731
+    start = lambda: Sharded(on_ray(cluster, folder, log, limit), split, Store(folder))  # noqa: E731
     told = lambda ended, running: watch(len(ended.done) + len(ended.failed))  # noqa: E731
     outcome = execute(graphs, Store(folder), start, watch=told)
     return outcome, rows_of(folder)
@@ -137,9 +140,12 @@ def test_every_track_gives_the_rows_of_a_local_run(cluster: Any, tmp_path: Path)
     }  # fmt: skip
     graphs = [plan_track("harness/iqa", load_profile("embedded"), registry, only=only, limit=3)]
     graphs += [plan_track(name, tiny, registry, limit=4) for name in tiny.tracks]
-    outcome, rows = run_on_ray(cluster, graphs, tmp_path / "ray", tmp_path / "log")
+    shared = {key for graph in graphs for key, task in graph.tasks.items() if graph.track.step(task.spec.step).shared}
+    split = lambda key: 2 if key in shared else 1  # noqa: E731
+    outcome, rows = run_on_ray(cluster, graphs, tmp_path / "ray", tmp_path / "log", split=split)
     assert not outcome.failed
     assert len(rows) > 10
+    assert len(shared) > 10
     assert rows == alone(graphs, tmp_path / "alone")
     (worker,) = workers(tmp_path / "log")
     assert (worker["environment"], worker["torch"]) == ("1", 1)
