@@ -56,11 +56,39 @@ def wilcoxon_both(differences: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _chunk(d: Singles) -> Floats:
-    """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences."""
-    positive, ordered, zeros, equal = _sorted_magnitudes(d)
-    count = (d.shape[1] - zeros).astype(np.float64)
-    r_plus, tied = _rank_sum(positive, zeros), np.count_nonzero(equal, axis=1) - np.maximum(zeros - 1, 0)
-    ties, few = tied > 0, tied < _FEW * d.shape[1]
+    """Return p-values ``(2, k)`` of the differences ``(k, n)`` and of minus the differences.
+
+    Where no two of a row are equal as floats of 32 bits, these have the order of the 64 bits, and are sorted sooner.
+    """
+    with np.errstate(over="ignore"):
+        single = d.astype(np.float32, copy=False)
+    if d.dtype == np.float32 or (single == d).all():
+        return _tested(*_sorted_magnitudes(single))
+    if _coarse(d[:1], *_sorted_magnitudes(single[:1])[2:]).any():  # then most rows are, as in grades of a few steps
+        return _tested(*_sorted_magnitudes(d))
+    found = _sorted_magnitudes(single)
+    p, coarse = _tested(*found), _coarse(d, *found[2:])
+    if coarse.any():
+        p[:, coarse] = _tested(*_sorted_magnitudes(d[coarse]))
+    return p
+
+
+def _coarse(d: Singles, zeros: npt.NDArray[np.int64], equal: Mask) -> Mask:
+    """Return which rows ``(k,)`` have differences that are equal, or 0, as floats of 32 bits."""
+    return np.asarray((_tied(zeros, equal) > 0) | (zeros != np.count_nonzero(d == 0, axis=1)))
+
+
+def _tied(zeros: npt.NDArray[np.int64], equal: Mask) -> npt.NDArray[np.int64]:
+    """Return how many magnitudes of a row that are not 0 equal the next one ``(k,)``."""
+    return np.asarray(np.count_nonzero(equal, axis=1) - np.maximum(zeros - 1, 0))
+
+
+def _tested(positive: Singles, ordered: Keys, zeros: npt.NDArray[np.int64], equal: Mask) -> Floats:
+    """Return p-values ``(2, k)`` of what `_sorted_magnitudes` makes of differences, and of minus the differences."""
+    n = positive.shape[1]
+    count = (n - zeros).astype(np.float64)
+    r_plus, tied = _rank_sum(positive, zeros), _tied(zeros, equal)
+    ties, few = tied > 0, tied < _FEW * n
     moved, tie_term = _with_few_ties(positive, equal, zeros, few)
     r_plus += moved
     many = ties & ~few
@@ -69,9 +97,9 @@ def _chunk(d: Singles) -> Floats:
     sums = np.stack([r_plus, count * (count + 1) / 2 - r_plus])
     p = _asymptotic(sums, count, tie_term)
     exact = ~ties & (count <= EXACT_UP_TO)
-    for n in np.unique(count[exact]):
-        own = exact & (count == n)
-        p[:, own] = _survival(int(n))[sums[:, own].astype(np.int64)]
+    for left in np.unique(count[exact]):
+        own = exact & (count == left)
+        p[:, own] = _survival(int(left))[sums[:, own].astype(np.int64)]
     permuted = np.flatnonzero(ties & (count <= PERMUTED_UP_TO))
     if len(permuted):
         for row, ranks in zip(permuted, _mean_ranks(ordered[permuted], zeros[permuted]), strict=True):
@@ -84,13 +112,10 @@ def _sorted_magnitudes(d: Singles) -> tuple[Singles, Keys, npt.NDArray[np.int64]
     """Sort each row by |d|. The bits of a non-negative float order like an integer and leave the top bit free.
 
     Returns 1 where a value is positive and 0 elsewhere ``(k, n)``, the bits of |d| ``(k, n)``, the number of zeros
-    ``(k,)``, and where a value equals the next one ``(k, n - 1)``. Floats of 32 bits are sorted as such.
+    ``(k,)``, and where a value equals the next one ``(k, n - 1)``.
     """
-    with np.errstate(over="ignore"):
-        single = d.astype(np.float32, copy=False)
-    keys: Keys = single.view(np.uint32) << np.uint32(1)
-    if d.dtype != np.float32 and not (single == d).all():
-        keys = d.view(np.uint64) << np.uint64(1)
+    single = d.dtype == np.float32
+    keys: Keys = d.view(np.uint32) << np.uint32(1) if single else d.view(np.uint64) << np.uint64(1)
     keys |= d > 0
     keys.sort(axis=1)
     n = d.shape[1]

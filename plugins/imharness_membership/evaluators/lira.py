@@ -20,7 +20,7 @@ ENOUGH = 64
 class Lira(ReferenceEvaluator):
     """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
 
-    info = Info(id="harness/lira", version="3", paper="carlini2022")
+    info = Info(id="harness/lira", version="4", paper="carlini2022")
     mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
         default="online",
         description="online: references with and without the row; offline: without it, by its tail or its density.",
@@ -46,11 +46,11 @@ class Lira(ReferenceEvaluator):
 def _sums(log_odds: torch.Tensor, member: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
     """Return count, sum and sum of squares ``(m,)``, and the centre, for references with the row and without it.
 
-    Sums are of distances from the centre of all answers; those without the row are what is left of the sums of all.
+    Sums are of distances from the middle of all answers; those without the row are what is left of the sums of all.
     """
-    centre = log_odds.mean(dtype=torch.float64)
+    centre = log_odds.mean(dim=0).double()
     count, total, power, whole, whole_power = log_odds.new_zeros(5, log_odds.shape[1], dtype=torch.float64)
-    for values, mask in zip(log_odds, member, strict=True):
+    for values, mask in zip(log_odds, member.view(torch.uint8), strict=True):  # bytes are converted sooner than bools
         shifted, weight = values.double().sub_(centre), mask.double()
         own = shifted * weight
         count.add_(weight)
@@ -58,7 +58,7 @@ def _sums(log_odds: torch.Tensor, member: torch.Tensor) -> tuple[tuple[torch.Ten
         power.addcmul_(own, shifted)
         whole.add_(shifted)
         whole_power.addcmul_(shifted, shifted)
-    return (count, total, power, centre), (len(log_odds) - count, whole - total, whole_power - power, centre)
+    return (count, total, power, centre), (len(log_odds) - count, whole.sub_(total), whole_power.sub_(power), centre)
 
 
 def _gaussian(
@@ -68,11 +68,15 @@ def _gaussian(
 
     `pooled`: all rows get one variance, that of the answers around the mean of their row.
     """
-    mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
-    spread = (power - count * mean.square()).clamp(min=0)
-    common = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)
-    variance = torch.where((count > 1) & (not pooled), spread / (count - 1).clamp(min=1), common)
-    return (mean + centre).float(), variance.clamp(min=MIN_VARIANCE).float()
+    if pooled or bool(count.min() < 2):
+        mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
+        spread = (power - count * mean.square()).clamp(min=0)
+        common = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)
+        variance = torch.where((count > 1) & (not pooled), spread / (count - 1).clamp(min=1), common)
+    else:  # what most queries need, in fewer passes
+        mean = total / count
+        variance = torch.addcmul(power, mean, total, value=-1).clamp_(min=0).div_(count - 1)
+    return mean.add_(centre).float(), variance.clamp_(min=MIN_VARIANCE).float()
 
 
 def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:

@@ -91,3 +91,19 @@ def test_adjust_is_statsmodels_to_the_bit(method: str, decimals: int) -> None:
 
 def test_adjust_leaves_what_is_not_testable_out_of_the_count() -> None:
     np.testing.assert_allclose(adjust([0.01, np.nan, 0.02]), [0.02, np.nan, 0.04])
+
+
+@pytest.mark.parametrize("n", [12, 40, 300])
+def test_differences_that_32_bits_cannot_tell_apart_keep_the_order_of_64(n: int) -> None:
+    rng = np.random.default_rng(n)
+    d = rng.normal(0.1, 1, (9, n))
+    d[1, 5] = -d[1, 4] * (1 + 2**-40)  # one is larger than the other, by less than 32 bits show
+    d[2, 5] = d[2, 4] * (1 - 2**-40)
+    d[3, 6] = -d[3, 7]  # equal in truth
+    d[4, :3] = 1e-60, -2e-60, 0.0  # one zero of 64 bits, three of 32
+    d[5, 0] = 0.0
+    d[6, :2] = 1e200, -1e300  # both infinite as floats of 32 bits
+    d[7, 0], d[8, 0] = 1e300, -1e-60
+    expected = [stats.wilcoxon(row[row != 0], alternative="greater").pvalue for row in d]
+    assert wilcoxon_greater(d) == pytest.approx(expected, rel=1e-12)
+    assert wilcoxon_greater(d[::-1]) == pytest.approx(expected[::-1], rel=1e-12)

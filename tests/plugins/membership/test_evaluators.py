@@ -177,6 +177,27 @@ def test_lira_equals_a_loop_over_rows(global_variance: bool) -> None:
         np.testing.assert_allclose(fast.numpy(), expected, rtol=2e-3, atol=2e-3)
 
 
+def test_lira_tells_answers_apart_that_lie_close_beside_a_wide_gap() -> None:
+    rng = np.random.default_rng(5)
+    inside = rng.random((10, 300)).argsort(axis=0) < 5
+    odds = (20 * inside + 0.01 * rng.normal(size=inside.shape)).astype(np.float32)
+    own = [np.where(mask, odds.astype(np.float64), np.nan) for mask in (inside, ~inside)]
+    (m1, v1), (m0, v0) = ((np.nanmean(x, axis=0), np.nanvar(x, axis=0, ddof=1)) for x in own)
+    observed = odds[0] + np.float32(0.005)
+    expected = norm.logpdf(observed, m1, v1**0.5) - norm.logpdf(observed, m0, v0**0.5)
+    odds[:, 7] = expected[7] = np.nan
+    seen, nothing = torch.from_numpy(observed), torch.zeros(10, 1)
+    references = References(torch.from_numpy(odds), torch.from_numpy(inside), nothing, nothing[:, 0])
+    lira = Lira(global_variance=False)
+    found = lira.statistic(seen, seen, references, 10).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-3)
+    assert np.flatnonzero(np.isnan(found)).tolist() == [7]
+    lonely = torch.from_numpy(inside.copy())
+    lonely[1:, 3] = False  # one row with a single reference has no variance of its own; no other row changes
+    other = lira.statistic(seen, seen, replace(references, member=lonely), 10).numpy()
+    np.testing.assert_allclose(np.delete(other, [3]), np.delete(found, [3]), rtol=1e-5, atol=1e-3)
+
+
 def test_few_references_share_one_variance_and_many_have_one_for_each_row() -> None:
     rng = np.random.default_rng(0)
     n, gap = 2000, 0.7
