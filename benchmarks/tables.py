@@ -31,8 +31,10 @@ STUDIES: dict[str, Callable[[Path, int], Finished]] = {
 _RANK = (
     "import json, resource, sys; from imharness_cli import cli; cli(sys.argv[1:], standalone_mode=False); "
     "own = resource.getrusage(resource.RUSAGE_SELF); "
-    "print(json.dumps([own.ru_utime + own.ru_stime, own.ru_maxrss]))"
+    "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')); "
+    "print(json.dumps([own.ru_utime + own.ru_stime, int(peak)]))"
 )
+"""Prints CPU s and peak KiB. `ru_maxrss` would tell the memory of whoever started the process, where that was more."""
 
 
 def lines() -> list[Line]:
