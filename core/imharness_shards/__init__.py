@@ -51,12 +51,15 @@ def cell_of(key: str) -> str:
 
 
 class Shards:
-    """What a worker computes of a cell, by the key that it is given. `seconds`: what shards took that it joined."""
+    """What a worker computes of a cell, by the key that it is given. `seconds`: what shards took that it joined.
 
-    def __init__(self, store: Files, key: str) -> None:
+    `made_with`: names versions and device; a shard that was made with others is not joined.
+    """
+
+    def __init__(self, store: Files, key: str, made_with: Callable[[], str] = lambda: "") -> None:
         self.cell, _, part = key.partition(".")
         number, _, of = part.partition("-")
-        self._store, self._of = store, int(of or 1)
+        self._store, self._of, self._made_with = store, int(of or 1), made_with
         self._number, self._shared = int(number) if number.isdigit() else None, False
         self._started, self.seconds = time.perf_counter(), 0.0
 
@@ -93,7 +96,7 @@ class Shards:
             forget_shards(self._store, self.cell)
 
     def _name(self, number: int) -> str:
-        return f"{_folder(self.cell)}/{number}-{self._of}.safetensors"
+        return f"{_folder(self.cell)}/{number}-{self._of}{self._made_with()}.safetensors"
 
     def _write(self, number: int, found: Columns) -> None:
         numbered = {f"{place:04} {name}": column for place, (name, column) in enumerate(found.items())}

@@ -27,6 +27,7 @@ from imharness.contracts.table_dataset import TableSet
 from imharness.contracts.track import Option, Output, Progress
 from imharness.errors import HarnessError, StoreError
 from imharness.randomness import ImageRng, derive_seed, generator
+from imharness.results.identity import digest
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name, synchronise
@@ -192,7 +193,8 @@ class TaskContext:
 def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord | None:
     """Compute a task and store its record, done or failed; None for a shard of one. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    failure, result, shards = None, None, Shards(cache.store, key)
+    shards = Shards(cache.store, key, lambda: f"-{digest([device, versions(cache.registry, spec)])[:16]}")
+    failure, result, device = None, None, device_name(cache.device)
     notes: Sequence[str] = ()
     try:
         result = cache.registry.track(spec.track).step(spec.step)(TaskContext(cache, shards, spec, progress))
@@ -211,7 +213,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
     record = TaskRecord(
         key=shards.cell, spec=spec, status="failed" if failure else "done", failure=failure,
         facts={name: float(value) for name, value in result.facts.items()} if result else {}, started=started,
-        seconds=time.perf_counter() - clock + shards.seconds, device=device_name(cache.device),
+        seconds=time.perf_counter() - clock + shards.seconds, device=device,
         versions=versions(cache.registry, spec), isolation=_isolation(cache, spec), notes=tuple(notes),
     )  # fmt: skip
     record = cache.store.commit(record, result.rows if result else {}, result.arrays if result else {})

@@ -141,6 +141,16 @@ def test_shards_of_another_number_are_not_taken_for_these_and_go_with_them(tmp_p
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
+def test_shards_that_were_made_with_other_versions_are_not_joined(tmp_path: Path) -> None:
+    cell, store = "34" * 32, Store(tmp_path)
+    one, _, compute = example(tmp_path, keys_of_shards(cell, 2)[0])
+    with pytest.raises(ShardDone):
+        one.joined([1, 2], compute)
+    _, asked, compute = example(tmp_path, cell)
+    Shards(store, key_of_join(cell, 2), lambda: "-newer").joined([1, 2], compute)
+    assert asked == [[1], [2]]
+
+
 def test_more_shards_than_pieces_leave_nothing(tmp_path: Path) -> None:
     cell = "12" * 32
     for key in keys_of_shards(cell, 8):
