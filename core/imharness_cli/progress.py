@@ -16,6 +16,8 @@ from imharness_schedule.state import RunState
 
 BAR_EVERY_S = 0.5
 NOTE_WIDTH = 60
+NAMED = 4
+"""So many of the cells that run are named in a line, those that have run longest."""
 SHARE = 0.05
 """Of the time of a run, what each thing that is done about it, again and again, may take in its main thread."""
 NOTICED_S = 0.05
@@ -108,7 +110,9 @@ def line_of(state: RunState) -> str:
     if state.failed:
         parts.append(f"{state.failed:,} failed")
     if state.running:
-        parts.append("now " + "; ".join(f"{own.task} ({own.seconds:.0f} s)" for own in state.running))
+        longest = sorted(state.running, key=lambda own: -own.seconds)[:NAMED]
+        more = [f"{len(state.running) - NAMED:,} more"] if len(state.running) > NAMED else []
+        parts.append("now " + "; ".join([*(f"{own.task} ({own.seconds:.0f} s)" for own in longest), *more]))
     return ", ".join(part for part in parts if part)
 
 

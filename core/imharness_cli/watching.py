@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import time
@@ -55,7 +56,6 @@ class RunWatch:
         self.times = times
         self._forecast = Forecast(times, self._tasks)
         self._shared = {(g.track.info.id, step.name) for g in graphs for step in g.track.steps if step.shared}
-        self._in_shards = set[str]()
         self._done = {graph.track.info.id: 0 for graph in graphs}
         self._totals = {graph.track.info.id: len(graph.tasks) for graph in graphs}
         self._running: dict[str, float] = {}
@@ -75,10 +75,7 @@ class RunWatch:
         seconds = self.times.seconds(place_of(spec)) if (spec.track, spec.step) in self._shared else None
         if seconds is None or seconds < sharding.SHORTEST_S:
             return 1
-        found = sharding.number_of_shards(seconds, self._forecast.left_s({}) or 0.0)
-        if found > 1:
-            self._in_shards.add(key)
-        return found
+        return sharding.number_of_shards(seconds, self._forecast.left_s({}) or 0.0)
 
     def watch(self, outcome: RunResult, running: Mapping[str, float]) -> None:
         """Take in how far the run is, and pass it on to whom it is time for."""
@@ -95,9 +92,9 @@ class RunWatch:
                 self._done[self._tasks[key].spec.track] += 1
                 self._learn(key, now)
             if key in outcome.done or key in outcome.failed:
-                self._forecast.ended(key, None if key in self._in_shards else now - self._running[key])
+                self._forecast.ended(key)
         self._running = dict(running)
-        self._forecast.busy(len(running))
+        self._forecast.busy(sum(map(math.isfinite, running.values())))
         if self._publisher is not None:
             self._publisher.offer(outcome, self._state.left_s)
         self._tell(now)
@@ -126,7 +123,7 @@ class RunWatch:
             self._state.save(self._store)
 
     def _now(self, now: float, state: str) -> RunState:
-        gone = {key: now - since for key, since in self._running.items()}
+        gone = {key: now - since for key, since in self._running.items() if math.isfinite(since)}
         busy = tuple(Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s, key=k)
                      for k, s in gone.items())  # fmt: skip
         failed = self._outcome.failed

@@ -12,7 +12,7 @@ from imharness_schedule.times import Place, Times, place_of
 RATE_S = 120.0
 """The rate of a run is that of its last seconds."""
 FEWEST = 10
-"""From so many finished tasks on, the run's own speed corrects the estimate."""
+"""From so many finished tasks on, the estimate goes by how much work a second the run has done so far."""
 
 
 class Forecast:
@@ -22,7 +22,7 @@ class Forecast:
         self._times = times
         self._places = {key: place_of(task.spec) for key, task in tasks.items()}
         self._waiting: Counter[Place] = Counter()
-        self._expected, self._took, self._ended, self._widest = 0.0, 0.0, 0, 1
+        self._worked, self._ended, self._widest, self._begun = 0.0, 0, 1, float("inf")
         self._recent = deque[float]()
 
     def expect(self, keys: Iterable[str]) -> None:
@@ -32,16 +32,16 @@ class Forecast:
     def busy(self, workers: int) -> None:
         """Take in how many tasks run at once."""
         self._widest = max(self._widest, workers)
+        if workers:
+            self._begun = min(self._begun, time.monotonic())
 
-    def ended(self, key: str, took: float | None) -> None:
-        """Take in that a task ended, and after how many seconds; None where several workers shared it."""
+    def ended(self, key: str) -> None:
+        """Take in that a task ended."""
         place = self._places[key]
         self._waiting[place] -= 1
         self._ended += 1
         self._recent.append(time.monotonic())
-        usual = self._times.seconds(place)
-        if usual is not None and took is not None:
-            self._expected, self._took = self._expected + usual, self._took + took
+        self._worked += self._times.seconds(place) or 0.0
 
     def left_s(self, running: Mapping[str, float]) -> float | None:
         """Return the seconds that are left, or None while too little is known.
@@ -61,8 +61,9 @@ class Forecast:
         for key, gone in running.items():
             total -= min(gone, self._times.seconds(self._places[key]) or gone)
         whole = max(total, 0.0) * (1 + unknown / known)
-        speed = self._took / self._expected if self._ended >= FEWEST and self._expected > 0 else 1.0
-        return whole * speed / self._widest
+        passed = time.monotonic() - self._begun
+        own = self._worked / passed if self._ended >= FEWEST and passed > 0 else 0.0
+        return whole / (own or self._widest)
 
     def rate(self) -> float | None:
         """Return how many tasks ended per minute lately, or None before the second one."""

@@ -55,6 +55,11 @@ class Sharded:
     def idle(self) -> int:
         return max(0, self._inner.idle - len(self._queue))
 
+    @property
+    def waiting(self) -> Iterable[str]:
+        """Tasks that the other executor holds back, as far as it says so."""
+        return [key for key in getattr(self._inner, "waiting", ()) if key == cell_of(key)]
+
     def submit(self, key: str, spec: TaskSpec) -> None:
         of = self._split(key)
         if of < 2:

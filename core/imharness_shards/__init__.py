@@ -53,10 +53,10 @@ def cell_of(key: str) -> str:
 class Shards:
     """What a worker computes of a cell, by the key that it is given. `seconds`: what shards took that it joined.
 
-    `made_with`: names versions and device; a shard that was made with others is not joined.
+    `made_with`: versions and device; a shard that was made with others is not joined.
     """
 
-    def __init__(self, store: Files, key: str, made_with: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, store: Files, key: str, made_with: Callable[[], Mapping[str, str]] = dict) -> None:
         self.cell, _, part = key.partition(".")
         number, _, of = part.partition("-")
         self._store, self._of, self._made_with = store, int(of or 1), made_with
@@ -96,7 +96,8 @@ class Shards:
             forget_shards(self._store, self.cell)
 
     def _name(self, number: int) -> str:
-        return f"{_folder(self.cell)}/{number}-{self._of}{self._made_with()}.safetensors"
+        made_with = sha256_of(repr(sorted(self._made_with().items())).encode())
+        return f"{_folder(self.cell)}/{number}-{self._of}-{made_with[:16]}.safetensors"
 
     def _write(self, number: int, found: Columns) -> None:
         numbered = {f"{place:04} {name}": column for place, (name, column) in enumerate(found.items())}

@@ -117,6 +117,11 @@ class RayWorkers:
         given = 1 + (AT_ONCE if any(seat.quick for seat in self._seats) else 1)
         return max(0, given * max(1, self._room) + 1 - len(self._tasks) - len(self._busy))
 
+    @property
+    def waiting(self) -> list[str]:
+        """Tasks that no worker has, and those that one was given behind another."""
+        return [*self._tasks, *(key for seat in self._seats for key in islice(seat.tasks, 1, None))]
+
     def submit(self, key: str, spec: TaskSpec) -> None:
         self._tasks[key] = spec
         if self._free:

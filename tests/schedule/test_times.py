@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -163,7 +164,9 @@ def test_the_tasks_of_a_first_table_bring_what_they_need() -> None:
     assert first_tasks(tasks, {}) == set()
 
 
-def test_the_forecast_follows_the_run(times: Times) -> None:
+def test_the_forecast_follows_the_run(times: Times, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("imharness_schedule.forecast.time", SimpleNamespace(monotonic=lambda: clock.now))
     tasks = graph(*(task("attack", "metric:a/m", "attack:a/slow", split=split) for split in range(40)))
     forecast = Forecast(times, tasks)
     assert forecast.left_s({}) is None
@@ -171,7 +174,10 @@ def test_the_forecast_follows_the_run(times: Times) -> None:
     forecast.busy(2)
     assert forecast.left_s({}) == pytest.approx(40 * 2.0 / 2)
     for key in list(tasks)[:20]:
-        forecast.ended(key, 4.0)  # twice as long as expected
+        clock.now += 2.0  # two at a time take 4 s each, twice as long as expected
+        forecast.ended(key)
+    assert forecast.left_s({}) == pytest.approx(20 * 4.0 / 2)
+    forecast.busy(30)  # an executor that takes many tasks at once is no faster
     assert forecast.left_s({}) == pytest.approx(20 * 4.0 / 2)
 
 

@@ -27,7 +27,6 @@ from imharness.contracts.table_dataset import TableSet
 from imharness.contracts.track import Option, Output, Progress
 from imharness.errors import HarnessError, StoreError
 from imharness.randomness import ImageRng, derive_seed, generator
-from imharness.results.identity import digest
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name, synchronise
@@ -193,7 +192,7 @@ class TaskContext:
 def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord | None:
     """Compute a task and store its record, done or failed; None for a shard of one. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    shards = Shards(cache.store, key, lambda: f"-{digest([device, versions(cache.registry, spec)])[:16]}")
+    shards = Shards(cache.store, key, lambda: {"device": device, **versions(cache.registry, spec)})
     failure, result, device = None, None, device_name(cache.device)
     notes: Sequence[str] = ()
     try:

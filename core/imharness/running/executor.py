@@ -48,7 +48,7 @@ class TaskResult:
 
 
 class Executor(Protocol):
-    """Computes tasks that do not wait for each other."""
+    """Computes tasks that do not wait for each other; it may have `waiting`, the keys of those no worker has begun."""
 
     @property
     def idle(self) -> int:

@@ -1,7 +1,6 @@
 """Workers on this machine: this process, or processes on each device, with one thread each.
 
 CPU workers are forked from a server that has imported the harness once; CUDA survives no fork, so GPU workers are not.
-
 Parent and worker speak JSON over a pipe. A worker that dies is replaced; one that takes too long, or is stopped, is
 ended and its task fails. A worker whose parent is gone ends at once.
 """

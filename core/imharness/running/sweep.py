@@ -29,7 +29,7 @@ class RunResult:
 Order = Callable[[Mapping[str, Task]], Mapping[str, float]]
 """Tasks that are to run -> numbers; those with a small one start first, of equals the one that was planned first."""
 Watch = Callable[[RunResult, Mapping[str, float]], None]
-"""Is called after each change and several times a second. Gets when those that run were started (monotonic, s), too."""
+"""Is called after each change and several times a second, with the start (monotonic, s) of what runs; inf: held back."""
 
 
 def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult) -> None:
@@ -71,6 +71,8 @@ def _drain(
             _, _, key = heapq.heappop(ready)
             running[key] = time.monotonic()
             executor.submit(key, tasks[key].spec)
+        now, held = time.monotonic(), set(getattr(executor, "waiting", ()))
+        running = {key: float("inf") if key in held else min(since, now) for key, since in running.items()}
         watch(outcome, running)
         for result in executor.reports(POLL_S):
             running.pop(result.key, None)

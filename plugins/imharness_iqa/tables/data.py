@@ -159,7 +159,7 @@ def read_sources(query: Query) -> Sources:
     if "clean" in query.steps and "photograph" not in query("SELECT * FROM clean LIMIT 0"):
         raise UsageError("The clean scores do not say which photograph an image is made of: `harness run` them again.")
     asked = [f"SELECT DISTINCT dataset, name, photograph FROM ({table})"
-             for table in ["clean"] * ("clean" in query.steps) + _external(query)]  # fmt: skip
+             for table in ["SELECT * FROM clean"] * ("clean" in query.steps) + _external(query)]  # fmt: skip
     found = query(f"SELECT DISTINCT {UNIT} AS unit, {PHOTOGRAPH} AS photograph, {_SET} AS set "
                   f"FROM ({' UNION ALL BY NAME '.join(asked)})")  # fmt: skip
     return {unit: (photograph, name) for unit, photograph, name in zip(*found.values(), strict=True)}
