@@ -84,16 +84,16 @@ def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:
 
 def dry_run_report(
     graphs: Sequence[Graph], store: Store, times: Times, workers: int, as_json: bool,
-    whole: Callable[[], Sequence[Graph]],
+    whole: Callable[[], Sequence[Graph]], *, fresh: bool = False,
 ) -> None:  # fmt: skip
-    """Say what would run, what it would cost, and what cannot run.
+    """Say what would run, what it would cost, and what cannot run. `fresh`: all runs again.
 
     `whole` plans as if nothing were missing; it is called where something is missing and its size can be told.
     """
     facts, waiting = list[dict[str, Any]](), dict[str, Task]()
     costs = list[str]()
     for graph in graphs:
-        done = _finished(store, graph.tasks)
+        done = set[str]() if fresh else _finished(store, graph.tasks)
         waiting |= {key: task for key, task in graph.tasks.items() if key not in done}
         for step, count in graph.by_step().items():
             own = {key: task for key, task in graph.tasks.items() if task.spec.step == step}

@@ -31,6 +31,7 @@ class TablesMeanwhile:
         first: track -> keys of the cells of its first table.
         board_of: makes the tables of a graph from the tasks that are done and failed so far.
         build: writes the site.
+        told: a line says when a track has its first tables.
 
     `page` is the page that shows the tables, empty before the first; `whole` holds the tables of tracks that are done.
     """
@@ -38,8 +39,9 @@ class TablesMeanwhile:
     def __init__(
         self, graphs: Sequence[Graph], store: Store, site: Path, *, first: Mapping[str, Set[str]],
         board_of: Callable[[Graph, RunResult], Board], build: Callable[[str, Path], None],
+        told: bool = True,
     ) -> None:  # fmt: skip
-        self.page = ""
+        self.page, self._told = "", told
         self.spent_s = 0.0
         self.whole = dict[str, Board]()
         self._store, self._site, self._board_of, self._build = store, site, board_of, build
@@ -95,7 +97,7 @@ class TablesMeanwhile:
                 self.page = str(self._site / "index.html")
             except HarnessError as error:
                 console.warn(f"the pages could not be renewed: {error}")
-            if new and self.page:
+            if new and self.page and self._told:
                 console.note(f"first tables of {', '.join(new)}: {self.page}")
         self._last = time.monotonic() - start
         self.spent_s += self._last

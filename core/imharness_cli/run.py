@@ -165,7 +165,7 @@ def run(
         def whole() -> list[Graph]:
             return [plan_track(n, setup, registry, only=only, seed=seed, limit=limit, whole=True) for n in names]
 
-        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json, whole)
+        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json, whole, fresh=fresh)
         return
     store.prepare()
 
@@ -177,11 +177,12 @@ def run(
         return Sharded(opened, watch.shards, store, fresh=fresh)
 
     facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
+    shown = console.progress_form(form, quiet=as_json)
     meanwhile = TablesMeanwhile(
         graphs, store, site_dir, first=first, board_of=lambda graph, so_far: _board(graph, store, so_far, facts),
-        build=build_site,
+        build=build_site, told=shown in ("bar", "plain"),
     )  # fmt: skip
-    view = view_of(console.progress_form(form, quiet=as_json))
+    view = view_of(shown)
     served = [Metrics(metrics)] if metrics else []
     with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile, others=served) as watch:
         result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
@@ -233,6 +234,8 @@ def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, An
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
+    from imharness.results.records import LEFT_OUT
+
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}
     index = site / "index.html"
@@ -256,6 +259,9 @@ def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult,
     console.say(
         f"{len(result.done)} of {total} cells done ({result.reused} were already there), {len(result.failed)} failed"
     )
+    left_out = sum(gap.reason.startswith(LEFT_OUT) for graph in graphs for gap in graph.missing.values())
+    if left_out:
+        console.say(f"{left_out:,} cells were left out by the budget; a larger one continues where this one ended")
     console.say(f"site: {index}")
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from imharness_cli import console
 from imharness_files.options import json_option, store_option
+
+if TYPE_CHECKING:
+    from imharness_schedule.state import RunState
 
 SHOWN = 20
 """Of the cells that run, those that have run longest are listed."""
@@ -26,7 +32,7 @@ def status(address: str, as_json: bool) -> None:
     from imharness_schedule.state import SILENT_S, run_states
 
     now, states = datetime.now(UTC), run_states(Store(address))
-    going = [state for state in states if state.state == "running" and state.silent_s(now) < SILENT_S]
+    going = [s for s in states if s.state == "running" and s.silent_s(now) < SILENT_S and not _is_gone(s)]
     others = [state for state in states if state not in going]
     if as_json:
         facts = [state.model_dump(mode="json") | {"alive": state in going} for state in [*going, *others]]
@@ -34,7 +40,8 @@ def status(address: str, as_json: bool) -> None:
         return
     if not states:
         console.say(f"no run has written into {address}")
-    for state in going or others[:1]:
+    newest = [state for state in others[:1] if not going or state.started > going[0].started]
+    for state in [*going, *newest]:
         silent = state.silent_s(now)
         lost = f", no word for {duration(silent)}" if state.state == "running" and state not in going else ""
         console.say(f"{state.host}, process {state.pid}, since {state.started}{lost}: {state.command}")
@@ -46,7 +53,26 @@ def status(address: str, as_json: bool) -> None:
         if state.running and state in going:
             longest = sorted(state.running, key=lambda own: -own.seconds)[:SHOWN]
             rows = [(own.key[:12], f"{short(own.track)} {own.task}", f"{own.seconds:.0f}") for own in longest]
-            console.table(f"{len(state.running)} cells running", ["key", "cell", "s"], rows)
+            console.table(
+                f"{len(state.running)} cell{'s' * (len(state.running) != 1)} running", ["key", "cell", "s"], rows
+            )
         if state.failing:
             failed = [(state.failing_keys.get(cell, "")[:12], cell, why) for cell, why in state.failing.items()]
-            console.table(f"{state.failed} cells failed", ["key", "cell", "why"], failed)
+            console.table(f"{_cells(state.failed)} failed", ["key", "cell", "why"], failed)
+
+
+def _cells(count: int) -> str:
+    return f"{count:,} cell" + "s" * (count != 1)
+
+
+def _is_gone(state: RunState) -> bool:
+    """Return whether the process of a run on this machine has ended; of another machine nothing is known."""
+    if state.host != platform.node():
+        return False
+    try:
+        os.kill(state.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False

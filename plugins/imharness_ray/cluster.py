@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,6 +37,8 @@ except ImportError:
     raise Unavailable("executor ray needs Ray", "pip install 'image-privacy-harness[ray]'") from None
 
 LOCAL = "local"
+REACH_S = 10.0
+"""How long the first node of a cluster may take to answer at all, s."""
 STARTS = 3
 """How often a cluster of this machine is tried: Ray gives a node 30 s to start, and says so in no setting."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
@@ -55,14 +59,17 @@ class Node:
 
 
 class Cluster:
-    """A connection to a Ray cluster, or one started for this run."""
+    """A connection to a Ray cluster, or one started for this run. `grows`: nodes may come that are not there yet."""
 
     def __init__(self, settings: RaySettings) -> None:
+        self.grows = True
         self._settings, self._own = settings, not ray.is_initialized()
         self._actor: Any = ray.remote(actor_class())
         if self._own:
             logging.getLogger("ray").setLevel(logging.ERROR)
             address = settings.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
+            self.grows = address != LOCAL
+            _reach(address)
             for left in reversed(range(STARTS if address == LOCAL else 1)):
                 try:
                     _connect(address)
@@ -107,6 +114,17 @@ class Cluster:
         """Leave the cluster; one that was started for this run ends."""
         if self._own:
             ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Raise `HarnessError` where nothing listens at an address such as 10.0.0.1:6379: Ray would wait for minutes."""
+    place = re.fullmatch(r"(?:ray://)?(?P<host>[^/]+):(?P<port>\d{1,5})", address)
+    if place is None:
+        return
+    try:
+        socket.create_connection((place["host"].strip("[]"), int(place["port"])), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise HarnessError(f"no Ray cluster at {address}: {_line(error)}") from None
 
 
 def _connect(address: str) -> None:

@@ -273,6 +273,8 @@ class RayWorkers:
         if nodes and not good and not any(s.node and s.node not in self._left_out for s in self._seats):
             told = "; ".join(f"{node.host} ({node.id[:8]}): {self._left_out[node.id]}" for node in nodes[:4])
             raise HarnessError(f"no node of the cluster can compute: {told}")
+        if not nodes and not self._cluster.grows:
+            raise HarnessError(f"this machine has no room for a worker on Ray, which needs {self._cluster.needs}")
         self._waits_since = float("inf") if nodes else min(self._waits_since, self._looked)
         if self._looked - self._waits_since > PATIENCE_S:
             self._waits_since = self._looked + REMIND_S

@@ -1,5 +1,6 @@
 """A run with a budget, from the plan to the pages: every entry has a first number, and what was left out is said."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     made = tmp_path_factory.mktemp("budget")
     result = harness_here(*WORDS, "--budget", "9s", cwd=made)
     assert result.returncode == 0, result.stderr
+    assert "cells were left out by the budget; a larger one continues where this one ended" in result.stdout
     return made
 
 
@@ -73,3 +75,12 @@ def test_first_tables_do_not_use_up_what_gives_every_entry_a_number(track: str) 
     assert enough < 0.2 * len(took) + 30
     kept = within_budget(graph.tasks, took, enough, first)
     assert first & kept < first
+
+
+def test_progress_as_json_is_json_alone(folder: Path, harness_here) -> None:
+    said = harness_here(*WORDS, "--fresh", "--progress", "json", cwd=folder)
+    assert said.returncode == 0, said.stderr
+    assert "were left out" not in said.stdout
+    lines = [json.loads(line) for line in said.stderr.splitlines()]
+    assert lines[-1]["state"] == "finished"
+    assert lines[-1]["page"].endswith("index.html")

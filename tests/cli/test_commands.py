@@ -99,6 +99,8 @@ def test_a_seed_is_a_whole_number_from_0(command: str, seed: str) -> None:
 
 
 def test_fresh_computes_again_and_gets_the_same(folder: Path) -> None:
+    planned = json.loads(call(folder, *WORDS, "--fresh", "--dry-run", "--json").output)
+    assert {step["done"] for step in planned["cells"]} == {0}
     facts = json.loads(call(folder, *WORDS, "--fresh", "--json").output)
     assert (facts["done"], facts["reused"]) == (1, 0)
 

@@ -1,6 +1,9 @@
 """A run that is watched: its lines, what it tells its store, what `harness status` makes of that."""
 
 import json
+import math
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +15,7 @@ from tests.schedule.test_times import stored, task
 
 from imharness.errors import HarnessError, StoreError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import ColumnSpec, Row, Table
+from imharness.results.records import ColumnSpec, Row, Table, TaskSpec
 from imharness.results.store import Store
 from imharness.running.executor import TaskResult
 from imharness.running.sweep import RunResult, execute
@@ -181,6 +184,56 @@ def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path:
     assert [own["alive"] for own in facts] == [True, False]
     (tmp_path / "runs" / "3.json").write_text("{")
     assert "1,204" in status(store)
+
+
+def test_status_knows_of_a_run_of_this_machine_whose_process_is_gone(tmp_path: Path) -> None:
+    store, now = Store(tmp_path), datetime.now(UTC)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    killed = state(id="1", updated=now.isoformat(), pid=ended.pid)
+    killed.save(store)
+    assert [own["alive"] for own in json.loads(status(store, "--json"))["runs"]] == [False]
+    assert "no word for" in status(store)
+    killed.model_copy(update={"host": "elsewhere"}).save(store)
+    assert "no word for" not in status(store)
+    after = (now + timedelta(hours=1)).isoformat()
+    state(id="2", state="finished", started=after, updated=after, pid=4, running=()).save(store)
+    assert "finished" in status(store)  # a later run, though the first is taken to go on
+
+
+def test_a_line_names_a_few_cells() -> None:
+    busy = tuple(Busy(track="a/t", task=f"attack {n}", seconds=n) for n in range(40))
+    assert line_of(state(running=busy)).endswith(
+        "now attack 39 (39 s); attack 38 (38 s); attack 37 (37 s); attack 36 (36 s); 36 more"
+    )
+    assert line_of(state(running=busy[:4])).endswith("attack 0 (0 s)")
+
+
+def test_what_an_executor_holds_back_does_not_run(tmp_path: Path) -> None:
+    seen = list[dict[str, float]]()
+
+    class Holding:
+        """Takes everything at once, and ends one task at a time."""
+
+        def __init__(self) -> None:
+            self.given = list[str]()
+
+        idle = property(lambda self: 8)
+        waiting = property(lambda self: self.given[1:])
+
+        def submit(self, key: str, spec: TaskSpec) -> None:
+            self.given.append(key)
+
+        def reports(self, seconds: float) -> list[TaskResult]:
+            return [TaskResult(self.given.pop(0), "done")]
+
+        def close(self) -> None:
+            pass
+
+    execute([graph(count=4)], Store(tmp_path), Holding, watch=lambda outcome, running: seen.append({**running}))
+    begun = [sum(map(math.isfinite, running.values())) for running in seen]
+    assert [len(running) for running in seen] == [0, 4, 3, 2, 1, 0]
+    assert begun == [0, 1, 1, 1, 1, 0]
 
 
 def board(waiting: int, rows: int = 1) -> SimpleNamespace:

@@ -29,7 +29,7 @@ class RunResult:
 Order = Callable[[Mapping[str, Task]], Mapping[str, float]]
 """Tasks that are to run -> numbers; those with a small one start first, of equals the one that was planned first."""
 Watch = Callable[[RunResult, Mapping[str, float]], None]
-"""Is called after each change and several times a second, with the start (monotonic, s) of what runs; inf: held back."""
+"""Is called after each change and several times a second, with the start (monotonic, s) of what runs; inf: it waits."""
 
 
 def finished_before(store: Store, tasks: Mapping[str, Task], outcome: RunResult) -> None:

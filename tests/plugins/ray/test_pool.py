@@ -1,6 +1,7 @@
 """The pool of workers with a cluster that is played: what a node lacks, and what is gone, is taken to no task twice."""
 
 import gc
+import socket
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, Literal
 import pytest
 from tests.plugins.ray.naps import naps
 
+from imharness.errors import HarnessError
 from imharness.results.records import Failure, TaskRecord
 from imharness.results.store import Store
 from imharness.running.executor import TaskResult, WorkerConfig
@@ -47,6 +49,7 @@ class PlayedCluster:
     asked: list[tuple[str, str]] = field(default_factory=list)
     given: list[list[str]] = field(default_factory=list)
     needs: str = "a core"
+    grows: bool = True
     clock: Clock = field(default_factory=Clock)
 
     def nodes(self) -> list[PlayedNode]:
@@ -132,6 +135,31 @@ def opened(played: PlayedCluster, tasks: int) -> tuple[Any, list[str]]:
 
 def finished(executor: Any) -> list[TaskResult]:
     return [result for _ in range(3) for result in executor.reports(0)]
+
+
+def test_a_machine_without_room_for_a_worker_says_so_and_waits_for_none(played: PlayedCluster) -> None:
+    from imharness_ray.executor import RayWorkers
+
+    played.free, played.grows = {}, False
+    with pytest.raises(HarnessError, match="this machine has no room for a worker on Ray, which needs a core"):
+        RayWorkers([WorkerConfig(played.store.address, "cpu", 1, 4)], 60)
+
+
+def test_a_cluster_that_nobody_listens_for_is_named_at_once() -> None:
+    from imharness_ray.cluster import Cluster
+    from imharness_ray.settings import RaySettings
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+        with pytest.raises(HarnessError, match=rf"^no Ray cluster at {address}: .*refused"):
+            Cluster(RaySettings(ray_address=address))
+
+
+def test_tasks_that_no_worker_has_begun_are_told_from_those_that_are_computed(played: PlayedCluster) -> None:
+    executor, keys = opened(played, 5)
+    assert set(executor.waiting) == set(keys) - set(played.tasks)
+    assert len(executor.waiting) == 2
 
 
 def test_a_node_without_an_asset_is_left_out_and_its_task_goes_to_another(
