@@ -3,6 +3,7 @@
 Xu, Evans & Qi, "Feature Squeezing: Detecting Adversarial Examples in Deep Neural Networks" (NDSS 2018), section III-A.
 """
 
+import numpy as np
 import torch
 from pydantic import Field
 
@@ -23,8 +24,15 @@ class ColorQuantization(Purification):
     npp: int = Field(default=16, ge=2, le=256, description="Levels per channel, including 0 and 1.")
 
     def build(self, device: torch.device) -> Purifier:
+        steps = self.npp - 1
+
         def purify(images: Images, rng: ImageRng) -> Images:
-            return (images * (self.npp - 1)).round_().div_(self.npp - 1)
+            if images.device.type != "cpu":
+                return (images * steps).round_().div_(steps)
+            levels = images.detach().numpy() * np.float32(steps)  # numpy's memory is used again sooner than torch's
+            np.rint(levels, out=levels)
+            levels /= steps
+            return torch.from_numpy(levels)
 
         return purify
 

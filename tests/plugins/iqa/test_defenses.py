@@ -12,6 +12,7 @@ from imharness.components.registry import installed
 from imharness.randomness import ImageRng, generator
 from imharness_cli.commands import context
 from imharness_iqa import steps
+from imharness_iqa.defenses.color_quantization import ColorQuantization
 
 CPU = torch.device("cpu")
 
@@ -130,6 +131,15 @@ def test_unsharp_adds_what_the_blur_takes_away(photographs: np.ndarray) -> None:
 def test_color_quantization_leaves_npp_levels(photographs: np.ndarray, npp: int) -> None:
     expected = np.rint(photographs / 255 * (npp - 1)) / (npp - 1) * 255
     np.testing.assert_allclose(purified(f"color-quantization[npp={npp}]", photographs), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("npp", [3, 16, 256])
+def test_color_quantization_is_the_same_on_a_cpu_and_elsewhere(npp: int) -> None:
+    halves = (torch.arange(2 * npp - 1) / (2 * npp - 2)).repeat(6)  # half of them lie between two levels
+    images = torch.cat([halves, torch.rand(3 * 5000, generator=generator(0))])[: 3 * 5000].reshape(1, 100, 50, 3)
+    shown = images.permute(0, 3, 1, 2).requires_grad_(True)
+    found = ColorQuantization(npp=npp).build(torch.device("cpu"))(shown, ImageRng([0]))
+    assert torch.equal(found, (shown.detach() * (npp - 1)).round() / (npp - 1))
 
 
 def test_flip_mirrors_both_axes(photographs: np.ndarray) -> None:
