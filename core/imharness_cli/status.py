@@ -53,9 +53,7 @@ def status(address: str, as_json: bool) -> None:
         if state.running and state in going:
             longest = sorted(state.running, key=lambda own: -own.seconds)[:SHOWN]
             rows = [(own.key[:12], f"{short(own.track)} {own.task}", f"{own.seconds:.0f}") for own in longest]
-            console.table(
-                f"{len(state.running)} cell{'s' * (len(state.running) != 1)} running", ["key", "cell", "s"], rows
-            )
+            console.table(f"{_cells(len(state.running))} running", ["key", "cell", "s"], rows)
         if state.failing:
             failed = [(state.failing_keys.get(cell, "")[:12], cell, why) for cell, why in state.failing.items()]
             console.table(f"{_cells(state.failed)} failed", ["key", "cell", "why"], failed)
