@@ -71,22 +71,26 @@ class GradientInversion(ReconstructionAttack):
             rows, (mean, square) = torch.arange(len(x), device=x.device), torch.zeros(2, *x.shape, device=x.device)
             steps = self.worth()
             for done in range(steps):
-                leaf = x[rows].requires_grad_(True)
-                found, own = image_gradients(model, leaf, labels[rows]), rows % len(rng)
+                at = rows if len(rows) < len(x) else slice(None)  # what a slice takes is not copied
+                own = rows % len(rng) if self.starts > 1 else at
+                leaf = x[at].clone().requires_grad_(True)
+                found = image_gradients(model, leaf, labels[at])
                 ours = [found[name] if kept is None else found[name] * kept[name][own] for name in gradients]
-                gap = CosineDistance.apply(*ours, *(w if len(own) == len(w) else w[own] for w in wanted))
+                gap = CosineDistance.apply(*ours, *(w[own] for w in wanted))
                 loss = gap + self.prior(model, leaf)
                 (slope,) = torch.autograd.grad(loss.sum(), leaf)
-                lowest[rows] = loss.detach()
+                lowest[at] = loss.detach()
                 going = gap.detach() > self.tolerance
-                rows, sign = rows[going], slope[going].sign()
+                if not going.all():
+                    at = rows = rows[going]
+                    slope = slope[going]
                 if not len(rows):
                     break
-                mean[rows] = torch.lerp(sign, mean[rows], BETAS[0])
-                square[rows] = torch.lerp(sign.square(), square[rows], BETAS[1])
-                rate = self.rate(done)
-                scale = (square[rows] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
-                x[rows] = (x[rows] - rate / (1 - BETAS[0] ** (done + 1)) * mean[rows] / scale).clamp(0, 1)
+                sign, rate = slope.sign(), self.rate(done)
+                mean[at] = torch.lerp(sign, mean[at], BETAS[0])
+                square[at] = torch.lerp(sign.square(), square[at], BETAS[1])
+                scale = (square[at] / (1 - BETAS[1] ** (done + 1))).sqrt() + EPS
+                x[at] = (x[at] - rate / (1 - BETAS[0] ** (done + 1)) * mean[at] / scale).clamp(0, 1)
                 progress(done + 1, steps)
             if self.starts == 1:
                 return x

@@ -30,6 +30,7 @@ def gradients_and_inputs(
     model: nn.Module, images: torch.Tensor, targets: torch.Tensor, layer: nn.Module | None
 ) -> tuple[Gradients, torch.Tensor]:
     """Return what `image_gradients` does, and what goes into a layer, ``(N, ...)``; without one, the images."""
+    parameters = dict(model.named_parameters())
     layers = {name: own for name, own in model.named_modules() if list(own.parameters(recurse=False))}
     known = all(_known(own) for own in layers.values())
     if not known and layer is None:
@@ -47,7 +48,7 @@ def gradients_and_inputs(
     hooks = [own.register_forward_hook(seen(name)) for name, own in layers.items()]
     try:
         with torch.enable_grad():
-            frozen = not any(parameter.requires_grad for parameter in model.parameters())
+            frozen = not any(parameter.requires_grad for parameter in parameters.values())
             logits = model(x) if frozen else functional_call(model, _detached(model), (x,))
             loss = F.cross_entropy(logits, targets, reduction="sum")
     finally:
@@ -64,7 +65,7 @@ def gradients_and_inputs(
             found[path] = found[path] + values if path in found else values
     ready = {
         name: found[name] if name in found else images.new_zeros(len(images), *parameter.shape)
-        for name, parameter in model.named_parameters()
+        for name, parameter in parameters.items()
     }
     return ready if images.requires_grad else {name: values.detach() for name, values in ready.items()}, entered
 

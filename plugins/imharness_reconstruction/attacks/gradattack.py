@@ -15,7 +15,7 @@ from imharness_reconstruction.inversion import GradientInversion
 class GradAttack(GradientInversion):
     """Gradient inversion whose images must also fit the shared model's batch norm statistics."""
 
-    info = Info(id="harness/gradattack", version="4", paper="huang2021")
+    info = Info(id="harness/gradattack", version="5", paper="huang2021")
     total_variation: float = Field(default=0.05, ge=0, description="Weight of the total variation.")
     batch_norm: float = Field(default=1e-3, ge=0, description="Weight of the batch norm statistics.")
 

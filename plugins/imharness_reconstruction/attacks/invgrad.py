@@ -10,7 +10,7 @@ from imharness_reconstruction.inversion import GradientInversion
 class InvGrad(GradientInversion):
     """Inverting gradients: cosine distance of gradients and total variation, signed Adam."""
 
-    info = Info(id="harness/invgrad", version="5", paper="geiping2020")
+    info = Info(id="harness/invgrad", version="6", paper="geiping2020")
 
 
 @hookimpl

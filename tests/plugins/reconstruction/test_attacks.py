@@ -230,6 +230,20 @@ def test_an_image_starts_again_only_where_much_of_its_gradient_is_left(setting) 
     assert torch.equal(left(starts=2, again=1.0), once)
 
 
+@pytest.mark.parametrize("tolerance", [0.012, 0.01, 0.006])
+def test_starts_that_stop_early_leave_the_others_with_the_gradients_of_their_own_images(tolerance: float) -> None:
+    network = installed().one("model", "harness/lenet").build(CPU)((3, 32, 32), 10, generator(0)).requires_grad_(False)
+    images = torch.rand(4, 3, 32, 32, generator=generator(1))
+    shared = image_gradients(network, images, torch.arange(4))
+    attack = installed().one("attack", "invgrad").with_parameters(steps=40, starts=2, tolerance=tolerance).build(CPU)
+
+    def rebuilt(rows: list[int]) -> torch.Tensor:
+        return attack({name: g[rows] for name, g in shared.items()}, network, (3, 32, 32), ImageRng(rows), quiet)
+
+    alone = torch.cat([rebuilt([row]) for row in range(4)])
+    assert (rebuilt([0, 1, 2, 3]) - alone).abs().flatten(1).mean(dim=1).max() < 0.01
+
+
 @pytest.mark.parametrize("name", ["dlg", "idlg"])
 def test_an_attack_brings_images_back_and_no_image_depends_on_the_batch(name: str, setting) -> None:
     network, images, labels = setting
