@@ -1,7 +1,7 @@
 """LiRA: the likelihood of the target's answer with and without the row in training.
 
 Carlini, Chien, Nasr, Song, Terzis & Tramer, "Membership Inference Attacks From First Principles" (IEEE S&P 2022),
-algorithm 1 (online) and section VI-B (offline). Means and variances come from running sums over the reference models.
+algorithm 1 (online) and section VI-B (offline). Means come first, then variances around them.
 """
 
 from typing import Literal
@@ -15,12 +15,16 @@ from imharness_membership.likelihood import ReferenceEvaluator
 MIN_VARIANCE = 1e-6
 ENOUGH = 64
 """Reference models from which on the variance of a row is estimated well enough."""
+AT_ONCE = 1 << 19
+"""Answers that are summed at once: what is made of them stays in the processor's cache."""
+Gaussian = tuple[torch.Tensor, torch.Tensor]
+"""Means and variances, ``(m,)`` each."""
 
 
 class Lira(ReferenceEvaluator):
     """Likelihood ratio of the log odds, Gaussians fitted to reference models with and without the row."""
 
-    info = Info(id="harness/lira", version="4", paper="carlini2022")
+    info = Info(id="harness/lira", version="5", paper="carlini2022")
     mode: Literal["online", "offline-cdf", "offline-logpdf"] = Field(
         default="online",
         description="online: references with and without the row; offline: without it, by its tail or its density.",
@@ -35,7 +39,7 @@ class Lira(ReferenceEvaluator):
     ) -> torch.Tensor:
         """Return the log likelihood ratio; offline the log of the tail's complement, or minus the log density."""
         pooled = trained < ENOUGH if self.global_variance is None else self.global_variance
-        inside, out = (_gaussian(*sums, pooled) for sums in _sums(references.log_odds, references.member))
+        inside, out = _fitted(references.log_odds, references.member, pooled)
         if self.mode == "offline-cdf":
             return -torch.special.log_ndtr(-(observed - out[0]) / out[1].sqrt())
         if self.mode == "offline-logpdf":
@@ -43,45 +47,59 @@ class Lira(ReferenceEvaluator):
         return _log_density(observed, *inside) - _log_density(observed, *out)
 
 
-def _sums(log_odds: torch.Tensor, member: torch.Tensor) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-    """Return count, sum and sum of squares ``(m,)``, and the centre, for references with the row and without it.
+def _fitted(log_odds: torch.Tensor, member: torch.Tensor, pooled: bool) -> tuple[Gaussian, Gaussian]:
+    """Return the Gaussians of references with the row and without it."""
+    found = log_odds.new_empty(2, 3, log_odds.shape[1])
+    few = max(1, AT_ONCE // len(log_odds))
+    for answers, mask, sums in zip(*(x.split(few, dim=-1) for x in (log_odds, member, found)), strict=True):
+        _sum(answers, mask, sums)
+    inside, out = ((_means(total, count), _variances(spread, count, pooled)) for count, total, spread in found)
+    return inside, out
 
-    Sums are of distances from the middle of all answers; those without the row are what is left of the sums of all.
+
+def _sum(log_odds: torch.Tensor, member: torch.Tensor, sums: torch.Tensor) -> None:
+    """Write count, sum and sum of squared deviations, of references with the row and without it, ``(2, 3, m)``.
+
+    Deviations are from the means of the row itself, and nothing is a difference of two sums: single precision is
+    enough, however far apart answers, means and variances are.
     """
-    centre = log_odds.mean(dim=0).double()
-    count, total, power, whole, whole_power = log_odds.new_zeros(5, log_odds.shape[1], dtype=torch.float64)
-    for values, mask in zip(log_odds, member.view(torch.uint8), strict=True):  # bytes are converted sooner than bools
-        shifted, weight = values.double().sub_(centre), mask.double()
-        own = shifted * weight
-        count.add_(weight)
-        total.add_(own)
-        power.addcmul_(own, shifted)
-        whole.add_(shifted)
-        whole_power.addcmul_(shifted, shifted)
-    return (count, total, power, centre), (len(log_odds) - count, whole.sub_(total), whole_power.sub_(power), centre)
+    inside, out = sums
+    weight = member.view(torch.uint8).to(log_odds.dtype)  # a quarter of the time that booleans take
+    torch.sum(weight, 0, out=inside[0])
+    torch.sub(len(log_odds), inside[0], out=out[0])
+    own = log_odds * weight
+    torch.sum(own, 0, out=inside[1])
+    rest = torch.sub(log_odds, own, out=own)
+    torch.sum(rest, 0, out=out[1])
+    means = sums[:, 1] / sums[:, 0].clamp(min=1)
+    torch.addcmul(means[1], means[0] - means[1], weight, out=rest)
+    torch.sub(log_odds, rest, out=rest).square_()
+    torch.sum(weight.mul_(rest), 0, out=inside[2])
+    torch.sum(rest.sub_(weight), 0, out=out[2])
 
 
-def _gaussian(
-    count: torch.Tensor, total: torch.Tensor, power: torch.Tensor, centre: torch.Tensor, pooled: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return mean and variance ``(m,)`` from sums; a row without references gets those of all rows.
+def _means(total: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+    """Return the mean of each row; a row without references gets that of all rows."""
+    if bool(count.min() > 0):  # in most queries, and it saves passes
+        return total / count
+    return torch.where(count > 0, total / count, total.sum() / count.sum().clamp(min=1))
 
-    `pooled`: all rows get one variance, that of the answers around the mean of their row.
+
+def _variances(spread: torch.Tensor, count: torch.Tensor, pooled: bool) -> torch.Tensor:
+    """Return the variance of each row from its sum of squares; with fewer than two references the common one.
+
+    `pooled`: all rows get the common one, the variance of the answers around the mean of their row.
     """
-    if pooled or bool(count.min() < 2):
-        mean = torch.where(count > 0, total / count.clamp(min=1), total.sum() / count.sum().clamp(min=1))
-        spread = (power - count * mean.square()).clamp(min=0)
-        common = spread.sum() / (count - 1).clamp(min=0).sum().clamp(min=1)
-        variance = torch.where((count > 1) & (not pooled), spread / (count - 1).clamp(min=1), common)
-    else:  # what most queries need, in fewer passes
-        mean = total / count
-        variance = torch.addcmul(power, mean, total, value=-1).clamp_(min=0).div_(count - 1)
-    return mean.add_(centre).float(), variance.clamp_(min=MIN_VARIANCE).float()
+    degrees = (count - 1).clamp_(min=0)
+    if not pooled and bool(degrees.min() > 0):  # in most queries, and it saves passes
+        return (spread / degrees).clamp_(min=MIN_VARIANCE)
+    common = (spread.sum() / degrees.sum().clamp(min=1)).expand_as(spread)
+    return (common if pooled else torch.where(degrees > 0, spread / degrees, common)).clamp(min=MIN_VARIANCE)
 
 
 def _log_density(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
     """Return the log density of a Gaussian up to a constant."""
-    return -((x - mean).square() / variance + variance.log()) / 2
+    return (x - mean).square_().div_(variance).add_(variance.log()).neg_().div_(2)
 
 
 @hookimpl

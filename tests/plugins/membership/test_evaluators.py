@@ -19,7 +19,7 @@ from imharness.membership import (
 from imharness.randomness import generator
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
-from imharness_membership.evaluators.lira import MIN_VARIANCE, Lira
+from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.likelihood import log_odds
@@ -196,6 +196,30 @@ def test_lira_tells_answers_apart_that_lie_close_beside_a_wide_gap() -> None:
     lonely[1:, 3] = False  # one row with a single reference has no variance of its own; no other row changes
     other = lira.statistic(seen, seen, replace(references, member=lonely), 10).numpy()
     np.testing.assert_allclose(np.delete(other, [3]), np.delete(found, [3]), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["online", "offline-logpdf"])
+def test_lira_is_that_of_double_precision_for_many_rows_and_sides_far_apart(mode: str) -> None:
+    rng, count = np.random.default_rng(0), 40
+    rows = AT_ONCE // count + 7
+    inside = rng.random((count, rows)) < rng.uniform(0.2, 0.8, rows)
+    inside[:, :3], inside[:, 3:6], inside[:, 6:9] = False, True, np.arange(count)[:, None] == 5
+    spread = np.where(inside, rng.choice([0.1, 5], rows), rng.choice([0.1, 5], rows))
+    odds = (10 + 20 * inside + spread * rng.normal(size=(count, rows))).astype(np.float32)
+    observed = rng.uniform(5, 35, rows).astype(np.float32)
+
+    def log_density(mask: np.ndarray) -> np.ndarray:
+        n, exact = mask.sum(axis=0), odds.astype(np.float64)
+        mean = np.where(n > 0, (exact * mask).sum(axis=0) / n.clip(1), exact[mask].mean())
+        squares = (((exact - mean) * mask) ** 2).sum(axis=0)
+        variance = np.where(n > 1, squares / (n - 1).clip(1), squares.sum() / (n - 1).clip(0).sum())
+        return -((observed - mean) ** 2 / variance + np.log(variance)) / 2
+
+    terms = np.array([log_density(inside) if mode == "online" else np.zeros(rows), log_density(~inside)])
+    answers, marks = (torch.from_numpy(np.ascontiguousarray(x.T)).T for x in (odds, inside))
+    references = References(answers, marks, answers, answers[:, 0])
+    found = Lira(mode=mode, global_variance=False).statistic(torch.from_numpy(observed), answers, references, count)
+    assert (np.abs(found.numpy() - (terms[0] - terms[1])) / (1 + np.abs(terms).sum(axis=0))).max() < 5e-5
 
 
 def test_few_references_share_one_variance_and_many_have_one_for_each_row() -> None:
