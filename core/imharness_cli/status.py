@@ -69,7 +69,7 @@ def _is_gone(state: RunState) -> bool:
         return False
     try:
         os.kill(state.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # no process has such a number
         return True
     except PermissionError:
         pass

@@ -194,6 +194,8 @@ def test_status_knows_of_a_run_of_this_machine_whose_process_is_gone(tmp_path: P
     killed.save(store)
     assert [own["alive"] for own in json.loads(status(store, "--json"))["runs"]] == [False]
     assert "no word for" in status(store)
+    killed.model_copy(update={"pid": 10**30}).save(store)
+    assert "no word for" in status(store)
     killed.model_copy(update={"host": "elsewhere"}).save(store)
     assert "no word for" not in status(store)
     after = (now + timedelta(hours=1)).isoformat()
