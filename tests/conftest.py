@@ -159,7 +159,7 @@ def harness() -> Harness:
 
     def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         environment = dict(os.environ) | with_packages(cwd, packages)
-        command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
+        command = [sys.executable, "-c", "from imharness.cli import main; main()", *words]
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
         )
@@ -185,7 +185,7 @@ def harness_forked() -> Iterator[Harness]:
 @pytest.fixture(scope="session")
 def harness_here() -> Harness:
     """Return a function that runs the command line in this process, for tests where its own is not the point."""
-    from imharness_cli import main
+    from imharness.cli import main
 
     def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         out, errors = io.StringIO(), io.StringIO()
@@ -219,7 +219,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def no_site(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the site of runs in this process, for tests that compute again what another one has shown."""
-    monkeypatch.setattr("imharness_cli.commands.build_site", lambda address, site: None)
+    monkeypatch.setattr("imharness.cli.commands.build_site", lambda address, site: None)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ echo "called: $name $*"
 echo "acme/median-smoothing"
 if [[ -n $FAILING && "$name $*" == *$FAILING* ]]; then echo "this is why" && exit 3; fi
 """
-COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "lint-imports", "pytest")
+COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "pytest")
 
 
 def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
 def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     done = ran(tmp_path, "")
     assert done.returncode == 0, done.stdout + done.stderr
-    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "lint-imports", "pytest -n 4",
+    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "pytest -n 4",
              "pytest -m extra or docs", "pytest -m objects", "pytest -n 2 --dist loadfile -m ray",
              "mypy --strict", "distributions", "harness run --all", "harness site publish")  # fmt: skip
     assert [step for step in steps if f"called: {step}" not in done.stdout] == []

@@ -8,11 +8,11 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping
 
-from imharness.components.component import Component
 from imharness.components.registry import Registry, installed
+from imharness.contracts.component import Component
+from imharness.ranking.entries import entry_of
 from imharness.results.records import Board, Entry
 from imharness.results.store import Store
-from imharness_cli.entries import entry_of
 from making.formats import cell
 
 STORE = "HARNESS_DOCS_STORE"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from imharness.components.component import Paper
+from imharness.contracts.component import Paper
 from imharness.planning.profile import Profile
 from imharness.results.records import Board, Sweep, TaskRecord
 from imharness_iqa.calibration import Preset

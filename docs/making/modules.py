@@ -5,11 +5,11 @@ import inspect
 import types
 from collections import Counter
 
-from imharness_door import OFFERS
+from imharness.notebook import OFFERS
 
 MODULES = (
     "imharness", "imharness.images", "imharness.gradients", "imharness.membership", "imharness.data",
-    "imharness.tracks", "imharness.stats", "imharness_policy", "imharness_training.contracts",
+    "imharness.tracks", "imharness.stats", "imharness.contests", "imharness.training",
 )  # fmt: skip
 """What notebooks import, and what plugins may import: see docs/stability.md."""
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from imharness.cli.commands import context, every, find, place
 from imharness.data import ImageSet
 from imharness.images import ImageRng, Images, Purification
-from imharness_cli.commands import context, every, find, place
 from imharness_iqa.steps import attack as attack_step
 from imharness_iqa.steps import purified
 from imharness_vision.distortions import DISTORTIONS

@@ -13,8 +13,8 @@ from typing import Any
 
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
-from imharness_files.opening import read_bytes
-from imharness_files.wheels import BYTES, WHEEL_NAME
+from imharness.reading.opening import read_bytes
+from imharness.reading.wheels import BYTES, WHEEL_NAME
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package

@@ -13,7 +13,7 @@ from tests.faults.forked import left_over, started
 from imharness.running import local
 from imharness.running.executor import Worker, WorkerConfig
 from imharness.running.local import LocalWorkers
-from imharness_memory import OUT_OF_MEMORY, is_out_of_memory, why_ended
+from imharness.running.memory import OUT_OF_MEMORY, is_out_of_memory, why_ended
 from imharness_submissions.sandbox.processes import tree
 
 

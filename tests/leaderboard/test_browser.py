@@ -12,10 +12,10 @@ from playwright.sync_api import Browser, Page
 from tests.comparing import compare
 
 from imharness.ranking.comparisons import pairwise
-from imharness_statistics.bootstrap import tail
-from imharness_statistics.clusters import FEWEST
-from imharness_statistics.head_to_head import head_to_head
-from imharness_statistics.wilcoxon import wilcoxon_greater
+from imharness.statistics.bootstrap import tail
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.head_to_head import head_to_head
+from imharness.statistics.wilcoxon import wilcoxon_greater
 
 from .browsing import SIZES, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired

@@ -11,14 +11,14 @@ import pytest
 import scipy
 from playwright.sync_api import Browser, Page
 
+from imharness.contests import contest
+from imharness.statistics.bootstrap import percentiles
+from imharness.statistics.clusters import clusters_greater, coded
+from imharness.statistics.head_to_head import resampled
 from imharness.stats import rank_of
-from imharness.tracks import Blocks
+from imharness.tables import Blocks
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
-from imharness_policy import contest
-from imharness_statistics.bootstrap import percentiles
-from imharness_statistics.clusters import clusters_greater, coded
-from imharness_statistics.head_to_head import resampled
 
 from .browsing import SIZES, settled
 from .conftest import board

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, unknown_name
 from imharness.results.records import TaskRecord, TaskSpec
-from imharness_logs import keeping
-from imharness_memory import OUT_OF_MEMORY
-from imharness_shards import cell_of
+from imharness.running.logs import keeping
+from imharness.running.memory import OUT_OF_MEMORY
+from imharness.running.shards import cell_of
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registered
@@ -166,8 +166,8 @@ def open_executor(
         time_limit_s: a task that takes longer fails, where the executor can end it.
         prepare, secret: see `WorkerConfig`; `settings`: keyword arguments of the executor's own.
     """
+    from imharness.results.storage import absolute
     from imharness.running.device import resolve_devices
-    from imharness_storage import absolute
 
     places, cores = resolve_devices(devices), os.cpu_count() or 1
     on_cpu, own = places == ["cpu"], settings if settings and workers != 0 else {}

@@ -10,11 +10,11 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from imharness.cli import cli
 from imharness.errors import UsageError
 from imharness.running import local
+from imharness.running.devices import GIB, with_room
 from imharness.running.executor import WorkerConfig, open_executor
-from imharness_cli import cli
-from imharness_memory.devices import GIB, with_room
 
 ROOM = {"cuda:0": 80 * GIB, "cuda:1": 80 * GIB}
 

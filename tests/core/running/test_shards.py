@@ -10,11 +10,11 @@ import torch
 
 from imharness.components.registry import installed
 from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.executor import Worker, WorkerConfig
-from imharness_profiles import load_profile
-from imharness_shards import FOLDER, ShardDone, Shards, cell_of, forget_shards, key_of_join, keys_of_shards
+from imharness.running.shards import FOLDER, ShardDone, Shards, cell_of, forget_shards, key_of_join, keys_of_shards
 
 BATCH = 2
 SELECTIONS = {

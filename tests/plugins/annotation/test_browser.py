@@ -43,7 +43,7 @@ def book_of(file: Path, count: int = 4, votes: int = 2) -> Book:
 
 @contextmanager
 def served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "annotate", "--file", str(file)]
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "annotate", "--file", str(file)]
     server = subprocess.Popen([*command, "--port", str(port)], env={**os.environ, "OMP_NUM_THREADS": "1"})
     for _ in range(300):
         try:
