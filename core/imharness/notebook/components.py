@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered
+from imharness.components.provenance import Provenance, Registered
 from imharness.contracts.attack import Attack, AttackInfo, Budget, Target
 from imharness.contracts.component import Component, Info
 from imharness.contracts.full_reference_metric import FullReferenceMetric

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import platformdirs
 import torch
 
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook import components, given

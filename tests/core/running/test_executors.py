@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.errors import PluginError, StoreError, UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
