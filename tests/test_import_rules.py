@@ -42,8 +42,6 @@ LIGHT = ("results", "ranking", "planning", "statistics", "papers")
 """Rooms that can be imported without torch, as the leaderboard can."""
 EXCEPTION = ("imharness.contracts.track", "imharness.ranking.ranking")
 """What a track reports is a type of the room above, and nothing is loaded for it."""
-ASKED = ("imharness.notebook.audit", "imharness.notebook.reconstruct")
-"""What notebooks ask of two tracks is not a method of tracks yet."""
 Edge = tuple[str, str]
 
 
@@ -95,7 +93,7 @@ def modules_of(package: str) -> Iterator[str]:
 
 def test_every_import_keeps_the_rules() -> None:
     found = [f"{importer} -> {imported}: {why}" for importer, imported in sorted(edges())
-             if (why := refused(importer, imported)) and importer not in ASKED]  # fmt: skip
+             if (why := refused(importer, imported))]  # fmt: skip
     assert not found, "\n".join(found)
 
 
