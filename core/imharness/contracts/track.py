@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
     from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.values import Images
-    from imharness.ranking.ranking import TrackReport
     from imharness.results.blocks import Blocks
     from imharness.results.records import TaskSpec
+    from imharness.results.report import TrackReport
 
 C = TypeVar("C")
 Option = str | int | float | bool
