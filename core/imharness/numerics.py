@@ -33,16 +33,18 @@ _found = ExitStack()
 def fresh_numerics() -> Iterator[None]:
     """Compute inside as a fresh process does that has one thread; also a decorator.
 
-    What was set before is set again at the end, where threads of this process are inside together by the last of them.
+    What was set before is set again at the end, where threads of this process are inside together by the last of them;
+    OpenBLAS may then keep one thread, which only the thread that came first can change.
     """
     global _inside, _found
     import torch
 
     with _entering:
-        if not _inside:
+        if _inside:
+            _libraries(len(sys.modules)).limit(limits=1)  # of OpenMP, every thread has its own number
+        else:
             _found = _kept()
         _inside += 1
-        _libraries(len(sys.modules)).limit(limits=1)
         for _, write, usual in _settings():
             write(usual)
     flushes = SUBNORMAL * 1.0 == 0.0
@@ -58,11 +60,11 @@ def fresh_numerics() -> Iterator[None]:
 
 
 def _kept() -> ExitStack:
-    """Return what puts all settings back as they are now."""
+    """Return what puts all settings back as they are now; libraries have one thread from here on."""
     found = ExitStack()
-    found.callback(_libraries(len(sys.modules)).limit(limits=1).restore_original_limits)
     for read, write, _ in _settings():
         found.callback(write, read())
+    found.enter_context(_libraries(len(sys.modules)).limit(limits=1))
     return found
 
 
@@ -91,4 +93,3 @@ def _set_variable(name: str, value: str | None) -> None:
 def _libraries(modules: int) -> ThreadpoolController:
     """Return what sets the threads of the numeric libraries that are loaded; looked for again after an import."""
     return ThreadpoolController()
-
