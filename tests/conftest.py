@@ -23,6 +23,8 @@ from playwright.sync_api import Browser, sync_playwright
 if TYPE_CHECKING:
     from tests.standins import StandIns
 
+# One thread for each process: so many are at work at once that more would only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
 sys.dont_write_bytecode = False
 gc.disable()  # until all tests are imported, which makes no garbage
@@ -47,7 +49,15 @@ LONG = tuple(
     )
 )  # fmt: skip
 """Where tests take more than ten seconds when four processes share two cores."""
+MOST_WORKERS = 12
+"""Each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes run tests: a third of their time is waiting, for browsers, servers and deadlines."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(2 * cores, MOST_WORKERS)
 
 
 @pytest.hookimpl(trylast=True)
