@@ -33,7 +33,7 @@ class TablesMeanwhile:
         build: writes the site.
         told: a line says when a track has its first tables.
 
-    `page` is the page that shows the tables, empty until it is written; `whole` holds the tables of tracks that are done.
+    `page` is the page that shows the tables, empty until it is written; `whole` has the tables of tracks that are done.
     """
 
     def __init__(
