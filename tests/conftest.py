@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 if TYPE_CHECKING:
     from tests.standins import StandIns
@@ -33,6 +33,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")  # a slow machine is no failure
 
+PATIENT_MS = 120_000
+"""How long a page may take until it shows what a test waits for, ms: a slow machine is no failure."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
@@ -220,6 +222,7 @@ def browser() -> Iterator[Browser]:
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
+    expect.set_options(timeout=PATIENT_MS)
     with sync_playwright() as driver:
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield launched

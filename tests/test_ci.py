@@ -37,7 +37,7 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
         path.write_text(FAKE)
         path.chmod(0o755)
     return subprocess.run(
-        [folder / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=100,
+        [folder / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=400,
         env={"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folder), "FAILING": failing},
     )  # fmt: skip
 
@@ -45,9 +45,10 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
 def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     done = ran(tmp_path, "")
     assert done.returncode == 0, done.stdout + done.stderr
-    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "lint-imports",
-             "pip install .[test]", "pytest \n", "pytest -n 0 -m extra or docs", "pytest -n 0 -m objects",
-             "pytest -n 2 --dist loadfile -m ray", "mypy --strict", "distributions", "harness run --all", "harness site publish")  # fmt: skip
+    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "lint-imports", "pip install .[test]",
+             "pytest \n", "pytest -n 0 -m extra or docs", "pytest -n 0 -m objects",
+             "pytest -n 2 --dist loadfile -m ray", "mypy --strict", "distributions", "harness run --all",
+             "harness site publish")  # fmt: skip
     assert [step for step in steps if f"called: {step}" not in done.stdout] == []
     assert "FAILED" not in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
@@ -97,7 +98,7 @@ beside two meet b a
 all_ended
 echo 'nor this'
 """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 1
     assert "== one\na 1\na 2\na 3\n" in done.stdout
     assert "== two\nb 1\nb 2\nb 3\n" in done.stdout
@@ -124,7 +125,7 @@ all_ended
     folder = tmp_path / "logs"
     folder.mkdir()
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=100,
+        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=400,
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
     )  # fmt: skip
     assert done.returncode != 0
@@ -142,7 +143,7 @@ until test -s {tmp_path}/process; do sleep 0.01; done
 kill $$
 all_ended
 """
-    subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=100)
+    subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=400)
     place = Path("/proc") / (tmp_path / "process").read_text().strip() / "cmdline"
     end = time.monotonic() + 60
     while place.exists() and place.read_bytes() and time.monotonic() < end:

@@ -306,7 +306,7 @@ def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_
     asked.offer(100, left_s=100.0)
     assert asked.boards == [3, 100]
     assert asked.tables.whole.keys() == {"a/t"}
-    assert asked.built.acquire(timeout=10)
+    assert asked.built.acquire(timeout=120)
     assert not asked.built.acquire(blocking=False)  # one build, of the first tables
 
 
