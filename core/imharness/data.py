@@ -7,10 +7,11 @@ from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.table_dataset import TableDataset, TableSet
 from imharness.contracts.values import Images
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
+from imharness.numerics import fresh_numerics
 from imharness.randomness import ImageRng, derive_seed, generator, seeded_init
 
 __all__ = [
     "Asset", "Component", "ContractError", "HarnessError", "ImageDataset", "ImageRng", "ImageSet", "Images", "Info",
     "Paper", "TableDataset", "TableSet", "Unavailable", "UsageError", "cache_folder", "data_folder", "derive_seed",
-    "generator", "hookimpl", "place", "seeded_init",
+    "fresh_numerics", "generator", "hookimpl", "place", "seeded_init",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
 from imharness.contracts.reconstruction_attack import ReconstructionAttack
 from imharness.errors import UsageError
+from imharness.numerics import fresh_numerics
 from imharness.randomness import ImageRng, derive_seed
 from imharness.results.records import ColumnSpec, Row, Table, Value
 from imharness_door.arguments import listed, seed_of, shown, whole, wrong
@@ -48,6 +49,7 @@ class Reconstruction(Result):
     images: npt.NDArray[np.float32] = field(kw_only=True)
 
 
+@fresh_numerics()
 def reconstruct(
     gradients: Any, model: torch.nn.Module, shape: tuple[int, int, int], *, attack: str | Component | Own = "invgrad",
     originals: Any = None, metrics: Sequence[str | Component | Own] = (), seed: int = 0,
