@@ -9,9 +9,10 @@ from imharness.notebook import OFFERS
 
 MODULES = (
     "imharness", "imharness.images", "imharness.gradients", "imharness.membership", "imharness.data",
-    "imharness.tracks", "imharness.stats", "imharness.contests", "imharness.training",
+    "imharness.tracks", "imharness.tables", "imharness.contests", "imharness.stats", "imharness.values",
+    "imharness.training", "imharness.files", "imharness.executors", "imharness.commands", "imharness.errors",
 )  # fmt: skip
-"""What notebooks import, and what plugins may import: see docs/stability.md."""
+"""What notebooks import, and the doors, which plugins may import: see docs/stability.md."""
 
 
 def pages() -> dict[str, str]:
@@ -50,5 +51,7 @@ def _entry(module: str, name: str) -> str:
 
 
 def _said(value: object) -> str:
-    """Return what a constant or a type is, in one line of reStructuredText."""
+    """Return what a constant, a type or a module is, in one line of reStructuredText."""
+    if inspect.ismodule(value):
+        return (inspect.getdoc(value) or "").partition("\n")[0]
     return f"``{value!r}``".replace("\n", " ")
