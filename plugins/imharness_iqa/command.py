@@ -87,7 +87,6 @@ def calibrate(
     A run uses the result with the option `presets` of the track. An attack that is trained is as strong as its training
     makes it: name the parameters and the training images of the run.
     """
-    from imharness.cli.commands import console, find
     from imharness.commands import console, find
     from imharness.data import fresh_numerics
     from imharness_iqa.apart import training_split

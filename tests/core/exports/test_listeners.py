@@ -121,7 +121,7 @@ def test_what_is_missing_is_said_before_anything_runs(name: str, monkeypatch: py
 
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(Unavailable) as caught:
-        importlib.import_module(f"imharness_{name}").open_listener("place")
+        importlib.import_module(f"imharness_adapters.{name}").open_listener("place")
     assert caught.value.remedy == f"pip install 'image-privacy-harness[{name}]'"
 
 
