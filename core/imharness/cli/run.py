@@ -113,12 +113,9 @@ def run(
     import torch
 
     from imharness.cli.commands import build_site
-    from imharness.cli.metrics import Metrics
     from imharness.cli.planning import dry_run_report, keep_to_budget, refuse_contradictions, refuse_missing
     from imharness.cli.progress import view_of
-    from imharness.cli.publishing import TablesMeanwhile
     from imharness.cli.reports import tell_ci
-    from imharness.cli.watching import RunWatch, first_sets
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
     from imharness.exports.listeners import announce, open_listeners
@@ -126,9 +123,12 @@ def run(
     from imharness.results.store import Store
     from imharness.running.device import device_name, resolve_devices
     from imharness.running.executor import MAX_CPU_WORKERS, find_executor, open_executor
+    from imharness.running.metrics import Metrics
+    from imharness.running.publishing import TablesMeanwhile
     from imharness.running.schedule.sharding import Sharded
     from imharness.running.schedule.times import learnt_times
     from imharness.running.sweep import execute
+    from imharness.running.watching import RunWatch, first_sets
 
     if assets:
         add_folder(assets.resolve())
@@ -180,7 +180,7 @@ def run(
     shown = console.progress_form(form, quiet=as_json)
     meanwhile = TablesMeanwhile(
         graphs, store, site_dir, first=first, board_of=lambda graph, so_far: _board(graph, store, so_far, facts),
-        build=build_site, told=shown in ("bar", "plain"),
+        build=build_site, note=console.note if shown in ("bar", "plain") else lambda line: None, warn=console.warn,
     )  # fmt: skip
     view = view_of(shown)
     served = [Metrics(metrics)] if metrics else []

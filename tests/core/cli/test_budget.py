@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from imharness.cli.watching import first_sets
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.schedule.cost import within_budget
+from imharness.running.watching import first_sets
 
 METRICS = ("l2", "mse", "mae")
 WORDS = ["run", "--track", "perceptual", "--limit", "3", "--device", "cpu", "--workers", "0",

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol
 
-from imharness.cli.progress import View, pause_after, short
 from imharness.contracts.component import KINDS
 from imharness.errors import StoreError, UsageError
 from imharness.planning.plan import Graph, Task
@@ -24,6 +23,7 @@ from imharness.running.schedule.order import expected, first_tasks, priorities
 from imharness.running.schedule.state import Busy, Part, RunState, new_state
 from imharness.running.schedule.times import Times, place_of
 from imharness.running.sweep import RunResult
+from imharness.running.views import View, pause_after, short
 
 STATE_S = 15.0
 """How often the store is told how far the run is, s."""
