@@ -30,8 +30,8 @@ def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
     """Make the tables again from the raw rows, and print the ranking of each track; computes no cell."""
     from imharness.cli.stores import existing
     from imharness.components.registry import installed
-    from imharness.exports.listeners import announce, open_listeners
     from imharness.ranking.entries import known_entries, rescore
+    from imharness.ranking.listeners import announce, open_listeners
 
     store, registry, listeners = existing(address), installed(), open_listeners(log_to)
     chosen = [registry.track(name) for name in tracks or store.tracks()]

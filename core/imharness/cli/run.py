@@ -118,8 +118,8 @@ def run(
     from imharness.cli.reports import tell_ci
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
-    from imharness.exports.listeners import announce, open_listeners
     from imharness.planning.plan import plan_track
+    from imharness.ranking.listeners import announce, open_listeners
     from imharness.results.store import Store
     from imharness.running.device import device_name, resolve_devices
     from imharness.running.executor import MAX_CPU_WORKERS, find_executor, open_executor
