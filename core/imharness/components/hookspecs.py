@@ -1,10 +1,11 @@
-"""The hooks that a plugin module implements, one of them or both.
+"""The hooks that a plugin module implements, one of them or more.
 
 A package names one entry point in the group ``imharness``: a module that implements a hook, or a package whose
 ``PLUGIN_MODULES`` lists the modules (or packages of modules) that do.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pluggy
 
@@ -34,4 +35,12 @@ def board_finished(store: str, boards: Sequence[Board], release: str | None) -> 
 
     `store` is the address of the store, `boards` has the tables of each track that has new ones, `release` is the name
     of the release, None where nothing was published. What an implementation raises becomes a warning.
+    """
+
+
+@hookspec(firstresult=True)
+def build_site(store: str, folder: Path) -> Sequence[str]:
+    """Write the pages of a store's tables into a folder; return one line for each thing that was left out.
+
+    `store` is the address of the store. What an implementation raises goes to whoever asked for the pages.
     """
