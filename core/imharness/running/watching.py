@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -47,10 +45,10 @@ class RunWatch:
 
     def __init__(
         self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
-        publisher: Publisher | None = None, others: Sequence[View] = (),
+        publisher: Publisher | None = None, others: Sequence[View] = (), command: str = "",
     ) -> None:  # fmt: skip
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
-        self._store, self._publisher = store, publisher
+        self._store, self._publisher, self._command = store, publisher, command
         self._views = dict.fromkeys([view, *others], float("-inf"))
         self._first = [set(keys) for keys in first]
         self.times = times
@@ -84,8 +82,7 @@ class RunWatch:
             self._outcome = outcome
             for key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1
-            command = shlex.join(["harness", *sys.argv[1:]])
-            self._state = new_state(command, self._parts(), outcome.reused)
+            self._state = new_state(self._command, self._parts(), outcome.reused)
             return  # what comes first, and how long it takes, is asked for next
         for key in self._running.keys() - running.keys():
             if key in outcome.done:
