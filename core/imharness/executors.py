@@ -9,10 +9,10 @@ from imharness.results.identity import digest
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import libraries
-from imharness.running.executor import Executor, TaskResult, Worker, WorkerConfig
+from imharness.running.executor import Executor, ExecutorOffer, TaskResult, Worker, WorkerConfig
 
 __all__ = [
-    "DamagedError", "Executor", "HarnessError", "Store", "StoreError", "TaskRecord", "TaskResult", "TaskSpec",
-    "Unavailable", "UsageError", "Worker", "WorkerConfig", "add_folder", "console", "digest", "explain", "folders",
-    "installed", "libraries",
+    "DamagedError", "Executor", "ExecutorOffer", "HarnessError", "Store", "StoreError", "TaskRecord", "TaskResult",
+    "TaskSpec", "Unavailable", "UsageError", "Worker", "WorkerConfig", "add_folder", "console", "digest", "explain",
+    "folders", "installed", "libraries",
 ]  # fmt: skip

@@ -19,8 +19,8 @@ from imharness.contracts.track import (
     step,
 )
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.ranking.ranking import TrackReport
 from imharness.results.records import Board, TaskSpec
+from imharness.results.report import TrackReport
 
 __all__ = [
     "Asset", "Board", "Component", "ContractError", "HarnessError", "Info", "Output", "Paper", "Planned", "Planner",

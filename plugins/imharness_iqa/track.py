@@ -7,6 +7,7 @@ from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.images import (
+    Attack,
     BaseAttack,
     Certification,
     Component,
@@ -88,6 +89,9 @@ class IqaTrack(Track):
         inside,
         gallery,
     )
+    own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
+    folder_dataset = "harness/folder"
+    takes_bare_images = True
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(

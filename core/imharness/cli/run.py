@@ -118,7 +118,8 @@ def run(
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
     from imharness.running.metrics import Metrics
-    from imharness.running.session import Session, Watcher
+    from imharness.running.session import Session
+    from imharness.running.views import Watcher
 
     if assets:
         add_folder(assets.resolve())
@@ -150,7 +151,6 @@ def run(
         [Metrics(metrics)] if metrics else [],
         note=console.note if shown in ("bar", "plain") else lambda line: None,
         warn=console.warn,
-        progress=lambda title: console.progress(title, shown=not as_json),
         listeners=listeners,
     )
     ran = session.run(graphs, site=site_dir, fresh=fresh, watcher=watcher)

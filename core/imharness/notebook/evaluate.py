@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import platformdirs
-import torch
 
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook import components, given
@@ -37,11 +37,6 @@ from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 
-PROFILES = ("quick", "embedded")
-"""The profiles that say what an evaluation takes where nothing else is asked for; of a track, the first that has it."""
-FOLDERS = {"harness/perceptual": "harness/folder-ladder", "harness/reconstruction": "harness/class-folder"}
-"""Which data set of a track reads a folder of images."""
-FOLDER = "harness/folder"
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
 """The own objects of the evaluations that go on, by a name that a worker in this process is given."""
@@ -122,7 +117,7 @@ def evaluate(
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
     _here[name] = extra
     try:
-        with threads_kept(), shown_progress(graph.track.info.id, progress) as advance:
+        with shown_progress(graph.track.info.id, progress) as advance:
             outcome = session.compute([graph], advance)
     finally:
         del _here[name]
@@ -143,11 +138,12 @@ def _track(name: str) -> str:
 
 
 def _profile(track: str) -> Profile:
-    for name in PROFILES:
+    names = installed().track(track).profiles
+    for name in names:
         profile = load_profile(name)
         if track in profile.tracks:
             return profile
-    raise UsageError(f"track: no profile of {' or '.join(PROFILES)} has {track}; run it by `harness run --track`.")
+    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it by `harness run --track`.")
 
 
 def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
@@ -194,12 +190,15 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
     if isinstance(dataset, str | os.PathLike):
         folder = Path(dataset)
         if folder.is_dir():
-            return f"{FOLDERS.get(track, FOLDER)}:{folder.resolve()}", None
+            reader = installed().track(track).folder_dataset
+            if not reader:
+                raise UsageError(f"dataset: track {track} reads no folder of images; give the name of a data set.")
+            return f"{reader}:{folder.resolve()}", None
         if isinstance(dataset, os.PathLike):
             raise UsageError(f"dataset: {folder} is no folder.")
         _found(installed(), "dataset", dataset, "dataset")
         return dataset, None
-    if track != "harness/iqa":
+    if not installed().track(track).takes_bare_images:
         raise UsageError(f"dataset: images without labels are of no use to track {track}; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry
@@ -289,19 +288,6 @@ def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
         if uncached & {ref.label for ref in task.spec.components.values()} or gone & set(task.spec.needs.values()):
             gone.add(key)
             store.forget(key)
-
-
-@contextmanager
-def threads_kept() -> Iterator[None]:
-    """Give this process its threads back: a cell is computed on one."""
-    before, of_opencv = torch.get_num_threads(), os.environ.get("OPENCV_FOR_THREADS_NUM")
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        os.environ.pop("OPENCV_FOR_THREADS_NUM", None)
-        if of_opencv is not None:
-            os.environ["OPENCV_FOR_THREADS_NUM"] = of_opencv
 
 
 def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, own: Set[str]) -> Result:

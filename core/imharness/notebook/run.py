@@ -11,7 +11,6 @@ from typing import Any
 from imharness.cli import console
 from imharness.errors import UsageError
 from imharness.notebook.arguments import flag, listed, naming, place, seed_of, text, whole, wrong
-from imharness.notebook.evaluate import threads_kept
 from imharness.notebook.load import joined, stored
 from imharness.notebook.progress import view_of_run
 from imharness.notebook.result import Result
@@ -20,7 +19,8 @@ from imharness.planning.profiles import load_profile
 from imharness.planning.selection import chosen_tracks, refuse_missing
 from imharness.results.store import Store
 from imharness.running.device import resolve_devices
-from imharness.running.session import Session, Watcher
+from imharness.running.session import Session
+from imharness.running.views import Watcher
 
 COMMAND = "imharness.run"
 Names = str | Sequence[str]
@@ -95,8 +95,7 @@ def run(
     graphs = _planned(session, None if track is None else _names("track", track), only)
     for failure in session.registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
-    with threads_kept():
-        ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
+    ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
     return joined([stored(session.store, board) for board in ran.boards], str(session.store.address))
 
 
