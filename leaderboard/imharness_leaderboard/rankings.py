@@ -15,10 +15,10 @@ from imharness.results.records import Board, ColumnSpec, Comparison, Entry, Row,
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.chips import Name, name_of, short_names
 from imharness_leaderboard.citations import bibtex
+from imharness_leaderboard.commands import compute_again
 from imharness_leaderboard.drawing import Scale, ends, scale_of
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.gallery import GalleryExample
-from imharness_leaderboard.recipes import compute_again
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief

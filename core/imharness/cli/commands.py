@@ -1,4 +1,4 @@
-"""The second door, for packages that add a command: find components, run a step by hand, add results of others.
+"""What packages that add a command use: find components, run a step by hand, add results of others.
 
 Plugins import the public modules cut by purpose; only what a command runs imports this one.
 """

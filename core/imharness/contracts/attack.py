@@ -68,7 +68,7 @@ class BaseAttack(Component):
     info: ClassVar[AttackInfo]
 
     def budget(self) -> Budget:
-        """Return the declared budget of this recipe."""
+        """Return the declared budget of this attack."""
         return Budget()
 
     def at(self, strength: str) -> Self:

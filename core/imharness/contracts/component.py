@@ -1,4 +1,4 @@
-"""A component is a frozen recipe; `build` turns it into a plain callable."""
+"""A component is a frozen configuration; `build` turns it into a plain callable."""
 
 import inspect
 from contextlib import suppress

@@ -95,7 +95,7 @@ class StepContext(Protocol):
         """Return the measures that were planned under a group: name -> the role to build it by, in planned order."""
 
     def component(self, role: str) -> Any:
-        """Return the recipe that plays a role."""
+        """Return the component that plays a role."""
 
     def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
         """Return what a method of a component gives, its results checked against its contract.

@@ -10,7 +10,7 @@ from imharness.contracts.weight_training import TRAINED, TRAINING_CONTEXT, Train
 Tune: TypeAlias = Callable[[TrainableMetric, TuningPlan, TrainingContext], Trained]
 """A built training defense: trains a metric's network further and returns the weights and their card.
 
-The workshop's data has the roles ``train`` and ``test``, with ``mos``; its components those of `requires`.
+The data of the context has the roles ``train`` and ``test``, with ``mos``; its components those of `requires`.
 """
 
 
@@ -21,7 +21,7 @@ class TrainingDefense(MetricDefense, Builds[Tune]):
     """
 
     call = Call(
-        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), workshop=TRAINING_CONTEXT, returns=TRAINED,
+        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), context=TRAINING_CONTEXT, returns=TRAINED,
         own_gradients=True,
     )  # fmt: skip
 

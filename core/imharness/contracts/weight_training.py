@@ -1,4 +1,4 @@
-"""Recipes: how weights were trained, and what a training may use."""
+"""Trainings of weights: how weights were trained, and what a training may use."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """What a training may use: built data sets and recipes by role, randomness, and the loop."""
+    """What a training may use: built data sets and components by role, randomness, and the loop."""
 
     data: Mapping[str, ImageSet]
     components: Mapping[str, Component]
@@ -51,7 +51,7 @@ class TrainingContext:
 
 
 Train: TypeAlias = Callable[[TrainingContext], Trained]
-"""A built recipe: trains and returns the weights."""
+"""A built training: trains and returns the weights."""
 
 
 def _check_weights(trained: Trained, who: str) -> None:
@@ -66,10 +66,10 @@ class WeightTraining(Component, Builds[Train]):
     """Trains weights from data sets of the registry: `harness train NAME`."""
 
     kind: ClassVar[str] = "weight-training"
-    call = Call(workshop=TRAINING_CONTEXT, returns=TRAINED, own_gradients=True)
+    call = Call(context=TRAINING_CONTEXT, returns=TRAINED, own_gradients=True)
 
     def datasets(self) -> Mapping[str, str]:
-        """Return role -> data set label, for everything the recipe reads."""
+        """Return role -> data set label, for everything the training reads."""
         return {}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:

@@ -82,8 +82,8 @@ def reconstruct(
     from imharness_reconstruction.convergence import Shared, matching
     from imharness_reconstruction.per_image import labels_from_gradients
 
-    recipe = component_from("attack", attack, "attack")
-    if not isinstance(recipe, ReconstructionAttack):
+    inversion = component_from("attack", attack, "attack")
+    if not isinstance(inversion, ReconstructionAttack):
         raise UsageError(f"attack: {shown(attack)} rebuilds no images from gradients; try 'invgrad' or 'dlg'.")
     size, seed = _size(shape), seed_of(seed)
     if not isinstance(model, torch.nn.Module):
@@ -92,15 +92,17 @@ def reconstruct(
     shared = _gradients(gradients, network)
     _try(network, size, next(iter(shared.values())))
     count = len(next(iter(shared.values())))
-    if recipe.batches(count) != [[i] for i in range(count)]:
-        raise UsageError(f"attack: {recipe.label} needs gradients of several batches that share images; use another.")
+    if inversion.batches(count) != [[i] for i in range(count)]:
+        raise UsageError(
+            f"attack: {inversion.label} needs gradients of several batches that share images; use another."
+        )
     known = None if originals is None else images_of("originals", originals)
     if known is not None and known.shape != (count, *size):
         raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.")
     chosen = _metrics(metrics, known)
     place = next(iter(shared.values())).device
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
-    attacker = checked(recipe, recipe.build(place))
+    attacker = checked(inversion, inversion.build(place))
     found = attacker(shared, network, size, streams, lambda done, total: None)
     rebuilt = found.mul(255).round() / 255
     labels = labels_from_gradients(shared)
@@ -118,8 +120,8 @@ def reconstruct(
     }
     say_who_drew()
     rows = {"reconstruct": lambda: columns, **({"leakage": lambda: leaked} if scored else {})}
-    made = [_table(recipe.label, columns, scored)]
-    return Reconstruction(f"Reconstruction by {recipe.label}", made, rows, images=rebuilt.cpu().numpy())
+    made = [_table(inversion.label, columns, scored)]
+    return Reconstruction(f"Reconstruction by {inversion.label}", made, rows, images=rebuilt.cpu().numpy())
 
 
 def _table(label: str, columns: Columns, scored: Sequence[tuple[Metric, npt.NDArray[np.float32]]]) -> Table:

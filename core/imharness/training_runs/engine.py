@@ -49,14 +49,14 @@ def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
     found = registry.one("weight-training", name)
     if not isinstance(found, WeightTraining):
         raise UsageError(f"{name} trains no weights; `harness train` lists what does.")
-    recipe: WeightTraining = _adjusted(found, changes)
+    training: WeightTraining = _adjusted(found, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
-        trained: Trained = checked(recipe, recipe.build(device))(context)
+        trained: Trained = checked(training, training.build(device))(context)
         return trained
 
-    stem, facts = recipe.info.id.partition("/")[2], {"recipe": recipe.ref().model_dump(mode="json")}
-    return Training(recipe.label, stem, recipe.datasets(), recipe.requires(), run, facts)
+    stem, facts = training.info.id.partition("/")[2], {"training": training.ref().model_dump(mode="json")}
+    return Training(training.label, stem, training.datasets(), training.requires(), run, facts)
 
 
 def _trains_a_metric(registry: Registry, name: str) -> bool:

@@ -34,10 +34,10 @@ class SemSimWeightTraining(WeightTraining):
         return SemSimPlan(self.backbone, self.loss, self.margin, self.epochs, self.batch_size, self.learning_rate)
 
     def build(self, device: torch.device) -> Train:
-        def train(workshop: TrainingContext) -> Trained:
-            data = read_annotations(workshop.data["annotations"])
-            training = SemSimTraining(data, self.plan(), workshop.rng, device)
-            workshop.loop(training.parts, training.steps, training.step, every=10 * training.per_epoch)
+        def train(context: TrainingContext) -> Trained:
+            data = read_annotations(context.data["annotations"])
+            training = SemSimTraining(data, self.plan(), context.rng, device)
+            context.loop(training.parts, training.steps, training.step, every=10 * training.per_epoch)
             figures = {
                 "originals": len(data.originals),
                 "reconstructions": len(data.reconstructions),

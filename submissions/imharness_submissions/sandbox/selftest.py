@@ -67,9 +67,9 @@ def selftest() -> dict[str, bool]:
 def verdict() -> str:
     """Try the sandbox, and return the line that `harness doctor` shows: how code is isolated, or what is wrong."""
     try:
-        open_doors = [what for what, able in selftest().items() if able]
+        open_ways = [what for what, able in selftest().items() if able]
     except Unavailable as error:
         return f"none: {error}"
-    if open_doors:
-        return f"does not hold: code inside {'; '.join(open_doors)}"
+    if open_ways:
+        return f"does not hold: code inside {'; '.join(open_ways)}"
     return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"

@@ -114,7 +114,7 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_argument(functi
         assert "\n" not in said, kind
 
 
-def test_every_function_of_the_door_and_every_argument_is_tried() -> None:
+def test_every_function_of_the_notebook_and_every_argument_is_tried() -> None:
     import inspect
 
     functions = {name for name in OFFERS if name[0].islower()}

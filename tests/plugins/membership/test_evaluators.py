@@ -105,13 +105,13 @@ def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatc
         plain(self, network, inputs, member, rng)
 
     monkeypatch.setattr(LearntEvaluator, "_learn", counted)
-    recipe = installed().one("evaluator", name)
-    infer, (q, _) = recipe.build(CPU), query(60)
+    evaluator = installed().one("evaluator", name)
+    infer, (q, _) = evaluator.build(CPU), query(60)
     first, again = infer(q), infer(q)
     assert learnt == [60]
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     other = replace(q, shadow_member=~q.shadow_member)
-    torch.testing.assert_close(infer(other), recipe.build(CPU)(other), rtol=0, atol=0)
+    torch.testing.assert_close(infer(other), evaluator.build(CPU)(other), rtol=0, atol=0)
     assert learnt == [60] * 3
     assert (infer(q) == first).all()
 

@@ -29,13 +29,13 @@ def pool() -> ImagePool:
     return ImagePool(data.load(list(range(len(data)))), torch.nn.functional.one_hot(labels).float())
 
 
-@pytest.mark.parametrize("recipe", [pytest.param(r, id=r.label) for r in PROTECTIONS])
+@pytest.mark.parametrize("protection", [pytest.param(r, id=r.label) for r in PROTECTIONS])
 def test_a_protection_keeps_shapes_and_range_and_no_image_depends_on_the_batch(
-    recipe: ImageProtection, pool: ImagePool
+    protection: ImageProtection, pool: ImagePool
 ) -> None:
     images, targets = pool.images[:6], pool.targets[:6]
     kept = images.clone()
-    protect = recipe.build(CPU)
+    protect = protection.build(CPU)
     shown, labels = protect(images, targets, pool, ImageRng(range(6)))
     assert torch.equal(images, kept)
     assert shown.shape == images.shape

@@ -182,7 +182,7 @@ def test_the_embedded_metric_is_zero_for_equal_images_and_grows_with_noise() -> 
     assert found[0] < found[1] < found[2]
 
 
-def test_recipe_metric_and_studies_from_the_command_line(tmp_path: Path) -> None:
+def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> None:
     folder, out = annotated(tmp_path / "judged"), tmp_path / "out"
     run = CliRunner().invoke
     train = ["train", "semsim", "--annotations", str(folder), "--backbone", "lenet", "--size", "16", "--epochs", "2"]
