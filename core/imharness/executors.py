@@ -6,8 +6,8 @@ from imharness.contracts.assets import add_folder, folders
 from imharness.errors import DamagedError, HarnessError, StoreError, Unavailable, UsageError
 from imharness.reading.fields import explain
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.context import libraries
 from imharness.running.executor import Executor, TaskResult, Worker, WorkerConfig
 

@@ -5,8 +5,11 @@ from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
 from imharness.ranking.tables import mean_value, missing, value_of
 from imharness.results.blocks import Blocks, Lazy
+from imharness.results.boards import Board
+from imharness.results.charts import Chart, Series
+from imharness.results.gallery import Example, Panel
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, Chart, ColumnSpec, Example, Panel, Row, Series, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 __all__ = [
     "Blocks", "Board", "Chart", "Column", "ColumnSpec", "ContractError", "Example", "HarnessError", "Lazy",

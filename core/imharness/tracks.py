@@ -20,7 +20,8 @@ from imharness.contracts.track import (
 )
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.ranking.ranking import TrackReport
-from imharness.results.records import Board, TaskSpec
+from imharness.results.boards import Board
+from imharness.results.tasks import TaskSpec
 
 __all__ = [
     "Asset", "Board", "Component", "ContractError", "HarnessError", "Info", "Output", "Paper", "Planned", "Planner",

@@ -7,7 +7,8 @@ import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
-from imharness.results.records import Board, Entry
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 
 SELECTABLE = ("attack", "defense", "metric", "evaluator", "model", "dataset")
 """The kinds by which `harness run` narrows a run."""

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from imharness.errors import DamagedError
+from imharness.results.boards import Board
 from imharness.results.identity import version_of
-from imharness.results.records import Board
 from imharness.results.store import Store
 
 _RANK = (sys.executable, "-c", "from imharness.cli import main; main()", "results", "rank")

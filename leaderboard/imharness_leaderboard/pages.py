@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError
 from imharness.exports.data import csv_bytes
-from imharness.results.records import Board, Table
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.tables import Table
 from imharness_leaderboard import addresses, commands, published, rankings, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from imharness.results.boards import Board
 from imharness.results.identity import digest
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board, ColumnSpec, Row, Table
+from imharness.results.tables import ColumnSpec, Row, Table
 from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.chart_pictures import HEIGHT, axis_label, draw_intervals

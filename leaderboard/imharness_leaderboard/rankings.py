@@ -10,8 +10,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
+from imharness.results.entries import Entry
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, ColumnSpec, Comparison, Entry, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.chips import Name, name_of, short_names
 from imharness_leaderboard.citations import bibtex

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from imharness.exports.marks import Marks
-from imharness.results.records import Board, ColumnSpec, Comparison, Table, Value, several
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
+from imharness.results.tables import ColumnSpec, Table, Value, several
 from imharness_leaderboard.wording import brief, joined
 
 

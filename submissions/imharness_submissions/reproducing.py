@@ -22,8 +22,8 @@ from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
 from imharness.running.secret_split import seeds_of_task

@@ -9,8 +9,8 @@ import pytest
 from imharness.ranking import board
 from imharness.ranking.board import newest_only
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.merging import merged_sweep
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from imharness.contracts.component import SELECTABLE
-from imharness.results.records import Entry, Standing
+from imharness.results.entries import Entry, Standing
 from imharness_leaderboard import commands
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views

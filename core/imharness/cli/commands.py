@@ -24,10 +24,12 @@ from imharness.contracts.track import Option, Output, Progress, Query, StepConte
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.board import make_board, records_of
 from imharness.ranking.entries import known_entries
+from imharness.results.boards import Board
 from imharness.results.identity import digest
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import EXTERNAL, TaskRecord, TaskSpec
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness.running.shards import Shards

@@ -13,8 +13,8 @@ from imharness.components.registry import Registry
 from imharness.contracts.component import Component
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import Graph, Task, named
-from imharness.results.records import LEFT_OUT, Missing, Sweep
 from imharness.results.store import Store
+from imharness.results.sweeps import LEFT_OUT, Missing, Sweep
 from imharness.running.schedule.cost import Cost, cost_of, read_budget, within_budget
 from imharness.running.schedule.order import expected
 from imharness.running.schedule.outlook import tells_size

@@ -11,7 +11,7 @@ from imharness.cli import console
 from imharness.cli.progress import pause_after, short
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 

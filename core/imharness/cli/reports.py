@@ -11,8 +11,8 @@ from imharness.components.registry import Registry
 from imharness.errors import DamagedError, HarnessError
 from imharness.exports.ci import Cell, github_lines, junit
 from imharness.planning.plan import Graph
-from imharness.results.records import TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.sweep import RunResult
 
 

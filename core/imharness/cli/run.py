@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from imharness.components.registry import Registry
     from imharness.planning.plan import Graph
     from imharness.planning.profile import Profile
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
     from imharness.results.store import Store
     from imharness.running.executor import Executor
     from imharness.running.sweep import RunResult
@@ -235,7 +235,7 @@ def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, An
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
-    from imharness.results.records import LEFT_OUT
+    from imharness.results.sweeps import LEFT_OUT
 
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}

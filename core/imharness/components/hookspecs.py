@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pluggy
 
 from imharness.contracts.component import Component
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
 API_VERSION = "2.1"
 """Version of the public modules, MAJOR.MINOR; a plugin module may ask for one with ``IMHARNESS_API``."""

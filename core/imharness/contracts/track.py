@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from imharness.contracts.values import Images
     from imharness.ranking.ranking import TrackReport
     from imharness.results.blocks import Blocks
-    from imharness.results.records import TaskSpec
+    from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Option = str | int | float | bool

@@ -17,7 +17,7 @@ from imharness.components.loading import GROUP as PLUGINS
 from imharness.components.loading import load_plugins
 from imharness.errors import UsageError, unknown_name
 from imharness.reading.text import reason
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
 GROUP = "imharness.listeners"
 HOOK = "board_finished"

@@ -32,8 +32,8 @@ from imharness.planning.profiles import load_profile
 from imharness.ranking.board import made_board
 from imharness.ranking.entries import StoreEntries
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Executor, Preparation, open_executor
 from imharness.running.merging import merged_sweep
 from imharness.running.sweep import RunResult, execute

@@ -25,7 +25,7 @@ from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.score import metric_of, scores_of
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 Columns = dict[str, npt.NDArray[Any]]
 FITS = {

@@ -14,8 +14,11 @@ from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
 from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board, Comparison, Missing, Table
+from imharness.results.sweeps import Missing
+from imharness.results.tables import Table
 
 if TYPE_CHECKING:
     import pandas

@@ -14,7 +14,8 @@ from imharness.papers.pointers import match
 from imharness.papers.published import Printed, PublishedColumn, PublishedRow, PublishedTable
 from imharness.papers.settings import entry_differs, settings_differ
 from imharness.papers.verdicts import Cell, Comparison, Series
-from imharness.results.records import Board, Table, Value
+from imharness.results.boards import Board
+from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
 """The word by which our tables say that something stands in for the judgement of people."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from imharness.papers.pointers import extra, match, plain
 from imharness.papers.published import PublishedTable
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
 STAND_IN = "backbone="
 """A setting that replaces the published network by a small one."""

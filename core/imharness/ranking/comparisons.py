@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.ranking.tables import win_table
-from imharness.results.records import Comparison, Condition, Table
+from imharness.results.comparisons import Comparison, Condition
+from imharness.results.tables import Table
 from imharness.statistics.clusters import gaps_greater
 from imharness.statistics.wilcoxon import adjust
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates

@@ -12,8 +12,10 @@ import numpy as np
 from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
+from imharness.results.charts import Chart
+from imharness.results.gallery import Example
 from imharness.results.rankings import Ranking
-from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from imharness.cli.planning import dry_run_report, refuse_missing
 from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import Graph
-from imharness.results.records import Missing
 from imharness.results.store import Store
+from imharness.results.sweeps import Missing
 from imharness.running.schedule.times import Times
 
 

@@ -10,7 +10,8 @@ import torch
 import imharness as ih
 from imharness.errors import UsageError
 from imharness.notebook import OFFERS
-from imharness.results.records import ColumnSpec, Comparison, Condition, Row, Table, Value
+from imharness.results.comparisons import Comparison, Condition
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 WRONG = {"None": None, "int": 5, "list": [1], "str": "nowhere at all", "dict": {1: 2}, "object": object()}
 MANY = torch.arange(200)

@@ -19,8 +19,9 @@ from imharness.cli.publishing import TablesMeanwhile
 from imharness.cli.watching import RunWatch
 from imharness.errors import HarnessError, StoreError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import ColumnSpec, Row, Table, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table
+from imharness.results.tasks import TaskSpec
 from imharness.running.executor import TaskResult
 from imharness.running.schedule.state import Busy, Part, RunState, new_state, run_states
 from imharness.running.schedule.times import Times, learnt_times
