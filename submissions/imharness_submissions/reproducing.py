@@ -22,6 +22,7 @@ from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
+from imharness.results.labels import method_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.device import device_name
@@ -106,7 +107,7 @@ def reproduce(
 def _installed_id(name: str) -> str:
     for entry in installed().entries.values():
         component = entry.component
-        if name in (component.label, component.info.id, component.info.id.partition("/")[2]):
+        if name in (component.label, component.info.id, method_of(component.info.id)):
             return component.info.id
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 

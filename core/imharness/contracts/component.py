@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.contracts.assets import Asset
 from imharness.errors import Unavailable
-from imharness.results.identity import ComponentRef, label_of
+from imharness.results.identity import ComponentRef
+from imharness.results.labels import ID, label_of
 
 if TYPE_CHECKING:
     from imharness.contracts.data_source import DataSource
@@ -17,7 +18,7 @@ KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track"
 """What a component can be; a contract says which."""
 SELECTABLE = KINDS[:6]
 """The kinds that a profile or a command line selects."""
-ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*$"
+ID_PATTERN = rf"^{ID}$"
 
 
 class Paper(BaseModel):

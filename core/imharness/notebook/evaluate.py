@@ -32,6 +32,7 @@ from imharness.planning.profiles import load_profile
 from imharness.ranking.board import made_board
 from imharness.ranking.entries import StoreEntries
 from imharness.results.identity import digest
+from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Executor, Preparation, open_executor
@@ -216,7 +217,7 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
         text(argument, name, "names of components")
         kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
         if not kinds:
-            known = sorted({c.info.id.partition("/")[2] for kind in part.select for c in registry.of_kind(kind)})
+            known = sorted({method_of(c.info.id) for kind in part.select for c in registry.of_kind(kind)})
             said = f"{argument}: no component that the track takes is called {name!r}"
             raise UsageError(unknown_name(said, name, known))
         if len(kinds) > 1:
@@ -226,9 +227,9 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
 
 
 def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
-    bare = name.partition("[")[0].partition(":")[0]
+    bare = id_of(name)
     ids = [component.info.id for component in registry.of_kind(kind)]
-    return any(bare in (id, id.partition("/")[2]) for id in ids) and bool(_found(registry, kind, name, argument))
+    return any(bare in (id, method_of(id)) for id in ids) and bool(_found(registry, kind, name, argument))
 
 
 def _selected(

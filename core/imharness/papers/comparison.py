@@ -15,6 +15,7 @@ from imharness.papers.published import Printed, PublishedColumn, PublishedRow, P
 from imharness.papers.settings import entry_differs, settings_differ
 from imharness.papers.verdicts import Cell, Comparison, Series
 from imharness.results.boards import Board
+from imharness.results.labels import method_of
 from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
@@ -55,7 +56,7 @@ class _Place:
     def series(self) -> str:
         """The quantity, with the data set where rows have data sets of their own: only rows of one are in order."""
         own = self.row.data if self.of.entries == "rows" else None
-        return ", ".join([self.quantity.label, *(name.partition("/")[2] for name in own or ())])
+        return ", ".join([self.quantity.label, *(method_of(name) for name in own or ())])
 
     @property
     def table(self) -> str:

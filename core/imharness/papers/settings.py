@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from imharness.papers.pointers import extra, match, plain
+from imharness.papers.pointers import extra, match
 from imharness.papers.published import PublishedTable
 from imharness.results.boards import Board
+from imharness.results.labels import without_settings
 
 STAND_IN = "backbone="
 """A setting that replaces the published network by a small one."""
@@ -24,7 +25,7 @@ def settings_differ(
     if board is None:
         return ()
     wanted = table.profiles
-    used = sorted({plain(entry.label) for entry in board.entries if entry.kind == "dataset"})
+    used = sorted({without_settings(entry.label) for entry in board.entries if entry.kind == "dataset"})
     found = [f"profile {board.profile}, not {' or '.join(wanted)}"] if board.profile not in wanted else []
     if set(used) - {*table.besides.get("dataset", ()), *data} or not set(data) <= set(used):
         found.append(f"data {', '.join(used) or 'of no known set'}, not {', '.join(data) or 'named'}")
@@ -41,7 +42,7 @@ def settings_differ(
 def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
     """Return how an entry of ours differs from the published one; a chosen parameter value is no difference."""
     more = [own for own in extra(pointer, label) if not table.chosen or own.startswith(STAND_IN)]
-    return [f"{plain(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
+    return [f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
             for own in more]  # fmt: skip
 
 

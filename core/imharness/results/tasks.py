@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from imharness.results.identity import ComponentRef, canonical_json, digest
+from imharness.results.identity import ComponentRef, canonical_json, canonical_object, digest
 from imharness.results.storage.backend import sha256_of
 from imharness.results.storage.files import StoredFile
 from imharness.results.version import SCHEMA
@@ -35,16 +35,14 @@ class TaskSpec(BaseModel, frozen=True, extra="forbid"):
 
     def identity(self) -> dict[str, Any]:
         """Return everything the result depends on."""
-        return self._identity({role: ref.identity() for role, ref in self.components.items()})
-
-    def _identity(self, parts: Mapping[str, Any] | None) -> dict[str, Any]:
+        parts = {role: ref.identity() for role, ref in self.components.items()}
         return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
 
     def key_with(self, parts: Mapping[str, str]) -> str:
         """Return the key; `parts`: by role the canonical JSON of the components' identities, made once for many."""
-        rest = canonical_json(self._identity(None))
-        inside = ",".join(f"{canonical_json(role)}:{text}" for role, text in sorted(parts.items()))
-        return sha256_of(rest.replace("null", f"{{{inside}}}", 1).encode())  # components come first
+        rest = {name: value for name, value in self if name != "components"}
+        fields = {name: canonical_json(value) for name, value in rest.items()}
+        return sha256_of(canonical_object({**fields, "components": canonical_object(parts)}).encode())
 
     def describe(self) -> str:
         """Return one line that a person can tell the task by."""

@@ -22,6 +22,7 @@ from imharness.contracts.weight_training import Trained, TrainingContext, Weight
 from imharness.errors import UsageError, unknown_name
 from imharness.results.disk import remove_remains, write_whole
 from imharness.results.identity import digest
+from imharness.results.labels import method_of
 from imharness.training_runs.checkpoints import CheckpointedLoop
 
 
@@ -55,7 +56,7 @@ def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
         trained: Trained = checked(training, training.build(device))(context)
         return trained
 
-    stem, facts = training.info.id.partition("/")[2], {"training": training.ref().model_dump(mode="json")}
+    stem, facts = method_of(training.info.id), {"training": training.ref().model_dump(mode="json")}
     return Training(training.label, stem, training.datasets(), training.requires(), run, facts)
 
 

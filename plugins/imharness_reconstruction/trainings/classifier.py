@@ -8,7 +8,7 @@ from pydantic import Field
 
 from imharness.data import generator
 from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, UsageError, hookimpl
-from imharness.training import Train, Trained, TrainingContext, WeightTraining
+from imharness.training import Train, Trained, TrainingContext, WeightTraining, label_with
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, top1
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
 
@@ -26,9 +26,7 @@ class ClassifierWeightTraining(WeightTraining):
 
     def datasets(self) -> Mapping[str, str]:
         """Return both parts of the data set."""
-        name, bracket, inside = self.dataset.partition("[")
-        train = f"{name}[{inside[:-1]},split=train]" if bracket else f"{name}[split=train]"
-        return {"train": train, "test": self.dataset}
+        return {"train": label_with(self.dataset, split="train"), "test": self.dataset}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
         return {"defense": ("defense", self.defense)}
