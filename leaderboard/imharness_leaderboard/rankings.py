@@ -273,7 +273,7 @@ class RankingView:
             row, place, name_of(row.label),
             _at(self.scale, worst.low if worst else None), _at(self.scale, worst.value if worst else None),
             _at(self.scale, worst.high if worst else None),
-            _at(self.rise, _number(row, "unaware")), _at(self.rise, _number(row, "aware")),
+            _at(self.rise, row.number("unaware")), _at(self.rise, row.number("aware")),
             self._strip(place), self._badges(row, place), self._bars(row.label),
             [image for image in self.gallery if image.example.entry == row.label][:4], _needed(row, place), entries,
             compute_again(self.board, [(entry.kind, entry.label) for entry in entries]),
@@ -360,11 +360,6 @@ def _needed(row: Row, place: Place) -> int | None:
     worst = row.values.get("worst")
     had = (worst.n if worst.clusters is None else worst.clusters) if worst is not None else None
     return place.needed if place.needed is not None and had is not None and place.needed > had else None
-
-
-def _number(row: Row, key: str) -> float | None:
-    value = row.values.get(key)
-    return value.value if value is not None else None
 
 
 def _at(scale: Scale, number: float | None) -> float | None:

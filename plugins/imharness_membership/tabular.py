@@ -79,7 +79,7 @@ def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarr
 
 def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return features and classes of comma-separated rows without a head, the class first."""
-    table = rows_of(file, converters=_number)
+    table = rows_of(file, converters=_unquoted)
     return table[:, 1:], table[:, 0].astype(np.int64)
 
 
@@ -89,7 +89,7 @@ def rows_of(file: Path, **options: object) -> np.ndarray:
         return np.loadtxt(content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options)  # type: ignore[call-overload]
 
 
-def _number(text: str) -> float:
+def _unquoted(text: str) -> float:
     return number(text.strip().strip('"'), "a field")
 
 

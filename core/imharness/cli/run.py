@@ -95,15 +95,12 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Serve how far the run is to Prometheus. Default: do not.",
 )
 @log_option()
-@click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write what became of each cell here, for a CI."
-)
 @json_option()
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
     secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, metrics: str | None,
-    log_to: Sequence[str], junit: Path | None, as_json: bool, **others: Any,
+    log_to: Sequence[str], as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
@@ -117,7 +114,6 @@ def run(
     from imharness.cli.planning import dry_run_report, keep_to_budget, refuse_contradictions, refuse_missing
     from imharness.cli.progress import view_of
     from imharness.cli.publishing import TablesMeanwhile
-    from imharness.cli.reports import tell_ci
     from imharness.cli.watching import RunWatch, first_sets
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
@@ -196,8 +192,6 @@ def run(
             advance(position + 1, len(graphs))
     build_site(address, site_dir)
     announce(address, boards, None, listeners, console.warn)
-    for line in tell_ci(junit, graphs, result, store, registry):
-        click.echo(line, err=True)
     _report(graphs, boards, result, site_dir, as_json)
     if result.failed:
         sys.exit(1)

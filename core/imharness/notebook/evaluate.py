@@ -240,7 +240,7 @@ def _selected(
     select = {kind: list(names) for kind, names in part.select.items()}
     rivals = _kinds(registry, against or (), "against", part)
     for kind in {*rivals, *kinds} if against is not None else ():
-        select[kind] = [*_controls(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+        select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
@@ -248,7 +248,7 @@ def _selected(
     return part.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
 
 
-def _controls(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
+def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
 
 

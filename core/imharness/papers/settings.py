@@ -46,14 +46,11 @@ def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
             for own in more]  # fmt: skip
 
 
-def options_differ(ours: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> list[str]:
+def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return in which options and parameters a run differs from a profile of the same name.
 
-    `ours` is None where they are not on record. An option is named by the path to it, and not set where it has its
-    default.
+    An option is named by the path to it, and not set where it has its default.
     """
-    if ours is None:
-        return ["options that are not on record"]
     mine, theirs = dict(_leaves(ours)), dict(_leaves(wanted))
     other = [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
     lines = [f"{name} {mine.get(name, 'not set')}, not {theirs.get(name, 'its default')}" for name in other[:3]]

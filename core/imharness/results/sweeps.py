@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from imharness.results.version import SCHEMA
 
@@ -24,10 +24,9 @@ class Missing(BaseModel, frozen=True, extra="forbid"):
 class RunFacts(BaseModel, frozen=True, extra="forbid"):
     """One track of a run, under which settings, and what has no result.
 
-    `run_configuration` is the digest of profile, seed and limit (stores of before 1.0 call it edition), `failed` has a
+    `run_configuration` is the digest of profile, seed and limit, `failed` has a
     line for each address. `secret`: digest of the seed of the secret split that the images are of, or "". `waiting`:
-    how many cells the run had still to compute. `set_up`: the options and parameters that the profile gave the track,
-    None in stores of before they were kept.
+    how many cells the run had still to compute. `set_up`: the options and parameters that the profile gave the track.
     """
 
     schema_version: int = SCHEMA
@@ -35,8 +34,8 @@ class RunFacts(BaseModel, frozen=True, extra="forbid"):
     title: str
     measures: str
     profile: str
-    run_configuration: str = Field(default="", validation_alias=AliasChoices("run_configuration", "edition"))
-    set_up: Mapping[str, Mapping[str, Any]] | None = None
+    run_configuration: str = ""
+    set_up: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     seed: int
     secret: str = ""
     limit: int | None
@@ -57,7 +56,7 @@ class Sweep(RunFacts):
 
     Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds to it or replaces cells. `cells`:
     address of a cell (what it is, without version numbers) -> task key. `number` counts the calls of a store, as clocks
-    may go back; 0 in stores of before 1.1.
+    may go back.
     """
 
     cells: Mapping[str, str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -18,6 +19,10 @@ class Value(BaseModel, frozen=True, extra="forbid"):
     low: float | None = None
     high: float | None = None
     missing: str = ""
+
+    def number_or(self, other: float) -> float:
+        """Return the number, or `other` where there is none, or it is NaN."""
+        return other if self.value is None or math.isnan(self.value) else self.value
 
 
 class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
@@ -53,6 +58,11 @@ class Row(BaseModel, frozen=True, extra="forbid"):
     values: Mapping[str, Value]
     facets: Mapping[str, str] = Field(default_factory=dict)
     """What readers filter by: "dataset" -> its label."""
+
+    def number(self, key: str) -> float | None:
+        """Return the number of a column; None where the row has none, or it is NaN."""
+        value = self.values.get(key, Value())
+        return None if value.value is None or math.isnan(value.value) else value.value
 
 
 class Table(BaseModel, frozen=True, extra="forbid"):

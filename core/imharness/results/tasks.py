@@ -88,5 +88,4 @@ class TaskRecord(BaseModel, frozen=True, extra="forbid"):
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        younger = {"isolation", "notes"} if self.schema_version < 3 else set()
-        return digest(self.model_dump(mode="json", exclude={"seal"} | younger))
+        return digest(self.model_dump(mode="json", exclude={"seal"}))

@@ -158,9 +158,8 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         made.call = KeptCall(call_of(contract))
         made.guest, made.environment, made._facts = guest, environment, {}
         made.module = str(facts.get("module", ""))
-        own = facts.get("declares", facts)  # descriptions in older stores hold these facts beside the others
         for declared in contract.declares:
-            words = [str(word) for word in own[declared]]
+            words = [str(word) for word in facts["declares"][declared]]
             setattr(made, declared, type(getattr(contract, declared))(words))
         found: Sandboxed = made.model_validate(facts["parameters"])
     except ValidationError as error:

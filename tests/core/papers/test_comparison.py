@@ -136,7 +136,6 @@ SET_UP = {"options": {"splits": 5, "of": {"acme/set": {"epochs": 9}}}, "paramete
                 "2 more options",
             ),
         ),
-        (None, ("options that are not on record",)),
         ({**SET_UP, "options": {**SET_UP["options"], "splits": 1}}, ("options splits 1, not 5",)),
         ({**SET_UP, "options": {"splits": 5}}, ("options of acme/set epochs not set, not 9",)),
         (
