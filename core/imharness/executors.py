@@ -3,7 +3,6 @@
 from imharness.cli import console
 from imharness.components.registry import installed
 from imharness.contracts.assets import add_folder, folders
-from imharness.errors import DamagedError, HarnessError, StoreError, Unavailable, UsageError
 from imharness.reading.fields import explain
 from imharness.results.identity import digest
 from imharness.results.store import Store
@@ -12,7 +11,6 @@ from imharness.running.context import libraries
 from imharness.running.executor import Executor, TaskResult, Worker, WorkerConfig
 
 __all__ = [
-    "DamagedError", "Executor", "HarnessError", "Store", "StoreError", "TaskRecord", "TaskResult", "TaskSpec",
-    "Unavailable", "UsageError", "Worker", "WorkerConfig", "add_folder", "console", "digest", "explain", "folders",
-    "installed", "libraries",
+    "Executor", "Store", "TaskRecord", "TaskResult", "TaskSpec", "Worker", "WorkerConfig", "add_folder", "console",
+    "digest", "explain", "folders", "installed", "libraries",
 ]  # fmt: skip

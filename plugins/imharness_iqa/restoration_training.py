@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from imharness.data import ContractError, Images, ImageSet, seeded_init
+from imharness.data import Images, ImageSet, seeded_init
+from imharness.errors import ContractError
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"

@@ -6,17 +6,19 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from imharness.data import ImageDataset
-from imharness.images import (
-    BaseAttack,
-    Certification,
+from imharness.images import BaseAttack, Certification, FittedAttack, Info, NoReferenceMetric, Purification, hookimpl
+from imharness.tracks import (
     Component,
-    FittedAttack,
-    Info,
-    NoReferenceMetric,
-    Purification,
-    hookimpl,
+    Planned,
+    Planner,
+    Query,
+    Selection,
+    TaskSpec,
+    Track,
+    TrackReport,
+    Work,
+    check_names,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
 from imharness.training import TrainableMetric, TrainingDefense
 from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware

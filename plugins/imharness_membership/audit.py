@@ -12,7 +12,8 @@ import scipy
 import torch
 
 from imharness.data import generator
-from imharness.membership import Component, MembershipEvaluator, MembershipQuery, UsageError
+from imharness.errors import UsageError
+from imharness.membership import Component, MembershipEvaluator, MembershipQuery
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy

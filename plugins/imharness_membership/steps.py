@@ -6,14 +6,8 @@ import numpy as np
 import torch
 from torch.nn.functional import one_hot
 
-from imharness.membership import (
-    DefenderOutputs,
-    HarnessError,
-    LastLayerGradients,
-    MembershipQuery,
-    References,
-    Robustness,
-)
+from imharness.errors import HarnessError
+from imharness.membership import DefenderOutputs, LastLayerGradients, MembershipQuery, References, Robustness
 from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.calibration import calibration_error
 from imharness_membership.defenses.plain_training import PlainTraining

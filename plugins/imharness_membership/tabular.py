@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.data import DataSource, HarnessError, TableDataset, TableSet, Unavailable, data_folder
+from imharness.data import DataSource, TableDataset, TableSet, data_folder
+from imharness.errors import HarnessError, Unavailable
 from imharness.files import GIB, number, plain_file, read_arrays, read_bytes
 
 PAGE = "https://github.com/privacytrustlab/datasets"

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import ImageSet, Info, UsageError, hookimpl, seeded_init
+from imharness.data import ImageSet, Info, hookimpl, seeded_init
+from imharness.errors import UsageError
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained

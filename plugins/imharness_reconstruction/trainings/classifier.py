@@ -7,7 +7,8 @@ import torch
 from pydantic import Field
 
 from imharness.data import generator
-from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, UsageError, hookimpl
+from imharness.errors import UsageError
+from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, hookimpl
 from imharness.training import Train, Trained, TrainingContext, WeightTraining, label_with
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, top1
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageSet, Info, UsageError, hookimpl
+from imharness.data import ImageSet, Info, hookimpl
+from imharness.errors import UsageError
 from imharness.stats import auc
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from imharness.cli import cli
 from imharness.cli.commands import context
 from imharness.components.registry import installed
-from imharness.images import UsageError
+from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
 from imharness_iqa.apart import photographs_of, training_split
 from imharness_iqa.calibrating import chosen_on

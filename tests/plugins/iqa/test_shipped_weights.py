@@ -10,7 +10,8 @@ import torch
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator
 from imharness.contracts.weight_training import TrainingContext
-from imharness.data import ContractError, Images
+from imharness.data import Images
+from imharness.errors import ContractError
 from imharness_iqa.networks import ConvQuality, trained
 from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.trainings.embedded_denoiser import EmbeddedDenoiserTraining

@@ -9,14 +9,8 @@ from scipy.stats import norm
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
-from imharness.membership import (
-    HarnessError,
-    LastLayerGradients,
-    MembershipEvaluator,
-    MembershipQuery,
-    References,
-    Robustness,
-)
+from imharness.errors import HarnessError
+from imharness.membership import LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira

@@ -11,7 +11,7 @@ from PIL import Image
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
-from imharness.gradients import HarnessError, UsageError
+from imharness.errors import HarnessError, UsageError
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
 from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes, rival
 from imharness_reconstruction.trainings.semsim import read_annotations, separation
