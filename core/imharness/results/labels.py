@@ -32,7 +32,7 @@ def label_of(id: str, parameters: Mapping[str, Any]) -> str:
     return with_settings(id, [_setting(name, value) for name, value in parameters.items()])
 
 
-def label_with(label: str, **further: Any) -> str:
+def label_with(label: str, **further: object) -> str:
     """Return a label with further settings behind those that it has."""
     added = [_setting(name, value) for name, value in further.items()]
     return with_settings(id_of(label), [*settings_in(label), *added])
