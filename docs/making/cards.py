@@ -37,9 +37,7 @@ def pages() -> dict[str, str]:
 
 
 def _head(kind: str, found: Mapping[str, list[Component]]) -> str:
-    return (
-        f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` that the first-party packages bring.\n"
-    )
+    return f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` in the first-party packages.\n"
 
 
 def _card(components: list[Component], registry: Registry, boards: list[Board]) -> str:

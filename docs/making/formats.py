@@ -40,8 +40,8 @@ def pages() -> dict[str, str]:
     """Return the page by its name."""
     head = (
         "# Profiles and files\n\nEach file is read by a model that takes no other fields and no other types. "
-        "The tables below are made from these models. [Files of yours](/reference/files.md) tells how images, scores "
-        "and outputs of models are laid out.\n"
+        "The tables below are made from these models. [Your own files](/reference/files.md) describes the layout of "
+        "images, scores and outputs of models.\n"
     )
     parts = [head]
     told: set[type[BaseModel]] = set()

@@ -79,7 +79,6 @@ def test_what_a_reader_picks_is_ranked_as_python_ranks_it(page: Page, picks: dic
     settled(page, "contest.html")
     for key, value in picks.items():
         page.locator(f"select[data-pick={key}]").select_option(value)
-    page.wait_for_timeout(300)
     found = result(page)
     assert found["winner"] == ranking.winner
     assert [row["label"] for row in found["rows"]] == [row.label for row in wanted.tables[0].rows]

@@ -127,6 +127,8 @@ def left_of(state: RunState) -> str:
     """Return the estimate in words; empty for a run that ended."""
     if state.state != "running":
         return state.state
+    if state.done + state.failed == state.total:
+        return "making tables and pages"
     return "no estimate yet" if state.left_s is None else f"about {duration(state.left_s)} left"
 
 

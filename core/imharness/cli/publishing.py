@@ -33,7 +33,7 @@ class TablesMeanwhile:
         build: writes the site.
         told: a line says when a track has its first tables.
 
-    `page` is the page that shows the tables, empty before the first; `whole` holds the tables of tracks that are done.
+    `page` is the page that shows the tables, empty until it is written; `whole` has the tables of tracks that are done.
     """
 
     def __init__(
@@ -80,6 +80,11 @@ class TablesMeanwhile:
         if self._thread is not None:
             self._thread.join()
 
+    def write_pages(self) -> None:
+        """Write the pages of what the store holds now; raises `HarnessError` where that is not possible."""
+        self._build(self._store.address, self._site)
+        self.page = str(self._site / "index.html")
+
     def _publish(self, tracks: Sequence[_Track], outcome: RunResult, pages: bool) -> None:
         start, new = time.monotonic(), []
         for track in tracks:
@@ -93,8 +98,7 @@ class TablesMeanwhile:
                 new.append(short(track.graph.track.info.id))
         if pages and any(track.published for track in tracks):
             try:
-                self._build(self._store.address, self._site)
-                self.page = str(self._site / "index.html")
+                self.write_pages()
             except HarnessError as error:
                 console.warn(f"the pages could not be renewed: {error}")
             if new and self.page and self._told:

@@ -183,14 +183,14 @@ def run(
     with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile, others=served) as watch:
         result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
         meanwhile.finish()
+        boards = []
+        for graph in graphs:
+            watch.tell()
+            boards.append(meanwhile.whole.get(graph.track.info.id) or _board(graph, store, result, facts))
+        watch.tell()
+        meanwhile.write_pages()
     for line in result.warnings:
         console.warn(line)
-    boards = []
-    with console.progress("tables", shown=not as_json) as advance:
-        for position, graph in enumerate(graphs):
-            boards.append(meanwhile.whole.get(graph.track.info.id) or _board(graph, store, result, facts))
-            advance(position + 1, len(graphs))
-    build_site(address, site_dir)
     announce(address, boards, None, listeners, console.warn)
     _report(graphs, boards, result, site_dir, as_json)
     if result.failed:

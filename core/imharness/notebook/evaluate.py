@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import platformdirs
-import torch
 
 from imharness.components.registry import Registered, Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
@@ -298,23 +297,10 @@ def _computed(
 
     _here[name] = list(own)
     try:
-        with _threads_kept(), shown_progress(graph.track.info.id, len(graph.tasks), progress) as watch:
+        with shown_progress(graph.track.info.id, len(graph.tasks), progress) as watch:
             return execute([graph], store, start, watch=watch)
     finally:
         del _here[name]
-
-
-@contextmanager
-def _threads_kept() -> Iterator[None]:
-    """Give this process its threads back: a cell is computed on one."""
-    before, of_opencv = torch.get_num_threads(), os.environ.get("OPENCV_FOR_THREADS_NUM")
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        os.environ.pop("OPENCV_FOR_THREADS_NUM", None)
-        if of_opencv is not None:
-            os.environ["OPENCV_FOR_THREADS_NUM"] = of_opencv
 
 
 def _result(

@@ -26,6 +26,7 @@ from imharness.notebook.randomness import say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.score import metric_of, scores_of
 from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.running.numerics import fresh_numerics
 
 Columns = dict[str, npt.NDArray[Any]]
 FITS = {
@@ -48,6 +49,7 @@ class Reconstruction(Result):
     images: npt.NDArray[np.float32] = field(kw_only=True)
 
 
+@fresh_numerics()
 def reconstruct(
     gradients: Any, model: torch.nn.Module, shape: tuple[int, int, int], *, attack: str | Component | Own = "invgrad",
     originals: Any = None, metrics: Sequence[str | Component | Own] = (), seed: int = 0,

@@ -23,6 +23,7 @@ from imharness.errors import UsageError, unknown_name
 from imharness.results.disk import remove_remains, write_whole
 from imharness.results.identity import digest
 from imharness.results.labels import method_of
+from imharness.running.numerics import fresh_numerics
 from imharness.training_runs.checkpoints import CheckpointedLoop
 
 
@@ -97,17 +98,19 @@ def train(
 ) -> dict[str, Any]:
     """Train, write ``<stem>.safetensors`` and its model card into `out`, and return where they are and the figures.
 
-    A training that was killed goes on from its last checkpoint, which lies in `out` until the weights are written.
+    A training that was killed goes on from its last checkpoint, which lies in `out` until the weights are written. One
+    thread computes: on a CPU the weights depend neither on its cores nor on what this process did before.
     """
     components = {role: registry.one(kind, name) for role, (kind, name) in training.requires.items()}
     for component in components.values():
         component.require()
     datasets: dict[str, Any] = {role: registry.one("dataset", label) for role, label in training.datasets.items()}
-    data = {role: checked(dataset, dataset.build(device)) for role, dataset in datasets.items()}
     rng = generator(derive_seed(seed, training.title))
     identity = digest([dict(training.identity), seed, torch.__version__])
     loop = CheckpointedLoop(out / f"{training.stem}.checkpoint", identity, rng, progress)
-    trained = training.run(device, TrainingContext(data, components, rng, loop))
+    with fresh_numerics():
+        data = {role: checked(dataset, dataset.build(device)) for role, dataset in datasets.items()}
+        trained = training.run(device, TrainingContext(data, components, rng, loop))
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in trained.tensors.items()}
     weights = out / f"{training.stem}.safetensors"
     card = {**training.identity, "seed": seed, "torch": torch.__version__, **trained.card}

@@ -167,7 +167,7 @@ def test_results_that_are_flushed_soon_are_on_the_disk_when_a_later_block_says_s
     may_go_on, flushed = threading.Event(), list[int]()
 
     def slow(descriptor: int) -> None:
-        assert may_go_on.wait(30)
+        assert may_go_on.wait(400)
         flushed.append(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)

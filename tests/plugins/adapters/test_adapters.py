@@ -210,10 +210,10 @@ def test_two_threads_that_build_at_once_leave_the_look_up_of_hosts_as_it_was() -
     def first() -> None:
         with offline("prepare it"):
             inside.set()
-            go.wait(10)
+            go.wait(120)
 
     def second() -> None:
-        inside.wait(10)
+        inside.wait(120)
         threading.Timer(0.2, go.set).start()
         with offline("prepare it"):
             pass

@@ -152,6 +152,8 @@ def test_a_line_says_what_a_log_should_hold() -> None:
         "12:34: 1,204 of 5,042 cells (t 1,200/5,000, u 4/42), about 21 min left, 2 failed, now attack cnn uap (12 s)"
     )
     assert "no estimate yet" in line_of(state(left_s=None))
+    done = {"a/t": Part(done=5, total=7)}
+    assert line_of(state(tracks=done)).endswith("(t 5/7), making tables and pages, 2 failed")
     assert line_of(state(state="finished", failed=0)).endswith("(t 1,200/5,000, u 4/42), finished")
 
 
@@ -305,7 +307,7 @@ def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_
     asked.offer(100, left_s=100.0)
     assert asked.boards == [3, 100]
     assert asked.tables.whole.keys() == {"a/t"}
-    assert asked.built.acquire(timeout=10)
+    assert asked.built.acquire(timeout=120)
     assert not asked.built.acquire(blocking=False)  # one build, of the first tables
 
 
