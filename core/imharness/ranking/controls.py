@@ -16,6 +16,6 @@ def controls_of(query: Query, kind: str = "") -> dict[str, str]:
     known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
     if "control" not in known:
         return {}
-    found = query("SELECT kind, label, control FROM components WHERE control <> '' ORDER BY ALL")
-    rows = zip(found["kind"].tolist(), found["label"].tolist(), found["control"].tolist(), strict=True)
-    return {label: control for of, label, control in rows if kind in ("", of)}
+    chosen = f"control <> '' AND kind = '{kind}'" if kind else "control <> ''"
+    found = query(f"SELECT label, control FROM components WHERE {chosen} ORDER BY label")
+    return dict(zip(found["label"].tolist(), found["control"].tolist(), strict=True))
