@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.recipes import blocks, commands, read
+from tests.typed_commands import blocks, commands, read
 
 from imharness.cli import cli
 from imharness.errors import UsageError

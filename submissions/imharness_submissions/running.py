@@ -21,8 +21,8 @@ from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile
 from imharness.ranking.entries import known_entries
 from imharness.reading.text import plain
+from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.session import Session

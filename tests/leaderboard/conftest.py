@@ -12,25 +12,16 @@ from playwright.sync_api import Browser, Page
 from tests.long_rows import paired_scores
 
 from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
+from imharness.results.charts import Chart, Series
+from imharness.results.entries import Entry, Parameter
+from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
-from imharness.results.records import (
-    Board,
-    Chart,
-    ColumnSpec,
-    Entry,
-    Example,
-    Missing,
-    Panel,
-    Parameter,
-    Row,
-    Series,
-    Table,
-    TaskRecord,
-    TaskSpec,
-    Value,
-)
 from imharness.results.report import PairedScores
 from imharness.results.store import Store
+from imharness.results.sweeps import Missing
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness_leaderboard.pages import build_site
 
 from .browsing import opened, watched

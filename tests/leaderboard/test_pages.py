@@ -15,8 +15,9 @@ from imharness.errors import StoreError
 from imharness.exports import sheet_of
 from imharness.exports.marks import Marks
 from imharness.ranking.comparisons import pairwise
-from imharness.results.records import SCHEMA, ColumnSpec, Value
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Value
+from imharness.results.version import SCHEMA
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import headline, marks_of

@@ -17,7 +17,7 @@ import pluggy
 if TYPE_CHECKING:
     from imharness.components.standings import Standings
     from imharness.contracts.component import Component
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
     from imharness.results.store import Store
 
 API_VERSION = "2.1"

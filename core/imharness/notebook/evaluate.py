@@ -31,8 +31,9 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import StoreEntries
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord
+from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
@@ -221,7 +222,7 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
         text(argument, name, "names of components")
         kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
         if not kinds:
-            known = sorted({c.info.id.partition("/")[2] for kind in part.select for c in registry.of_kind(kind)})
+            known = sorted({method_of(c.info.id) for kind in part.select for c in registry.of_kind(kind)})
             said = f"{argument}: no component that the track takes is called {name!r}"
             raise UsageError(unknown_name(said, name, known))
         if len(kinds) > 1:
@@ -231,9 +232,9 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
 
 
 def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
-    bare = name.partition("[")[0].partition(":")[0]
+    bare = id_of(name)
     ids = [component.info.id for component in registry.of_kind(kind)]
-    return any(bare in (id, id.partition("/")[2]) for id in ids) and bool(_found(registry, kind, name, argument))
+    return any(bare in (id, method_of(id)) for id in ids) and bool(_found(registry, kind, name, argument))
 
 
 def _selected(
@@ -244,7 +245,7 @@ def _selected(
     select = {kind: list(names) for kind, names in part.select.items()}
     rivals = _kinds(registry, against or (), "against", part)
     for kind in {*rivals, *kinds} if against is not None else ():
-        select[kind] = [*_controls(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+        select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
@@ -252,7 +253,7 @@ def _selected(
     return part.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
 
 
-def _controls(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
+def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
 
 

@@ -15,9 +15,11 @@ from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
+from imharness.results.boards import Board
+from imharness.results.entries import Entry, Parameter, Standing
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
-from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 _BOUNDS = {
     "minimum": "at least {}",

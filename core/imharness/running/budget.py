@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import LEFT_OUT, Missing
 from imharness.results.store import Store
+from imharness.results.sweeps import LEFT_OUT, Missing
 from imharness.running.schedule.cost import read_budget, within_budget
 from imharness.running.schedule.order import expected
 from imharness.running.schedule.times import Times

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from imharness.errors import StoreError
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 from imharness.running.devices import LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 from imharness.running.memory import keep_freed_memory, why_ended

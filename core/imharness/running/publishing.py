@@ -9,7 +9,7 @@ from pathlib import Path
 
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness.running.views import pause_after, short

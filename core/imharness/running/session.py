@@ -22,8 +22,10 @@ from imharness.planning.selection import chosen_tracks, refuse_contradictions
 from imharness.ranking.board import made_board
 from imharness.ranking.entries import known_entries
 from imharness.ranking.listeners import announce
-from imharness.results.records import Board, Sweep, TaskRecord, TaskSpec
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.budget import keep_to_budget
 from imharness.running.device import device_name, resolve_devices
 from imharness.running.executor import Executor, open_executor

@@ -11,8 +11,9 @@ import pytest
 
 import imharness as ih
 from imharness.errors import UsageError
-from imharness.results.records import Board, TaskRecord
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 PART = {"track": "perceptual", "metric": ["l2", "mae"], "limit": 3, "workers": 0, "device": "cpu"}
 WORDS = ("run", "--track", "perceptual", "--metric", "l2", "--metric", "mae", "--limit", "3", "--workers", "0",

@@ -17,8 +17,9 @@ from imharness.cli import cli, console
 from imharness.cli.progress import line_of
 from imharness.errors import HarnessError, StoreError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import ColumnSpec, Row, Table, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table
+from imharness.results.tasks import TaskSpec
 from imharness.running import publishing, views
 from imharness.running.executor import TaskResult
 from imharness.running.publishing import TablesMeanwhile
