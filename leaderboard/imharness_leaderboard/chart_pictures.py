@@ -65,7 +65,7 @@ def _known(value: Value | None) -> bool:
 
 
 def axis_label(column: ColumnSpec | None, text: str = "") -> str:
-    """Return what stands at an axis: the column's label and its better direction."""
+    """Return the label of an axis: the column's label, and whether higher or lower is better."""
     if column is None:
         return text
     return column.label + (f" ({column.better} is better)" if column.better else "")

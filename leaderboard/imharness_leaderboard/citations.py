@@ -147,5 +147,5 @@ def _tidy(text: str) -> str:
 
 
 def _yaml(text: str) -> str:
-    """Return text as a quoted scalar of YAML, of which JSON is a part."""
+    """Return text as a quoted YAML scalar; every JSON string is one."""
     return json.dumps(_tidy(text), ensure_ascii=False)

@@ -33,7 +33,7 @@ def site() -> None:
     "--since",
     type=click.Path(path_type=Path, exists=True),
     metavar="FOLDER",
-    help="Compare with the last release here.",
+    help="List what changed since the last release in this folder.",
 )
 @_secret
 @click.option("--quiet", is_flag=True, help="Print warnings only.")

@@ -22,7 +22,7 @@ PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
-    """Yield the pictures of a comparison; none of more than `MATRIX` entries, or of fewer than two on a common unit."""
+    """Yield the pictures of a comparison; none for more than `MATRIX` entries, or fewer than two on a common unit."""
     comparison = scores.comparison
     if (
         not 2 <= len(comparison.entries) <= MATRIX
@@ -37,9 +37,9 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
     yield Picture(
         f"{base}-ranks",
         f"Critical differences: {subject}",
-        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}, of what all entries share. Best is on "
-        "top. A bar at the right joins entries that no test tells apart (Wilcoxon, Bonferroni over all pairs). "
-        "Entries that lack conditions which most others have are left out.",
+        f"Mean rank by {comparison.measure} over the {_seen_once(scores)}. Only what all entries share counts. The "
+        "best entry is on top. A bar at the right joins entries that no test tells apart (Wilcoxon signed-rank test, "
+        "Bonferroni correction over all pairs). Entries that lack conditions which most others have are left out.",
         source,
         lambda axes, style: _draw_ranks(axes, style, scores),
         size,
@@ -50,7 +50,7 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
             f"{base}-spread",
             f"Distribution of {comparison.measure}: {subject}",
             f"{comparison.description} Box: quartiles over the {_seen_once(scores)}; whiskers: 5th and 95th "
-            "percentile.",
+            "percentiles.",
             source,
             lambda axes, style: _draw_spread(axes, style, scores),
             size,
@@ -59,7 +59,7 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
 
 
 def _seen_once(scores: Scores) -> str:
-    """Return in words what the numbers are of: what tests see once."""
+    """Return in words what each number belongs to: the units that are independent, which tests count once."""
     own, unit = scores.comparison, scores.independent_unit
     return f"{unit}s, each with its mean over {f'its {own.unit}s and ' if own.clusters else ''}conditions"
 
@@ -104,7 +104,7 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
 
 
 def _shared(scores: Scores) -> npt.NDArray[np.float64]:
-    """Return what tests see once of comparable entries, ``(entries, clusters)``, of the units that all have."""
+    """Return the cluster means of the comparable entries, ``(entries, clusters)``, over the units that all have."""
     means = scores.means[_comparable(scores.comparison, scores.vectors)]
     found = scores.by_cluster(np.where(np.isnan(means).any(axis=0), np.nan, means))
     return found[:, ~np.isnan(found).any(axis=0)]
@@ -128,7 +128,7 @@ def _mean_ranks(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first and last place of each longest run of neighbours in which nobody beats anybody.
+    """Return the first and last place of each longest run of neighbours in which no entry beats another.
 
     `beats`: ``(entries, entries)``, in the order of their ranks.
     """
@@ -146,9 +146,9 @@ def _tied_runs(beats: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _spreads(scores: Scores) -> list[tuple[int, npt.NDArray[np.float64]]]:
-    """Return entries with percentiles of their means by what tests see once, worst first.
+    """Return entries with the percentiles of their cluster means, the worst first.
 
-    Empty where a box says nothing: every number is 0 or 1, or no entry has as many of them as a test needs.
+    The list is empty where a box says nothing: every number is 0 or 1, or no entry has as many of them as a test needs.
     """
     sign = 1 if scores.comparison.better == "higher" else -1
     measured = [(i, own) for i, row in enumerate(scores.independent) if len(own := row[~np.isnan(row)])]

@@ -1,4 +1,4 @@
-"""Protection against utility: every entry a point, the gate shaded, the front joined; large, and small for a card."""
+"""The drawing of protection against utility: a point for each entry, the gate shaded, the Pareto front joined."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.drawing import Label, Mark, Scale, ends, place_labels, scale_of
 from imharness_leaderboard.tables import column_named, shown
+from imharness_leaderboard.wording import joined
 
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 14.0, 44.0
 """Room around the drawing for its axes, px."""
@@ -25,10 +26,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Front:
-    """A drawing, in px: utility to the right, protection upwards as its numbers grow.
+    """A drawing in px: utility grows to the right, protection upwards.
 
-    `shade`: x and width of the region that the gate keeps out, None where there is none. `line`: the points of the
-    front, as SVG writes them. `bars`: x, low and high end of the interval of each entry's protection.
+    `shade`: x and width of the region that does not pass the gate, None where there is none. `line`: the points of the
+    front in SVG's notation. `bars`: x, low and high end of the interval of each entry's protection.
     """
 
     width: float
@@ -47,7 +48,7 @@ class Front:
 
 
 def front_of(table: Table, ranking: Ranking, width: float, height: float, *, small: bool = False) -> Front | None:
-    """Return the drawing of a ranking, or None where no entry has both numbers. A `small` one has few labels."""
+    """Return the drawing of a ranking, or None where no entry has both numbers; a `small` one is for a card."""
     protection, utility = column_named(table, "worst"), column_named(table, "utility")
     rows = [row for row in table.rows if _known(row, "worst") and _known(row, "utility")]
     if protection is None or utility is None or not rows:
@@ -86,7 +87,7 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:
-    """Return the first entry that could win but for a test: complete, within the gate, no control; empty for none."""
+    """Return the first entry that is complete, passes the gate and is no control; empty if there is none."""
     able = [own for own in rows if (place := ranking.places[own.label]).complete and place.passes and not place.control]
     return able[0].label if able else ""
 
@@ -142,5 +143,6 @@ def _summary(rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, util
              names: dict[str, str]) -> str:  # fmt: skip
     """Return what the drawing shows in words, for readers who do not see it."""
     ahead = [names[row.label] for row in rows if ranking.places[row.label].front]
-    text = f"{len(rows)} entries by {utility.label} and {protection.label}. On the front: {', '.join(ahead) or 'none'}."
+    front = joined(ahead) or "no entry"
+    text = f"{len(rows)} entries by {utility.label} and {protection.label}. On the front: {front}."
     return text + (f" Winner: {names[ranking.winner]}." if ranking.winner in names else " There is no winner.")

@@ -71,7 +71,7 @@ def build_site(
     boards, problems = current_boards(address)
     if not boards:
         raise StoreError("; ".join(problems) or f"store {address} has no tables; run `harness run --all` first")
-    with store.alone():  # tables and the scores behind them are of one making
+    with store.alone():  # so that tables and the scores behind them belong together
         boards = [board if board.stale else store.board(board.track) or board for board in boards]
         build = _Build(store, SiteFolder(folder), boards, problems, release, secret)
         build.write_all(releases)
@@ -105,7 +105,7 @@ class _Build:
         try:
             return store.numbers(board)
         except DamagedError as error:
-            self.problems.append(f"{board.track}: readers cannot test for themselves: {error}")
+            self.problems.append(f"{board.track}: readers cannot run the tests themselves: {error}")
             return {}
 
     def _images(self, store: Store, board: Board) -> list[GalleryExample]:
@@ -253,7 +253,7 @@ class _Build:
         return standing_word(view.facts) if view is not None else ""
 
     def _link(self, label: str, kind: str = "") -> str:
-        """Return the address of an entry's page, or an empty string. Without a kind the first with the label counts."""
+        """Return the address of an entry's page, or an empty string; without a kind the label decides."""
         view = self.views.get((kind, label)) or self._by_label.get(label)
         return view.page if view is not None else ""
 

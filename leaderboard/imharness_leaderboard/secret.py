@@ -1,4 +1,4 @@
-"""Flags entries of a public board that do significantly worse on a secret split of the same images."""
+"""Flags the entries of a public board that do significantly worse on a secret split of the same images."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ Blocks = dict[tuple[tuple[str, str], ...], tuple[npt.NDArray[np.int64], npt.NDAr
 
 
 def against_secret(boards: Sequence[Board], scores: Mapping[str, list[Scores]], secret: str | Path) -> list[Board]:
-    """Return public boards with flags at the entries that do worse on the secret split in another store.
+    """Return public boards in which entries that do worse on the secret split of another store are flagged.
 
     Raises `UsageError` when the other store has no secret split of any of these tracks, or a board is of one itself.
     """
     store, others = Store(secret), {board.track: board for board in current_boards(secret)[0] if board.secret}
     if not others.keys() & {board.track for board in boards} or any(board.secret for board in boards):
-        raise UsageError(f"a store of public images is compared with one of a secret split of them, unlike {secret}.")
+        raise UsageError(
+            f"{secret} and the store of the site must hold a secret split and the public images it was made from."
+        )
     found = []
     for board in boards:
         other = others.get(board.track)
@@ -47,7 +49,7 @@ def _named(scores: Sequence[Scores], ranking: Ranking) -> Scores | None:
 
 
 def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> Ranking:
-    """Return a ranking whose entries are flagged where both boards disagree; flagged entries never win."""
+    """Return a ranking in which entries are flagged where the two boards disagree; flagged entries never win."""
     if public is None or secret is None:
         return ranking
     reasons = {
@@ -60,7 +62,7 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
     }
     changes: dict[str, object] = {"places": marked}
     if ranking.winner in reasons:
-        changes |= {"winner": "", "claim": f"There is no winner: {brief(ranking.winner)} stands first, but is "
+        changes |= {"winner": "", "claim": f"There is no winner: {brief(ranking.winner)} is first, but is "
                     f"{reasons[ranking.winner]}."}  # fmt: skip
     return ranking.model_copy(update=changes)
 

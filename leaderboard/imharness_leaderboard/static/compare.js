@@ -13,7 +13,8 @@ function element(name, facts = {}, ...children) {
 }
 const brief = (label) => label.replaceAll("harness/", "");
 const p = (value) => (Number.isNaN(value) ? "not testable" : value < 1e-4 ? value.toExponential(1) : value.toFixed(4));
-const around = ({ value, low, high }, digits) => value.toFixed(digits) + (Number.isFinite(low) ? ` (${low.toFixed(digits)} to ${high.toFixed(digits)})` : "");
+const fixed = (value, digits) => value.toFixed(digits).replace(/^-(?=[0.]*$)/, ""); // never "-0.00"
+const around = ({ value, low, high }, digits) => fixed(value, digits) + (Number.isFinite(low) ? ` (${fixed(low, digits)} to ${fixed(high, digits)})` : "");
 
 async function json(name) {
   const answer = await fetch(name);
@@ -116,7 +117,7 @@ function tied(labels, scores, found, conditions) {
   const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.better : pair.worse) * index.pairs < index.alpha; };
   const sign = index.better === "higher" ? -1 : 1;
   const groups = tieGroups(labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b])), beats);
-  const item = (i) => { const made = element("span", { textContent: `${brief(labels[i])} (${means[i].toFixed(index.decimals)})` }); made.dataset.mean = means[i]; made.dataset.label = labels[i]; return made; };
+  const item = (i) => { const made = element("span", { textContent: `${brief(labels[i])} (${fixed(means[i], index.decimals)})` }); made.dataset.mean = means[i]; made.dataset.label = labels[i]; return made; };
   const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   return [
     heading,
@@ -140,7 +141,7 @@ async function show() {
     ...tied(labels, scores, found, conditions),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
-    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, p over ${index.unit}s is multiplied by ${index.pairs} pairs, and p of a condition by ${index.tests} tests.${byCluster()}` }),
+    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, the p-value over ${index.unit}s is multiplied by the number of pairs, ${index.pairs}, and that of a single condition by the number of tests, ${index.tests}.${byCluster()}` }),
     ...beside,
   );
 }
@@ -149,7 +150,7 @@ const source = () => index.cluster_unit || "source";
 const byCluster = () => (index.clusters.length ? ` ${index.unit}s of one ${source()} are not independent: tests and intervals take each ${source()} as one, and need at least ${FEWEST} of them.`.replace(/ ./, (start) => start.toUpperCase()) : "");
 
 function table(labels, found) {
-  const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p, first better", "p, second better", `n (${index.unit}s)`, "Conditions won, lost, tested"];
+  const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p of the test that the first is better", "p of the test that the second is better", `n (${index.unit}s)`, "Conditions won, lost, tested"];
   const body = element("tbody");
   for (let i = 0; i < labels.length; i++) for (let j = i + 1; j < labels.length; j++) {
     const pair = found[i][j];
