@@ -1,4 +1,4 @@
-"""What the cells of the track cost: rows that they leave, and operations of networks, as an estimate before a run.
+"""Estimates the cost of the track's cells before a run: their rows, and the operations of networks.
 
 A training step counts as three passes over each image; a step of an attack as six, since it takes the gradient of a
 gradient. Metrics are small beside them and are not counted.
