@@ -192,7 +192,7 @@ class TestAtMostTwoClicks:
     def test_which_defense_if_the_attacker_knows_it(self, page: Page) -> None:
         settled(page, "index.html")
         assert "jpeg[quality=50,subsampling=4:2:0] holds D at" in page.locator(".claim").inner_text()
-        page.get_by_role("link", name="Which holds if the attacker knows it?").click()
+        page.get_by_role("link", name="Which entries hold if the attacker knows them?").click()
         assert result(page)["winner"] == JPEG
         assert page.locator(".verdict").inner_text().startswith("With attackers that know the defense: jpeg holds D, %")
 

@@ -247,7 +247,7 @@ def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> No
     (image,) = (tmp_path / "store" / "artifacts").glob("*/*.safetensors")
     image.write_bytes(b"\0" * image.stat().st_size)
     result = build_site(tmp_path / "store", tmp_path / "site")
-    assert any("cannot test for themselves" in line and "damaged" in line for line in result.problems)
+    assert any("cannot run the tests themselves" in line and "damaged" in line for line in result.problems)
     assert any("acme/blur" in line and "damaged" in line for line in result.problems)
     assert not (tmp_path / "site" / "images").exists()
     assert not list((tmp_path / "site" / "data").rglob("*.f32"))

@@ -63,7 +63,7 @@ def test_a_damaged_list_of_releases_stops_before_anything_is_written(tmp_path: P
     save(Store(tmp_path / "store"), board())
     (tmp_path / "public" / "data").mkdir(parents=True)
     (tmp_path / "public" / "data" / "releases.json").write_text("[{}]")
-    with pytest.raises(StoreError, match="no list of releases"):
+    with pytest.raises(StoreError, match="not a list of releases"):
         publish_site(tmp_path / "store", tmp_path / "public", "r1")
     assert not (tmp_path / "public" / "index.html").exists()
 

@@ -80,7 +80,7 @@ def test_a_split_is_chosen(tmp_path: Path) -> None:
 
 def test_what_is_no_such_data_set_is_told_in_one_line(tmp_path: Path) -> None:
     whole = [encoded(0), encoded(1)]
-    with pytest.raises(Unavailable, match="is no folder that save_to_disk"):
+    with pytest.raises(Unavailable, match="is not a folder that save_to_disk"):
         HuggingFace(path=str(tmp_path)).require()
     with pytest.raises(Unavailable, match="no folder is named"):
         HuggingFace().require()
