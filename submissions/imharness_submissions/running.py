@@ -63,7 +63,9 @@ class Run:
         ledger = Ledger(store.address)
         try:
             self.alike = list(look_alikes(self.submission, ledger, self.name))
-            self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
+            self.opened: RunningSubmission = open_submission(
+                folder, self.submission, trusted=trusted, secret=profile.secret
+            )  # fmt: skip
         except Unavailable:
             raise
         except Exception as error:  # whatever a package makes of its opening, the ledger says why it was refused

@@ -85,6 +85,7 @@ def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str
         ("stays_behind", "left processes behind"),
         ("fills_shared_memory", "memory"),
         ("hides_shared_memory", "memory"),
+        ("hoards_in_tables", "memory"),
         ("drips", "did not answer within"),
     ],
 )
@@ -108,6 +109,13 @@ def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
 
     with pytest.raises(ContractError, match="keeps state between calls"):
         cells()
+
+
+@pytest.mark.parametrize("name", ["hoards_in_sockets", "pins_pages"])
+def test_memory_that_no_process_owns_cannot_be_made(opened: Opened, name: str) -> None:
+    """What is held in sockets and pipes counts for no process, and a control group is not everywhere."""
+    guest, component = opened(f"hostile/{name}")
+    cell(guest, checked(component, component.build(CPU)))
 
 
 def test_nan_is_refused(opened: Opened) -> None:

@@ -170,6 +170,12 @@ class Guest:
                 self.kill()
                 raise Unavailable(f"the sandbox did not start: {jail.printed.last_line}")
             self.level = jail.level
+            if self.secret and not self.spec.trusted and not jail.grouped:
+                self.kill()
+                raise Unavailable(
+                    "official runs, those on a secret split, need a control group, and none holds the sandbox here",
+                    "run it where /sys/fs/cgroup can be written, or without --secret",
+                )
         return self._jail
 
 
