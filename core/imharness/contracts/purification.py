@@ -9,7 +9,7 @@ from imharness.contracts.values import IMAGES, SHAPE, STREAMS, ImageBatch, Image
 from imharness.randomness import ImageRng
 
 Purifier: TypeAlias = Callable[[Images, ImageRng], Images]
-"""A built purification: returns images in [0, 1]; the size may change, the count may not."""
+"""A built purification: returns images in [0, 1]; the count may not change, the size may, up to 4 times the pixels."""
 Inverse: TypeAlias = Callable[[Images, tuple[int, ...], ImageRng], Images]
 """Defended images, the originals' shape (3, H, W) and streams that draw what the purifier drew -> images."""
 
@@ -17,7 +17,7 @@ Inverse: TypeAlias = Callable[[Images, tuple[int, ...], ImageRng], Images]
 class Purification(MetricDefense, Builds[Purifier]):
     """A defense of the input: it cleans images before the metric sees them."""
 
-    call = Call(images=IMAGES, rng=STREAMS, returns=IMAGES, by_row=True)
+    call = Call(images=IMAGES, rng=STREAMS, returns=ImageBatch(bound="images"), by_row=True)
     inverse_call: ClassVar = Call(images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch("shape"), by_row=True)
 
     def inverse(self, device: torch.device) -> Inverse | None:

@@ -22,6 +22,7 @@ from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireErr
 
 POLL_S = 0.05
 LEAVING_S = 3.0
+LATE = "took longer for all its calls, and for what follows from them, than a cell may take"
 TOLD, MOST_TOLD = ("tried to ", "says "), 40
 _KNOWN: dict[str, type[Exception]] = {
     "ContractError": ContractError,
@@ -328,7 +329,7 @@ class Session:
 
     def _check_deadline(self) -> None:
         if time.monotonic() > self._guest.until:
-            raise SandboxViolation("took longer for all its calls than a cell may take")
+            raise SandboxViolation(LATE)
         if time.monotonic() > self._deadline:
             raise SandboxViolation(f"did not answer within {self._guest.spec.limits.answer_s:g} s")
 
