@@ -16,7 +16,7 @@ from imharness.contracts.track import Track
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
-from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
+from imharness.results.records import Board, Decided, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
 
 GROUP = "imharness.standings"
@@ -40,12 +40,14 @@ class StoreEntries:
         submitted: ids of components that came with a submission.
         standing: component id -> what was decided about it, oldest first.
         withdrawn: component id -> why it stands in no table any more.
+        decided: how many decisions that were.
     """
 
     registry: Registry
     submitted: frozenset[str] = frozenset()
     standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     withdrawn: Mapping[str, str] = field(default_factory=dict)
+    decided: Decided | None = None
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return one mapping for each component that took part; see `imharness.tracks.Query` for its columns.

@@ -27,13 +27,14 @@ def judged(store: Store, known: StoreEntries) -> StoreEntries:
         submitted=known.submitted | (_ids(registry) - _ids(known.registry)),
         standing={**known.standing, **ledger.standings()},
         withdrawn={**known.withdrawn, **ledger.withdrawn()},
+        decided=ledger.decided() or known.decided,
     )
 
 
 def refresh_standing(store: Store, board: Board, known: StoreEntries) -> Board:
     """Write what was decided about entries into tables that need no other change."""
     entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
-    return store.save_board(board.model_copy(update={"entries": entries}))
+    return store.save_board(board.model_copy(update={"entries": entries, "decided": known.decided}))
 
 
 def _ids(registry: Registry) -> set[str]:

@@ -325,6 +325,13 @@ class Standing(_Frozen):
     submission: str = ""
 
 
+class Decided(_Frozen):
+    """How many decisions about entries were made, and the seal of the last: none before it can be changed any more."""
+
+    count: int
+    seal: str
+
+
 class Entry(_Frozen):
     """Everything readers want to know of a component that took part."""
 
@@ -369,5 +376,7 @@ class Board(RunFacts):
     """Digest of the records the tables were made from."""
     scored_by: Mapping[str, str] = Field(default_factory=dict)
     """Distributions whose code made the tables, with their versions."""
+    decided: Decided | None = None
+    """The decisions that the tables know of; None where nothing was ever decided."""
     numbers: StoredFile | None = None
     """The scores of the comparisons: one float32 array ``(entries, total)`` per comparison."""
