@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imharness.errors import DamagedError, UsageError
 from imharness.results.identity import digest
@@ -24,6 +24,7 @@ from imharness_files.structured import read_json
 from imharness_files.text import plain
 from imharness_secret import read_seed
 from imharness_storage import open_backend
+from imharness_submissions.manifest import NAME_PATTERN
 
 FILE = "ledger.jsonl"
 KEY = "HARNESS_LEDGER_KEY"
@@ -38,7 +39,7 @@ class Line(BaseModel):
 
     number: int
     date: str
-    name: str
+    name: str = Field(pattern=NAME_PATTERN)
     ids: tuple[str, ...]
     decision: Decision
     reason: str
