@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded, SandboxViolation, Unavailable, UsageError
+from imharness_conformance.audit import unwatched
 from imharness_submissions.sandbox.jail import Ends, GuestSpec, Jail, Printed, process_of
 from imharness_submissions.sandbox.processes import tree
 from imharness_submissions.sandbox.warming import of_libraries
@@ -163,7 +164,8 @@ class Guest:
         if self._jail is not None and self._jail.process.poll() is not None:
             self.kill()
         if self._jail is None:
-            self._jail = jail = Jail(self.spec)
+            with unwatched():
+                self._jail = jail = Jail(self.spec)
             weakref.finalize(self, jail.kill)
             if not jail.wait_until_ready():
                 with contextlib.suppress(SandboxViolation):
