@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
-from imharness_files.text import NO_MARKUP
+from imharness.reading.text import NO_MARKUP
 from imharness_leaderboard.picture import Style
 
 SIZE = 8.0

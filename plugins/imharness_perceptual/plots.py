@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import scipy
 
+from imharness.files import NO_MARKUP
 from imharness.images import Images, UsageError
-from imharness_files.text import NO_MARKUP
 
 BLUE = "#0072b2"
 

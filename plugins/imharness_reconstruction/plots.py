@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from imharness_files.text import NO_MARKUP
+from imharness.files import NO_MARKUP
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.resolution import limit_of
 

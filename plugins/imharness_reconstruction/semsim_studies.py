@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.data import ImageSet, generator
+from imharness.data import ImageSet, fresh_numerics, generator
+from imharness.files import NO_MARKUP
 from imharness.images import FullReferenceMetric, FullReferenceScore, UsageError
 from imharness.stats import NotTestable, chosen_half, correlate
-from imharness_files.text import NO_MARKUP
 from imharness_reconstruction.datasets.annotated import FACTS
 from imharness_reconstruction.resolution import PSNR, RESOLVED
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining
@@ -177,6 +177,7 @@ def rival(metric: FullReferenceMetric, device: torch.device) -> tuple[FullRefere
     return lambda images, reference: score(images, reference).clamp(max=RESOLVED), metric.closeness
 
 
+@fresh_numerics()
 def outcomes(
     setting: Setting,
     others: Mapping[str, tuple[FullReferenceScore, int]],

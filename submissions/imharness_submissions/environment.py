@@ -19,15 +19,15 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from imharness.components.assets import cache_folder
+from imharness.contracts.assets import cache_folder
 from imharness.errors import HarnessError, UsageError
+from imharness.reading.opening import MIB, read_bytes
+from imharness.reading.requirements import requirement_of
+from imharness.reading.structured import read_toml
+from imharness.reading.text import plain
+from imharness.reading.wheels import BYTES, WHEEL_NAME, check_unpacked, check_wheel
+from imharness.results.disk import UNFINISHED, remove_remains
 from imharness.results.identity import digest
-from imharness_disk import UNFINISHED, remove_remains
-from imharness_files.opening import MIB, read_bytes
-from imharness_files.requirements import requirement_of
-from imharness_files.structured import read_toml
-from imharness_files.text import plain
-from imharness_files.wheels import BYTES, WHEEL_NAME, check_unpacked, check_wheel
 from imharness_submissions.contents import settle
 from imharness_submissions.installer import TIMEOUT_S, checked_out, resolved, unpack
 from imharness_submissions.manifest import Package, read_lock

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from imharness.errors import HarnessError, Unavailable, UsageError
-from imharness_files.text import plain
-from imharness_files.wheels import UNPACKED
+from imharness.reading.text import plain
+from imharness.reading.wheels import UNPACKED
 
 TIMEOUT_S = 900
 _REACHING = ("all_proxy", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",

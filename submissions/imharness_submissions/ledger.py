@@ -18,12 +18,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from imharness.errors import DamagedError, UsageError
+from imharness.planning.secret import read_seed
+from imharness.reading.structured import read_json
+from imharness.reading.text import plain
 from imharness.results.identity import digest
 from imharness.results.records import Decided, Standing
-from imharness_files.structured import read_json
-from imharness_files.text import plain
-from imharness_secret import read_seed
-from imharness_storage import open_backend
+from imharness.results.storage import open_backend
 from imharness_submissions.manifest import NAME_PATTERN
 
 FILE = "ledger.jsonl"

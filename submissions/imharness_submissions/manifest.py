@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from imharness.components.component import ID_PATTERN
 from imharness.components.registry import explain
+from imharness.contracts.component import ID_PATTERN
 from imharness.errors import UsageError
+from imharness.reading.opening import MIB, read_text
+from imharness.reading.requirements import requirement_of
+from imharness.reading.structured import read_toml, texts_in
+from imharness.reading.text import is_plain
 from imharness.results.identity import label_of
-from imharness_files.opening import MIB, read_text
-from imharness_files.requirements import requirement_of
-from imharness_files.structured import read_toml, texts_in
-from imharness_files.text import is_plain
 
 FILE = "submission.toml"
 LOCK = "requirements.txt"

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from imharness.components.registry import explain
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
-from imharness_files.opening import read_bytes
-from imharness_files.wheels import BYTES, WHEEL_NAME, check_wheel
+from imharness.reading.opening import read_bytes
+from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package, Submission

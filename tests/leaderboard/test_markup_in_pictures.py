@@ -7,9 +7,9 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+from imharness.notebook.picture import dots
 from imharness.results.records import Board, Chart, ColumnSpec, Row, Series, Table, Value
 from imharness.results.store import Store
-from imharness_door.picture import dots
 from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.picture import Picture

@@ -13,7 +13,7 @@ import torch
 from tests.submissions.test_reports import manifest
 
 from imharness.errors import HarnessError, PluginError, UsageError
-from imharness_files.wheels import check_unpacked, check_wheel
+from imharness.reading.wheels import check_unpacked, check_wheel
 from imharness_submissions import environment, installer
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Package

@@ -7,10 +7,10 @@ import torch
 from tests.sandbox.conftest import HERE, PATIENT, laid_out
 
 from imharness.contracts.call import checked
-from imharness.randomness import ImageRng
-from imharness_conformance import check_component
-from imharness_conformance.audit import unwatched, watched
-from imharness_conformance.samples import images as sample_images
+from imharness.contracts.randomness import ImageRng
+from imharness.testing import check_component
+from imharness.testing.audit import unwatched, watched
+from imharness.testing.samples import images as sample_images
 from imharness_submissions.opening import data_packages
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import HarnessError, UsageError
-from imharness_conformance.scaffold import write_package
+from imharness.testing.scaffold import write_package
 from imharness_submissions import installer
 from imharness_submissions.environment import environment_of
 from imharness_submissions.manifest import Package

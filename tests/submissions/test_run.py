@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from tests.leaderboard.conftest import board, save
 from tests.submissions.conftest import MakeSubmission
 
+from imharness.cli.commands import build_site
 from imharness.errors import DamagedError, StoreError, UsageError
+from imharness.planning.profiles import load_profile
+from imharness.ranking.entries import known_entries
 from imharness.results.store import Store
-from imharness_cli.commands import build_site
-from imharness_cli.entries import known_entries
-from imharness_profiles import load_profile
 from imharness_submissions.commands.submissions import decide
 from imharness_submissions.commands.submissions import ledger as show_ledger
 from imharness_submissions.commands.submissions import report as show_report

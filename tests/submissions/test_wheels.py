@@ -13,7 +13,7 @@ import pytest
 from tests.submissions.conftest import HOSTILE, METADATA, wheel_of
 
 from imharness.errors import UsageError
-from imharness_files.wheels import check_wheel
+from imharness.reading.wheels import check_wheel
 from imharness_submissions import environment, installer
 from imharness_submissions.environment import environment_of, is_backend
 from imharness_submissions.manifest import Package

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded, SandboxViolation, Unavailable, UsageError
-from imharness_conformance.audit import unwatched
+from imharness.testing.audit import unwatched
 from imharness_submissions.sandbox.jail import Ends, GuestSpec, Jail, Printed, process_of
 from imharness_submissions.sandbox.processes import tree
 from imharness_submissions.sandbox.warming import of_libraries
