@@ -81,7 +81,7 @@ FITS: dict[str, dict[str, str]] = {
         "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "metrics": "", "seed": "int",
     },
     "score": {"metric": "", "images": "", "reference": "", "device": ""},
-    "compare": {"a": "", "b": "", "on": "None", "alpha": ""},
+    "compare": {"a": "", "b": "", "on": "None"},
     "load": {"store_or_site": ""},
     "table": {"name": "None"},
     "rows": {"step": "None"},

@@ -1,19 +1,23 @@
-"""Long rows of per-unit scores -> what is compared pairwise: win rates and marks of a ranking."""
+"""Long rows of per-unit scores -> what is compared pairwise: win rates, and who is told to be better than whom.
+
+Whatever says that one entry is better than another one asks `told_of`, with the comparison and its numbers alone: a
+place's interval, a mark, a claim, the site's Compare page and `imharness.compare`.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.ranking.tables import win_table
 from imharness.results.records import Comparison, Condition, Table
-from imharness_statistics.clusters import gaps_greater
-from imharness_statistics.wilcoxon import adjust
+from imharness_statistics.differences import Differences, differences
 from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
@@ -26,7 +30,9 @@ class PairedScores:
 
     `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no finite number.
     `clusters`: for each condition the cluster of each unit, empty where units are independent; clusters of one name are
-    one, whatever the condition. `cluster_unit`: what a cluster is ("photograph").
+    one, whatever the condition. `cluster_unit`: what a cluster is ("photograph"). `over`: facets over which the worst
+    of each unit counts; of the others its mean. `balanced`: a facet whose values weigh the same. `incomplete`: entries
+    that are told from none, as they lack something.
     """
 
     id: str
@@ -48,6 +54,9 @@ class PairedScores:
     families: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
     column: str = ""
+    over: tuple[str, ...] = ()
+    balanced: str = ""
+    incomplete: tuple[str, ...] = ()
     rates: WinRates = field(init=False, compare=False)
     numbers: Floats = field(init=False, compare=False)
     """All `values` in one array ``(entries, total)``, the conditions one after the other."""
@@ -69,9 +78,19 @@ class PairedScores:
 
     def stored(self) -> tuple[Comparison, Floats]:
         """Return the comparison as data, and its numbers ``(entries, total)``."""
+        facts = {"tail": self.told.tail, "reach": self.told.reach}
+        return self._described.model_copy(update=facts), self.numbers
+
+    @cached_property
+    def told(self) -> Differences:
+        """All entries against each other, in the order of `entries`."""
+        return told_of(self._described, self.numbers)
+
+    @cached_property
+    def _described(self) -> Comparison:
         named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
         sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
-        comparison = Comparison(
+        return Comparison(
             id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
             better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
             entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
@@ -81,8 +100,8 @@ class PairedScores:
             ),
             unit_sets=tuple(units for units, _ in sets),
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
+            over=self.over, balanced=self.balanced, incomplete=self.incomplete,
         )  # fmt: skip
-        return comparison, self.numbers
 
 
 def places(comparison: Comparison) -> Places:
@@ -95,61 +114,90 @@ def places(comparison: Comparison) -> Places:
 
 
 def not_worse(comparison: Comparison, numbers: Floats, best: str) -> tuple[str, ...]:
-    """Return the entries that the best one does not beat, of those that share a unit with it.
-
-    As the same numbers say which one is the best, the test is corrected over all pairs (`Pairwise.beats`).
-    """
-    tested, i = pairwise(comparison, numbers), comparison.entries.index(best)
-    kept = tested.shared[i] & ~tested.beats(comparison.alpha)[i]
-    return tuple(label for j, label in enumerate(comparison.entries) if kept[j] and j != i)
+    """Return the entries that the best one is not told to be better than, of those that share a unit with it."""
+    told, i = told_of(comparison, numbers), comparison.entries.index(best)
+    kept = ~np.isnan(told.value[i]) & ~told.better[i]
+    return tuple(label for j, label in enumerate(comparison.entries) if kept[j])
 
 
-@dataclass(frozen=True)
-class Pairwise:
-    """All entries of a comparison against each other, every unit counted once with its mean over the conditions.
+class Group(NamedTuple):
+    """Conditions that differ in the facets `Comparison.over` alone: the places of their units ``(u,)``, and of each
+    unit the worst gain under any of them ``(entries, u)``, more is better, NaN where there is none."""
 
-    `means`: ``(entries,)``; `p`: ``(entries, entries)``, one-sided, that the row is better than the column, by clusters
-    where there are any, not corrected, NaN where not testable; `shared`: where both have a number for the same unit
-    and condition; `order`: entries, the best mean first.
-    """
-
-    means: npt.NDArray[np.float64]
-    p: npt.NDArray[np.float64]
-    shared: npt.NDArray[np.bool_]
-    order: list[int]
-
-    def beats(self, alpha: float) -> npt.NDArray[np.bool_]:
-        """Return where the row is significantly better, Bonferroni-corrected over all pairs that can be tested."""
-        return np.nan_to_num(adjust(self.p), nan=1.0) < alpha
+    at: npt.NDArray[np.int64]
+    gains: npt.NDArray[np.float64]
 
 
-def pairwise(comparison: Comparison, numbers: Floats) -> Pairwise:
-    """Test every entry of a stored comparison against every other one."""
-    size, where = len(comparison.entries), places(comparison)
+def groups_of(comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None) -> list[Group]:
+    """Return the groups of conditions of a comparison, with its numbers ``(entries, total)``."""
+    starts, sets = comparison.starts(), (where or places(comparison))[0]
     sign = 1 if comparison.better == "higher" else -1
-    own, clusters = unit_means(comparison, numbers, where), where[2]
-    means = np.array([row[~np.isnan(row)].mean() if not np.isnan(row).all() else np.nan for row in own])
-    p, shared = np.full((size, size), np.nan), np.zeros((size, size), dtype=bool)
-    for i in range(size):
-        pooled_gains = sign * unit_means(comparison, numbers, where, over=i).astype(np.float32).astype(np.float64)
-        shared[i], p[i] = ~np.isnan(pooled_gains).all(axis=1), gaps_greater(pooled_gains, clusters)
-    order = sorted(range(size), key=lambda i: (np.isnan(means[i]), -sign * means[i], comparison.entries[i]))
-    return Pairwise(means, p, shared, order)
+    keys: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for c, condition in enumerate(comparison.conditions):
+        facets = sorted(condition.facets.items()) if comparison.over else [("", str(c))]
+        keys.setdefault(tuple((k, v) for k, v in facets if k not in comparison.over), []).append(c)
+    found = []
+    for own in keys.values():
+        at = np.unique(np.concatenate([sets[comparison.conditions[c].units] for c in own]))
+        worst = np.full((len(numbers), len(at)), np.nan)
+        for c in own:
+            here = np.searchsorted(at, sets[comparison.conditions[c].units])
+            block = sign * numbers[:, starts[c] : starts[c + 1]].astype(np.float64)
+            worst[:, here] = np.fmin(worst[:, here], np.where(np.isfinite(block), block, np.nan))
+        found.append(Group(at, worst))
+    return found
+
+
+def told_of(comparison: Comparison, numbers: npt.NDArray[np.floating]) -> Differences:
+    """Return all entries of a comparison against each other, in their order, with its numbers ``(entries, total)``.
+
+    Each unit counts once: the worst over the facets ``over``, and of that the mean over the others that both entries
+    have. Where the tail of the intervals is known, as in a stored comparison, nothing is resampled.
+    """
+    where = places(comparison)
+    groups, n = groups_of(comparison, numbers, where), len(where[1])
+    for group in groups:
+        group.gains[[label in comparison.incomplete for label in comparison.entries]] = np.nan
+    known = None if comparison.tail is None else (comparison.tail, comparison.reach)
+    own = unit_gains(groups, n)
+    part = ~np.isnan(own).all(axis=1)
+    alike = all((np.isnan(group.gains[part]) == np.isnan(group.gains[part][:1])).all() for group in groups)
+    return differences(
+        own, where[2], weights_of(comparison, where), known=known,
+        against=None if alike else lambda i: unit_gains([g._replace(gains=g.gains[i] - g.gains) for g in groups], n),
+    )  # fmt: skip
+
+
+def unit_gains(groups: Sequence[Group], n: int) -> npt.NDArray[np.float64]:
+    """Return the mean of each unit over the groups that have it ``(entries, n)``, NaN where none has."""
+    size = len(groups[0].gains) if groups else 0
+    total, count = np.zeros((2, size, n))
+    for at, gains in groups:
+        total[:, at] += np.nan_to_num(gains)
+        count[:, at] += ~np.isnan(gains)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+def weights_of(comparison: Comparison, where: Places) -> npt.NDArray[np.float64] | None:
+    """Return how much each unit counts, so that the values of the facet `balanced` weigh the same; None without it."""
+    if not comparison.balanced:
+        return None
+    own = np.empty(len(where[1]), dtype=object)
+    for condition in comparison.conditions:
+        own[where[0][condition.units]] = condition.facets[comparison.balanced]
+    _, place, sizes = np.unique(own.astype(str), return_inverse=True, return_counts=True)
+    return np.asarray(len(own) / len(sizes) / sizes[place])
 
 
 def unit_means(
-    comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None, over: int | None = None
+    comparison: Comparison, numbers: npt.NDArray[np.floating], where: Places | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN.
-
-    `over`: of the differences that are left when each row is taken from this one.
-    """
+    """Return ``(k, units)`` of ``(k, total)``: each unit's mean over the conditions that have a number, or NaN."""
     starts, (sets, names, _) = comparison.starts(), where or places(comparison)
-    wide = [slice(None) if np.array_equal(at, np.arange(len(names))) else at for at in sets]
     total, count = np.zeros((2, len(numbers), len(names)))
     for (start, end), condition in zip(itertools.pairwise(starts), comparison.conditions, strict=True):
-        block = numbers[:, start:end].astype(np.float64)
-        known = ~np.isnan(block := block if over is None else block[over] - block)
-        total[:, wide[condition.units]] += np.where(known, block, 0)
-        count[:, wide[condition.units]] += known
+        block, at = numbers[:, start:end].astype(np.float64), sets[condition.units]
+        known = ~np.isnan(block)
+        total[:, at] += np.where(known, block, 0)
+        count[:, at] += known
     return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)

@@ -92,7 +92,7 @@ def test_a_subset_for_slow_attacks_is_the_same_data_set(finished: Finished) -> N
     own = worst.Worst(study, worst.rules(finished.query(), study, 0.05))
     assert own.part.by_image("dd")[0].tolist() == pytest.approx([30, 10, 10])
     assert own.part.blocks.conditions == ({"dataset": "k", "metric": "m"},)
-    np.testing.assert_allclose(own.rules.worst([0]), [[-30, -10, -10]])
+    np.testing.assert_allclose(own.rules.worst[:1], [[-30, -10, -10]])
 
 
 def test_what_the_worst_attack_leaves_is_correlated_with_the_labels(finished: Finished) -> None:
