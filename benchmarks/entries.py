@@ -10,9 +10,10 @@ import numpy as np
 
 from benchmarks.site import built
 from benchmarks.timing import Line
-from imharness.ranking.comparisons import PairedScores, not_worse
+from imharness.ranking.comparisons import not_worse
 from imharness.ranking.tables import mean_value
 from imharness.results.records import Board, ColumnSpec, Entry, Row, Table
+from imharness.results.report import PairedScores
 from imharness.results.store import Store
 
 ENTRIES, CONDITIONS, IMAGES = 2000, 4, 40

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Line
-from imharness.ranking.comparisons import PairedScores
+from imharness.ranking.tables import win_table
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import Board, ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+from imharness.results.report import PairedScores
 from imharness.results.store import Store
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
@@ -39,7 +40,7 @@ def lines() -> list[Line]:
 
 def built(folder: Path) -> tuple[float, float]:
     """Build in a process of its own; return seconds and peak memory in GiB."""
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "site", "build",
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "site", "build",
                "--store", str(folder / "store"), "--site", str(folder / "site")]  # fmt: skip
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -74,7 +75,7 @@ def generate(store: Store) -> int:
     board = Board(
         track="acme/large", title="Large", measures="Speed.", profile="p", seed=0, limit=None, command="",
         finished="2026", cells_done=len(conditions) * DEFENSES, cells_failed=0, cells_missing=0, missing=(),
-        failed={}, versions={}, tables=(main, paired.wins()), comparisons=(comparison,),
+        failed={}, versions={}, tables=(main, win_table(paired)), comparisons=(comparison,),
         sources="",
     )  # fmt: skip
     store.save_board(board, {comparison.id: numbers})

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from imharness_statistics.differences import RESAMPLES, differences
+from imharness.statistics.differences import RESAMPLES, differences
 
 Floats = npt.NDArray[np.float64]
 PAGE = Path(__file__).parent / "concepts" / "statistics.md"

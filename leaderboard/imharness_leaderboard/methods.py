@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from imharness.ranking import comparisons
 from imharness.results.records import Board, Entry
-from imharness_statistics import (
+from imharness.statistics import (
     bootstrap,
     clusters,
     correlation,
@@ -46,7 +46,7 @@ _STATISTICS = (
     ("Head to head", head_to_head, (), ("head_to_head", "rank_biserial", "resampled", "tie_groups")),
     ("Who is told to be better than whom", differences, (), ("differences", "units_needed", "unseen")),
     ("Front", ranks, (), ("front",)),
-    ("Best, and not told from it", comparisons, (), ("told_of", "not_worse")),
+    ("Best, and not told from it", comparisons, (), ("not_worse", "unit_means")),
     ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval", "t_interval", "tail")),
     ("Correlation", correlation, (), ("correlate", "spearman_rows", "kendall_rows", "williams")),
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),

@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from imharness.ranking.comparisons import groups_of, places, told_of, unit_gains, unit_means
+from imharness.ranking.comparisons import unit_means
 from imharness.results.identity import digest
 from imharness.results.records import Board, Comparison
-from imharness_statistics.clusters import coded
-from imharness_statistics.differences import Differences
+from imharness.results.told import groups_of, places, told_of, unit_gains
+from imharness.statistics.clusters import coded
+from imharness.statistics.differences import Differences
 
 
 class Scores:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from imharness.contests import Contest, contest
+from imharness.ranking.tables import win_table
 from imharness.results.records import Board, Entry, Example, Panel, Parameter
 from imharness.results.store import Store
-from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
-from imharness_policy import Contest, contest
+from imharness.tables import Blocks, Column, Value, Wins
+from imharness.tracks import TrackReport
 
 NONE, JPEG, FLIP = "harness/none", "harness/jpeg[quality=50,subsampling=4:2:0]", "harness/flip[axis=horizontal]"
 MEDIAN, NOISE, PURIFIER = "acme/median[size=5]", "acme/noise[sigma=0.1]", "acme/a-purifier-with-a-long-name[steps=50]"
@@ -90,7 +92,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         )
         for label in LEVELS
     )  # fmt: skip
-    wins = [own.wins() for own in made.comparisons]
+    wins = [win_table(own) for own in made.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
         for i, name in enumerate(("original", "attacked", "defended"))

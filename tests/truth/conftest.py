@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
-from imharness.ranking import comparisons
-from imharness_statistics.differences import differences
+from imharness.results import told
+from imharness.statistics.differences import differences
 
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparisons, "differences", partial(differences, resamples=300))
+    monkeypatch.setattr(told, "differences", partial(differences, resamples=300))

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from imharness.ranking.comparisons import not_worse, told_of
+from imharness.ranking.comparisons import not_worse
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness.tracks import Blocks
+from imharness.results.told import told_of
+from imharness.tables import Blocks
 from imharness_iqa.tables import BASELINE, overall, worst
 from imharness_iqa.tables.data import Study
 from imharness_iqa.tables.part import Part

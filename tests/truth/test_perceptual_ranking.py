@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.truth.test_perceptual import Simulated, choices, preferring
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.data import ImageDataset, ImageSet
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Info, MetricInfo, Scores
 from imharness.planning.plan import plan_track
@@ -18,7 +18,8 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness.tracks import TrackReport, Value
+from imharness.tables import Value
+from imharness.tracks import TrackReport
 from imharness_perceptual.tables import report
 
 TRACK = "harness/perceptual"

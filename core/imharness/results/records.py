@@ -10,8 +10,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from imharness.results.identity import ComponentRef, canonical_json, digest
 from imharness.results.rankings import Ranking
-from imharness_storage.backend import sha256_of
-from imharness_storage.files import StoredFile
+from imharness.results.storage.backend import sha256_of
+from imharness.results.storage.files import StoredFile
 
 SCHEMA = 3
 EXTERNAL = "external"
@@ -231,7 +231,7 @@ class Comparison(_Frozen):
 
     The numbers lie in the store as float32 ``(entries, total)``, the conditions of an entry one after the other.
     `tests` is the number of comparisons that p-values are corrected for: the pool, frozen with the board. `tail` and
-    `reach` make the intervals of all pairs simultaneous (`imharness_statistics.differences.Told`), frozen as well.
+    `reach` make the intervals of all pairs simultaneous (`imharness.statistics.differences.Told`), frozen as well.
     """
 
     id: str

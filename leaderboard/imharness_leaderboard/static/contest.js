@@ -1,4 +1,4 @@
-// The same ranking as imharness_policy.contest, on the settings that a reader chooses. Intervals of differences are those
+// The same ranking as imharness.ranking.contest, on the settings that a reader chooses. Intervals of differences are those
 // of the comparison: their tail is frozen with the board.
 import { FEWEST, groupsOf, hash, LEVEL, percentile, RESAMPLES, told } from "./statistics.js";
 

@@ -1,4 +1,4 @@
-// The same statistics as in imharness_statistics.differences, .wilcoxon, .clusters and .head_to_head, for readers who test
+// The same statistics as in imharness.statistics.differences, .wilcoxon, .clusters and .head_to_head, for readers who test
 // for themselves. What is resampled, the tail of the intervals, comes with the scores.
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;

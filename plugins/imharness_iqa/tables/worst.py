@@ -6,13 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
+from imharness.contests import Contest, contest
+from imharness.tables import Blocks, Column, Wins
+from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.part import Part
-from imharness_policy import Contest, contest
 
 OVER = ("attack", "attacker", "strength", "type")
 """Of these an attacker takes the worst, image by image."""

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from imharness.ranking.board import make_board, newest_only
-from imharness.ranking.ranking import TrackReport
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.rankings import Ranking
 from imharness.results.records import ColumnSpec, Row, Sweep, Table, TaskRecord, TaskSpec, Value
+from imharness.results.report import TrackReport
 from imharness.results.store import Store
 
 

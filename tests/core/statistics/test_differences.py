@@ -5,8 +5,8 @@ import pytest
 import scipy
 from docs.coverage import ENTRIES, KINDS, covered, study
 
-from imharness_statistics import differences as module
-from imharness_statistics.differences import contributions, differences, means, tail_of, units_needed, unseen
+from imharness.statistics import differences as module
+from imharness.statistics.differences import contributions, differences, means, tail_of, units_needed, unseen
 
 RESAMPLES = 400
 """Enough for a quantile of many studies in the mean; a board has 10,000."""

@@ -2,19 +2,8 @@
 
 from imharness.data import ImageDataset
 from imharness.images import FullReferenceMetric, Info, hookimpl
-from imharness.tracks import (
-    Column,
-    Planner,
-    Query,
-    Selection,
-    StepContext,
-    StepResult,
-    Track,
-    TrackReport,
-    Wins,
-    ranking,
-    step,
-)
+from imharness.tables import Column, Wins, ranking
+from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 
 @step(version="1")
@@ -37,6 +26,9 @@ class Flips(Track):
     title = "Mirror images"
     measures = "How far a distance puts mirror images apart."
     steps = (flip,)
+    own_objects = {"metric": FullReferenceMetric}
+    folder_dataset = "harness/folder"
+    takes_bare_images = True
     vertical: bool = False
 
     def plan(self, planner: Planner, selection: Selection) -> None:

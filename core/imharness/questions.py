@@ -1,0 +1,18 @@
+"""For people whose track answers what notebooks ask: `imharness.audit` and `imharness.reconstruct`."""
+
+from imharness.contracts.model_audit import (
+    AuditAnswer,
+    AuditRequest,
+    Estimate,
+    Finding,
+    GivenOutputs,
+    ModelAudit,
+    Risk,
+)
+from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
+from imharness.errors import HarnessError, Unavailable, UsageError
+
+__all__ = [
+    "AuditAnswer", "AuditRequest", "Estimate", "Finding", "GivenOutputs", "HarnessError", "ModelAudit",
+    "Reconstructed", "Risk", "SharedGradients", "Unavailable", "UsageError",
+]  # fmt: skip

@@ -1,0 +1,219 @@
+"""Who is told of new tables, when, and what happens when that fails."""
+
+import json
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import pytest
+from tests.core.exports.boards import board
+from tests.leaderboard.contested import JPEG
+
+from imharness.components import loading
+from imharness.errors import PluginError, Unavailable, UsageError
+from imharness.exports.listeners import announce, open_listeners
+from imharness.tracks import Board, hookimpl
+
+
+class Told:
+    """Keeps what it is told; fails if that is wanted."""
+
+    def __init__(self, address: str = "") -> None:
+        self.address, self.calls = address, list[tuple[str, tuple[str, ...], str | None]]()
+
+    @hookimpl
+    def board_finished(self, store: str, boards: Sequence[Board], release: str | None) -> None:
+        self.calls.append((store, tuple(own.track for own in boards), release))
+        if self.address == "fail":
+            raise RuntimeError("no\nconnection")
+        if self.address == "exit":
+            raise SystemExit(3)
+
+
+def destination(monkeypatch: pytest.MonkeyPatch, **modules: types.ModuleType) -> None:
+    """Install modules under the entry points ``acme.HOOK``, beside what is installed."""
+    points = [EntryPoint(f"acme.{hook}", module.__name__, loading.GROUP) for hook, module in modules.items()]
+    for module in modules.values():
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    found = [*entry_points(group=loading.GROUP), *points]
+    monkeypatch.setattr(loading.importlib.metadata, "entry_points", lambda group: found)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
+    """Offer `told` as a destination; return those that were opened."""
+    found: list[Told] = []
+
+    def open_listener(address: str) -> Told:
+        found.append(Told(address))
+        return found[-1]
+
+    module = types.ModuleType("acme_told")
+
+    @hookimpl
+    def listeners() -> dict[str, Callable[[str], object]]:
+        return {"told": open_listener}
+
+    module.listeners = listeners  # type: ignore[attr-defined]
+    destination(monkeypatch, listeners=module)
+    return found
+
+
+def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Told], monkeypatch) -> None:
+    made, module, calls = board(), types.ModuleType("acme_listener"), list[int]()
+    wanted, lines = open_listeners(["told:fail", "told:exit", "told:a:b"]), list[str]()
+
+    @hookimpl
+    def board_finished(boards: Sequence[Board]) -> None:
+        calls.append(len(boards))
+
+    module.board_finished = board_finished  # type: ignore[attr-defined]
+    broken = types.ModuleType("acme_deaf")
+    destination(monkeypatch, board_finished=module)
+    announce("s", [made], "2026", wanted, lines.append)
+    assert [own.calls for own in opened] == [[("s", ("acme/contest",), "2026")]] * 3
+    assert opened[2].address == "a:b"
+    assert calls == [1]
+    assert lines == [
+        "--log-to told:exit could not take the tables: SystemExit: 3",
+        "--log-to told:fail could not take the tables: RuntimeError: no connection",
+    ]
+    destination(monkeypatch, board_finished=broken)
+    lines.clear()
+    announce("s", [made], "2026", {}, lines.append)
+    assert lines == [
+        "unknown:acme_deaf is not told of the tables: does not implement the hook; write a function board_finished() "
+        "and mark it with @hookimpl"
+    ]
+
+
+def test_plugins_that_cannot_listen_are_not_imported_to_tell_of_tables() -> None:
+    code = (
+        "import sys; from imharness.exports.listeners import announce; announce('s', [], None, {}, print); "
+        "assert 'torch' not in sys.modules; assert 'imharness_iqa' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=400)
+
+
+def test_a_wrong_name_names_the_others(opened: list[Told]) -> None:
+    known = r"Did you mean 'told'\? Known: mlflow, tensorboard, told, wandb\."
+    with pytest.raises(UsageError, match=rf"nothing is called 'tld'\. {known}"):
+        open_listeners(["tld:x"])
+
+
+def test_a_name_of_a_module_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    destination(monkeypatch, listeners=types.ModuleType("acme_told"))
+    with pytest.raises(PluginError, match=r"nothing is called 'told'.* unknown:acme_told is left out: does not impl"):
+        open_listeners(["told:x"])
+    with pytest.raises(UsageError, match="needs a folder"):
+        open_listeners(["tensorboard"])
+
+
+def test_a_name_that_two_packages_offer_is_refused(opened: list[Told], monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = types.ModuleType("acme_twin_told")
+
+    @hookimpl
+    def listeners() -> dict[str, Callable[[str], object]]:
+        return {"wandb": Told}
+
+    twin.listeners = listeners  # type: ignore[attr-defined]
+    destination(monkeypatch, listeners=twin)
+    with pytest.raises(PluginError, match=r"--log-to: unknown:acme_twin_told offers 'wandb', which is taken; rename"):
+        open_listeners(["wandb:x"])
+
+
+def test_a_package_from_outside_is_told_of_a_run_and_a_ranking(tmp_path: Path, harness_forked) -> None:
+    words = ("--track", "perceptual", "--metric", "psnr", "--limit", "4", "--workers", "0")
+    ran = harness_forked("run", *words, "--log-to", "lines:told.jsonl", cwd=tmp_path, packages=("acme-hooks",))
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads((tmp_path / "told.jsonl").read_text()) == {
+        "store": "store", "track": "harness/perceptual", "release": None
+    }  # fmt: skip
+    assert (tmp_path / "store.told").read_text() == "1"
+    words = ("results", "rank", "--log-to", "lines:nowhere/told.jsonl")
+    ranked = harness_forked(*words, cwd=tmp_path, packages=("acme-hooks",))
+    assert ranked.returncode == 0, ranked.stderr
+    assert ranked.stderr.count("--log-to lines:nowhere/told.jsonl could not take the tables: FileNotFoundError") == 1
+    refused = harness_forked("results", "rank", "--log-to", "lines", cwd=tmp_path, packages=("acme-hooks",))
+    assert refused.returncode == 2
+    assert "usage: --log-to lines needs a file: lines:FILE." in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["mlflow", "wandb", "tensorboard"])
+def test_what_is_missing_is_said_before_anything_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+    import sys
+
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(Unavailable) as caught:
+        importlib.import_module(f"imharness_adapters.{name}").open_listener("place")
+    assert caught.value.remedy == f"pip install 'image-privacy-harness[{name}]'"
+
+
+@pytest.mark.extra
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own code
+def test_mlflow_has_a_run_for_the_board_and_for_each_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow import MlflowClient
+
+    import imharness_adapters.mlflow
+
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    address, made = (tmp_path / "runs").as_uri(), board()
+    client = MlflowClient(tracking_uri=address)
+    client.create_experiment("acme/contest", artifact_location=(tmp_path / "artifacts").as_uri())
+    for _ in range(2):
+        imharness_adapters.mlflow.open_listener(address).board_finished("s", [made], "first")
+    experiment = client.get_experiment_by_name("acme/contest").experiment_id
+    runs = client.search_runs([experiment])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert len(runs) == 2 * (1 + len(made.tables[0].rows))
+    assert {run.data.tags["winner"] for run in parents} == {JPEG}
+    assert {run.data.tags["release"] for run in parents} == {"first"}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    row = next(row for row in made.tables[0].rows if row.label == JPEG)
+    own = next(run for run in runs if run.info.run_name == JPEG)
+    assert own.data.metrics["worst"] == row.values["worst"].value
+    assert own.data.metrics["worst.high"] == row.values["worst"].high
+    assert own.data.tags["mlflow.parentRunId"] in {run.info.run_id for run in parents}
+    text = (tmp_path / "artifacts").rglob("board.json")
+    assert {json.loads(path.read_text())["tables"][0]["id"] for path in text} == {made.tables[0].id}
+
+
+@pytest.mark.extra
+def test_wandb_offline_writes_each_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import imharness_adapters.wandb
+
+    for name, value in {"MODE": "offline", "DIR": str(tmp_path), "SILENT": "true", "CACHE_DIR": str(tmp_path)}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "staging"))
+    imharness_adapters.wandb.open_listener("project").board_finished("s", [board()], None)
+    (table,) = tmp_path.rglob("*.table.json")
+    facts = json.loads(table.read_text())
+    place = facts["columns"].index("worst")
+    row = next(row for row in board().tables[0].rows if row.label == JPEG)
+    assert {own[0]: own[place] for own in facts["data"]}[JPEG] == row.values["worst"].value
+    assert list(tmp_path.rglob("*.wandb"))
+    with pytest.raises(UsageError, match="needs a project"):
+        imharness_adapters.wandb.open_listener("")
+
+
+@pytest.mark.extra
+def test_tensorboard_reads_the_numbers_back(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    import imharness_adapters.tensorboard
+
+    made = board(run_configuration="c" * 64)
+    later = board(run_configuration="c" * 64, finished="2026-01-03T03:04:05+00:00")
+    for own in (made, later):
+        imharness_adapters.tensorboard.open_listener(str(tmp_path)).board_finished("s", [own], None)
+    found = EventAccumulator(str(tmp_path / "acme-contest" / ("c" * 12)))
+    found.Reload()
+    table = made.tables[0]
+    row = next(row for row in table.rows if row.label == JPEG)
+    scalars = found.Scalars(f"{table.id}/worst/{JPEG}")
+    assert [own.value for own in scalars] == pytest.approx([row.values["worst"].value] * 2)
+    assert scalars[1].step - scalars[0].step == 24 * 3600
