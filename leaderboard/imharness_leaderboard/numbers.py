@@ -12,9 +12,10 @@ from functools import partial
 import numpy as np
 
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
+from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.records import SCHEMA, Board
 from imharness.results.told import places, weights_of
+from imharness.results.version import SCHEMA
 from imharness.statistics.bootstrap import tail
 from imharness.statistics.clusters import FEWEST, coded
 from imharness.statistics.head_to_head import tie_groups

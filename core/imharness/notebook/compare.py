@@ -10,8 +10,9 @@ import numpy.typing as npt
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook.arguments import shown, text
 from imharness.notebook.result import Paired, Result, ResultRow
+from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
-from imharness.results.records import Comparison, Condition, several
+from imharness.results.tables import several
 from imharness.results.told import groups_of, places, unit_gains, weights_of
 from imharness.statistics import NotTestable, head_to_head
 from imharness.statistics.bootstrap import LEVEL, Interval

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from imharness.ranking.rules import Contest
 from imharness.results.rankings import Place
-from imharness.results.records import Value
+from imharness.results.tables import Value
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.differences import MOST, Differences
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.records import Comparison
+from imharness.results.comparisons import Comparison
 from imharness.results.told import Places, places, told_of
 
 Floats = npt.NDArray[np.float32]

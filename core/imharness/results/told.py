@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.records import Comparison
+from imharness.results.comparisons import Comparison
 from imharness.statistics.differences import Differences, differences
 
 Places = tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]
