@@ -8,6 +8,7 @@ import matplotlib as mpl
 import pytest
 
 from imharness.notebook.picture import dots
+from imharness.ranking.tables import win_table
 from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
 from imharness.results.store import Store
@@ -49,7 +50,7 @@ def marked() -> Board:
         Chart(id="dots", title=MARKUP[1], caption="c", kind="dots", table="main", x="x"),
         Chart(id="roc", title=MARKUP[2], caption="c", kind="curves", log=True, series=lines, x_label=MARKUP[0]),
     )
-    return board(tables=(main, paired().wins()), charts=charts)
+    return board(tables=(main, win_table(paired())), charts=charts)
 
 
 @pytest.mark.parametrize("tex", [False, True], ids=["plain", "tex"])
