@@ -10,10 +10,11 @@ import numpy as np
 
 from benchmarks.site import built
 from benchmarks.timing import Line
-from imharness.ranking.comparisons import PairedScores, not_worse
+from imharness.ranking.comparisons import not_worse
 from imharness.ranking.tables import mean_value
 from imharness.results.boards import Board
 from imharness.results.entries import Entry
+from imharness.results.report import PairedScores
 from imharness.results.store import Store
 from imharness.results.tables import ColumnSpec, Row, Table
 

@@ -8,9 +8,9 @@ from imharness.results.identity import digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.context import libraries
-from imharness.running.executor import Executor, TaskResult, Worker, WorkerConfig
+from imharness.running.executor import Executor, ExecutorOffer, TaskResult, Worker, WorkerConfig
 
 __all__ = [
-    "Executor", "Store", "TaskRecord", "TaskResult", "TaskSpec", "Worker", "WorkerConfig", "add_folder", "console",
-    "digest", "explain", "folders", "installed", "libraries",
+    "Executor", "ExecutorOffer", "Store", "TaskRecord", "TaskResult", "TaskSpec", "Worker", "WorkerConfig",
+    "add_folder", "console", "digest", "explain", "folders", "installed", "libraries",
 ]  # fmt: skip

@@ -18,8 +18,8 @@ from imharness.contracts.track import (
     Work,
     step,
 )
-from imharness.ranking.ranking import TrackReport
 from imharness.results.boards import Board
+from imharness.results.report import TrackReport
 from imharness.results.tasks import TaskSpec
 
 __all__ = [

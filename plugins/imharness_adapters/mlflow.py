@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,11 @@ from imharness.tracks import Board, hookimpl
 LONGEST = 250
 """Characters of a name in MLflow."""
 FACTS = ("track", "profile", "seed", "limit", "run_configuration")
+
+
+@hookimpl
+def listeners() -> dict[str, Callable[[str], object]]:
+    return {"mlflow": open_listener}
 
 
 def open_listener(address: str) -> Listener:

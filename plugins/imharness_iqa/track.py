@@ -6,7 +6,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from imharness.data import ImageDataset
-from imharness.images import BaseAttack, Certification, FittedAttack, Info, NoReferenceMetric, Purification, hookimpl
+from imharness.images import (
+    Attack,
+    BaseAttack,
+    Certification,
+    FittedAttack,
+    Info,
+    NoReferenceMetric,
+    Purification,
+    hookimpl,
+)
 from imharness.tracks import (
     Component,
     Planned,
@@ -90,6 +99,9 @@ class IqaTrack(Track):
         inside,
         gallery,
     )
+    own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
+    folder_dataset = "harness/folder"
+    takes_bare_images = True
 
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Of each attack.")
     adaptive: tuple[str, ...] = Field(

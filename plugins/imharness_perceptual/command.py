@@ -13,7 +13,7 @@ from imharness.commands import assets_option, device_option, json_option
 if TYPE_CHECKING:
     import torch
 
-    from imharness.images import Component
+    from imharness.tracks import Component
 
 Pair = tuple[Path, Path | None]
 """An image and its reference."""

@@ -31,6 +31,8 @@ class PerceptualTrack(Track):
     title = "Perceptual distances"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
     steps = (distance, attack)
+    own_objects = {"metric": FullReferenceMetric}
+    folder_dataset = "harness/folder-ladder"
 
     radii: tuple[int, ...] = Field(
         default=(1, 2, 4), description="L-infinity balls of attacks on distances, in 255ths."

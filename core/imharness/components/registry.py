@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
+from imharness.components.loading import Loaded, LoadFailure, load_plugins
 from imharness.components.papers import paper_of
+from imharness.components.provenance import Registered
 from imharness.contracts.component import KINDS, Component
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.fields import explain as explain
@@ -19,15 +19,6 @@ from imharness.results.labels import method_of, read_name, read_settings
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Track
-
-
-@dataclass(frozen=True)
-class Registered:
-    """A component and where it came from."""
-
-    component: Component
-    plugin: str
-    provenance: Provenance
 
 
 class Registry:
@@ -55,6 +46,10 @@ class Registry:
     def of_kind(self, kind: str) -> list[Component]:
         """Return all components of a kind, sorted by label."""
         return [entry.component for (k, _), entry in self.entries.items() if k == kind]
+
+    def ids(self) -> frozenset[str]:
+        """Return the ids of all components."""
+        return frozenset(entry.component.info.id for entry in self.entries.values())
 
     def provenance(self, component: Component) -> Registered:
         """Return where a component came from; other parameters of it count as the same."""
@@ -113,7 +108,7 @@ def build_registry(loaded: Loaded) -> Registry:
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
         try:
-            offered = loaded.offers(plugin)
+            offered = [item for offers in loaded.ask(plugin) for item in offers]
         except (Exception, SystemExit) as error:
             failures.append(LoadFailure(plugin.name, f"components() raised {type(error).__name__}: {error}"))
             continue

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook import components, given
@@ -38,11 +39,6 @@ from imharness.running.executor import Executor, Preparation, open_executor
 from imharness.running.merging import merged_sweep
 from imharness.running.sweep import RunResult, execute
 
-PROFILES = ("quick", "embedded")
-"""The profiles that say what an evaluation takes where nothing else is asked for; of a track, the first that has it."""
-FOLDERS = {"harness/perceptual": "harness/folder-ladder", "harness/reconstruction": "harness/class-folder"}
-"""Which data set of a track reads a folder of images."""
-FOLDER = "harness/folder"
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
 """The own objects of the evaluations that go on, by a name that a worker in this process is given."""
@@ -137,11 +133,12 @@ def _track(name: str) -> str:
 
 
 def _profile(track: str) -> Profile:
-    for name in PROFILES:
+    names = installed().track(track).profiles
+    for name in names:
         profile = load_profile(name)
         if track in profile.tracks:
             return profile
-    raise UsageError(f"track: no profile of {' or '.join(PROFILES)} has {track}; run it by `harness run --track`.")
+    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it by `harness run --track`.")
 
 
 def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
@@ -188,12 +185,15 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
     if isinstance(dataset, str | os.PathLike):
         folder = Path(dataset)
         if folder.is_dir():
-            return f"{FOLDERS.get(track, FOLDER)}:{folder.resolve()}", None
+            reader = installed().track(track).folder_dataset
+            if not reader:
+                raise UsageError(f"dataset: track {track} reads no folder of images; give the name of a data set.")
+            return f"{reader}:{folder.resolve()}", None
         if isinstance(dataset, os.PathLike):
             raise UsageError(f"dataset: {folder} is no folder.")
         _found(installed(), "dataset", dataset, "dataset")
         return dataset, None
-    if track != "harness/iqa":
+    if not installed().track(track).takes_bare_images:
         raise UsageError(f"dataset: images without labels are of no use to track {track}; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry

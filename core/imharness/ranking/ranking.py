@@ -8,38 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
 from imharness.results.charts import Chart
-from imharness.results.gallery import Example
-from imharness.results.rankings import Ranking
+from imharness.results.report import PairedScores, TrackReport
 from imharness.results.tables import ColumnSpec, Row, Table, Value
-
-
-@dataclass(frozen=True)
-class TrackReport:
-    """What a track shows of its results.
-
-    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
-    core makes win rates and marks. `rankings`: who wins, the one of the main table first. The others may be empty.
-    """
-
-    tables: Sequence[Table] = ()
-    comparisons: Sequence[PairedScores] = ()
-    charts: Sequence[Chart] = ()
-    examples: Sequence[Example] = ()
-    rankings: Sequence[Ranking] = ()
-
-    def __add__(self, other: TrackReport) -> TrackReport:
-        """Return both, this one first."""
-        return TrackReport(
-            (*self.tables, *other.tables),
-            (*self.comparisons, *other.comparisons),
-            (*self.charts, *other.charts),
-            (*self.examples, *other.examples),
-            (*self.rankings, *other.rankings),
-        )
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from imharness.components.loading import GROUP
+from imharness.components.loading import COMPONENTS, GROUP, hook_of
 from imharness.contracts.component import Component
 from imharness.errors import UsageError
 from imharness.reading.structured import read_toml
@@ -18,12 +18,13 @@ def components_in(folder: Path) -> list[Component]:
     try:
         project = read_toml(folder / "pyproject.toml")["project"]
         points = project["entry-points"][GROUP]
-    except (UsageError, KeyError, TypeError) as error:
+        modules = [module for entry, module in points.items() if hook_of(entry) == COMPONENTS]
+    except (UsageError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{folder}/pyproject.toml declares no entry points of the group {GROUP}: {error}") from None
     roots = [str(path.resolve()) for path in (folder, folder / "src") if path.is_dir()]
     sys.path[:0] = roots
     try:
-        return [c for module in dict.fromkeys(points.values()) for c in components_of(importlib.import_module(module))]
+        return [c for module in dict.fromkeys(modules) for c in components_of(importlib.import_module(module))]
     except ImportError as error:
         raise UsageError(f"{folder}: {error}; install what it needs first") from None
     finally:

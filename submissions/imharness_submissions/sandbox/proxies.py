@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from imharness.components.loading import Provenance, provenance
-from imharness.components.registry import Registered, explain, info_class
+from imharness.components.provenance import Provenance, Registered, provenance
+from imharness.components.registry import explain, info_class
 from imharness.contracts.attack import Attack, AttackInfo, Budget
 from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification

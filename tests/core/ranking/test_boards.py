@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from imharness.ranking.board import make_board, newest_only
-from imharness.ranking.ranking import TrackReport
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.rankings import Ranking
+from imharness.results.report import TrackReport
 from imharness.results.store import Store
 from imharness.results.sweeps import Sweep
 from imharness.results.tables import ColumnSpec, Row, Table, Value

@@ -5,7 +5,8 @@ import pytest
 import scipy
 from tests.comparing import compare
 
-from imharness.ranking.comparisons import PairedScores, not_worse, pairwise
+from imharness.ranking.comparisons import not_worse, pairwise
+from imharness.results.report import PairedScores
 from imharness.statistics import bootstrap as module
 from imharness.statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
 from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds

@@ -64,6 +64,7 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
     words = {
         "id": name,
         "method": method,
+        "entry": method.replace(".", "-"),  # what follows a dot would name a hook
         "module": module,
         "distribution": module.replace("_", "-"),
         "class_name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", method)) or "Plugin",

@@ -31,6 +31,9 @@ class Flips(Track):
     title = "Mirror images"
     measures = "How far a distance puts mirror images apart."
     steps = (flip,)
+    own_objects = {"metric": FullReferenceMetric}
+    folder_dataset = "harness/folder"
+    takes_bare_images = True
     vertical: bool = False
 
     def plan(self, planner: Planner, selection: Selection) -> None:
