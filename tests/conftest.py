@@ -233,7 +233,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def no_site(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the site of runs in this process, for tests that compute again what another one has shown."""
-    monkeypatch.setattr("imharness.cli.commands.build_site", lambda address, site: None)
+    from imharness_leaderboard.pages import Built
+
+    monkeypatch.setattr("imharness_leaderboard.pages.build_site", lambda address, site: Built(0, ()))
 
 
 @pytest.fixture

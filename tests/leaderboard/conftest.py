@@ -2,11 +2,9 @@
 
 import functools
 import http.server
-import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +22,6 @@ from imharness.results.store import Store
 from imharness.results.sweeps import Missing
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness_leaderboard import current
 from imharness_leaderboard.pages import build_site
 
 from .browsing import opened, watched
@@ -172,16 +169,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     result = harness_here(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     return folder
-
-
-@pytest.fixture
-def ranked_here(monkeypatch: pytest.MonkeyPatch, harness_here) -> None:
-    """Have tables made again by the same command in this process, for tests where its own is not the point."""
-
-    def run(command: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
-        return harness_here(*command[len(current._RANK) - 2 :], cwd=Path.cwd())
-
-    monkeypatch.setattr(current, "subprocess", SimpleNamespace(run=run))
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

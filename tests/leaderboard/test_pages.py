@@ -225,7 +225,7 @@ def test_what_is_gone_from_the_store_is_gone_from_the_site_and_nothing_else(tmp_
     assert (tmp_path / "site" / "mine.html").read_text() == "kept"
 
 
-def test_a_damaged_board_is_named_and_left_out(ranked_here: None, tmp_path: Path) -> None:
+def test_a_damaged_board_is_named_and_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     save(store, board(store))
     save(store, board(track="acme/second", title="Second"))
@@ -253,7 +253,7 @@ def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> No
     assert not list((tmp_path / "site" / "data").rglob("*.f32"))
 
 
-def test_tables_of_another_version_are_marked_stale(ranked_here: None, tmp_path: Path) -> None:
+def test_tables_of_another_version_are_marked_stale(tmp_path: Path) -> None:
     save(Store(tmp_path / "store"), board(scored_by={"image-privacy-harness": "0.0.1"}))
     result = build_site(tmp_path / "store", tmp_path / "site")
     assert any("scored by image-privacy-harness 0.0.1" in line for line in result.problems)

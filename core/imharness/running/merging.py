@@ -35,3 +35,10 @@ def merged_sweep(
         missing=tuple(gaps.values()),
         failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
     )  # fmt: skip
+
+
+def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:
+    """Return what was planned without what only the budget of an earlier run left out."""
+    now = {gap.what for gap in graph.missing.values()}
+    gaps = tuple(gap for gap in sweep.missing if gap.what in now or gap not in sweep.left_out)
+    return sweep.model_copy(update={"missing": gaps})

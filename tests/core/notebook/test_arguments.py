@@ -49,6 +49,7 @@ FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         ih.reconstruct,
         {"gradients": [torch.zeros(2, 192), torch.zeros(2)], "model": MODEL, "shape": (3, 8, 8)},
     ),
+    "run": (ih.run, {}),
     "score": (ih.score, {"metric": "psnr", "images": np.zeros((1, 3, 8, 8)), "reference": np.zeros((1, 3, 8, 8))}),
     "compare": (ih.compare, {"a": RESULT, "b": RESULT}),
     "load": (ih.load, {"store_or_site": "."}),
@@ -80,6 +81,11 @@ FITS: dict[str, dict[str, str]] = {
     "audit": {"target": "", "shadow": "None", "evaluators": "None"},
     "reconstruct": {
         "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "metrics": "", "seed": "int",
+    },
+    "run": {
+        "profile": "", "track": "None", "attack": "", "defense": "", "metric": "", "evaluator": "", "model": "",
+        "dataset": "", "store": "str", "site": "None str", "seed": "int", "limit": "None int", "workers": "None int",
+        "device": "", "fresh": "", "progress": "",
     },
     "score": {"metric": "", "images": "", "reference": "", "device": ""},
     "compare": {"a": "", "b": "", "on": "None", "alpha": ""},
