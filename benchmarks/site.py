@@ -15,10 +15,12 @@ import numpy as np
 
 from benchmarks.timing import Line
 from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import Board, ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
 from imharness.results.report import PairedScores
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
 BUDGET_S, BUDGET_GB = 120.0, 4.0

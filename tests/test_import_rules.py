@@ -5,6 +5,7 @@ Imports for type checking count, too. Every rule is put to the test by imports t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,11 +13,15 @@ from pathlib import Path
 import grimp
 import pytest
 
+from imharness.errors import HarnessError
+
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "imharness"
 PARTS = ("core", "plugins", "leaderboard", "submissions")
 PACKAGES = sorted(file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py"))
 DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__"}
+MOST = 30
+"""A door lists so many names at most."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
 STORIES = (
     ("notebook", "testing", "training_runs"),
@@ -122,6 +127,16 @@ def test_a_plugin_may_import_doors_and_the_conformance_kit_alone() -> None:
     allowed = {module for module in modules_of("imharness") if not refused("imharness_iqa.track", module)}
     assert allowed == {"imharness", *(f"imharness.{door}" for door in DOORS), *modules_of("imharness.testing")}
     assert not any(refused("imharness_submissions.running", module) for module in modules_of("imharness"))
+
+
+@pytest.mark.parametrize("door", sorted(DOORS - {"errors"}))
+def test_a_door_lists_few_names_and_no_error(door: str) -> None:
+    module = importlib.import_module(f"imharness.{door}")
+    assert len(module.__all__) <= MOST
+    assert len(set(module.__all__)) == len(module.__all__)
+    offered = {name: getattr(module, name) for name in module.__all__}
+    wrong = {name for name, own in offered.items() if isinstance(own, type) and issubclass(own, HarnessError)}
+    assert not wrong, "errors have a door of their own, imharness.errors"
 
 
 @pytest.mark.parametrize("room", sorted(ROOMS))

@@ -10,9 +10,8 @@ from imharness.contracts.model_audit import (
     Risk,
 )
 from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
-from imharness.errors import HarnessError, Unavailable, UsageError
 
 __all__ = [
-    "AuditAnswer", "AuditRequest", "Estimate", "Finding", "GivenOutputs", "HarnessError", "ModelAudit",
-    "Reconstructed", "Risk", "SharedGradients", "Unavailable", "UsageError",
+    "AuditAnswer", "AuditRequest", "Estimate", "Finding", "GivenOutputs", "ModelAudit", "Reconstructed", "Risk",
+    "SharedGradients",
 ]  # fmt: skip

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from imharness.errors import Unavailable
 from imharness.tables import Row
-from imharness.tracks import Board, Unavailable, hookimpl
+from imharness.tracks import Board, hookimpl
 
 LONGEST = 250
 """Characters of a name in MLflow."""

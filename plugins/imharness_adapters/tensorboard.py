@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from imharness.tracks import Board, Unavailable, UsageError, hookimpl
+from imharness.errors import Unavailable, UsageError
+from imharness.tracks import Board, hookimpl
 
 
 @hookimpl

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from imharness.errors import Unavailable, UsageError
 from imharness.tables import Table
-from imharness.tracks import Board, Unavailable, UsageError, hookimpl
+from imharness.tracks import Board, hookimpl
 
 FACTS = ("track", "profile", "seed", "limit", "run_configuration", "command", "finished", "versions")
 COUNTS = ("cells_done", "cells_failed", "cells_missing", "waiting")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imharness.membership import Component, MembershipEvaluator, UsageError
+from imharness.errors import UsageError
+from imharness.membership import Component, MembershipEvaluator
 from imharness.questions import AuditAnswer, AuditRequest, GivenOutputs, ModelAudit
 from imharness.stats import chosen_half
 from imharness_membership.audit import audit, standard, usable

@@ -11,7 +11,8 @@ import scipy
 import torch
 
 from imharness.data import fresh_numerics, generator
-from imharness.membership import Component, MembershipEvaluator, MembershipQuery, UsageError
+from imharness.errors import UsageError
+from imharness.membership import Component, MembershipEvaluator, MembershipQuery
 from imharness.questions import Estimate, Finding, ModelAudit, Risk
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import scipy
 
+from imharness.errors import UsageError
 from imharness.files import NO_MARKUP
-from imharness.images import Images, UsageError
+from imharness.images import Images
 
 BLUE = "#0072b2"
 

@@ -62,8 +62,8 @@ class PerceptualTrack(Track):
         if not units:
             return None
         asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
-        recipe = spec.components.get("attack")
-        passes = 2 if recipe is None else 3 * int(recipe.parameters["iterations"])
+        changed_by = spec.components.get("attack")
+        passes = 2 if changed_by is None else 3 * int(changed_by.parameters["iterations"])
         return Work(asked, float(asked * passes * _pass(spec)))
 
     def report(self, query: Query) -> TrackReport:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from imharness.questions import Reconstructed, SharedGradients, UsageError
+from imharness.errors import UsageError
+from imharness.questions import Reconstructed, SharedGradients
 from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.per_image import labels_from_gradients
 

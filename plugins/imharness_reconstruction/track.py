@@ -166,7 +166,7 @@ def _of(
 
 
 def training_part(dataset: ImageDataset) -> ImageDataset | None:
-    """Return the part of a data set to train on: the same recipe with ``split="train"``, if it has that field."""
+    """Return the part of a data set to train on: the same data set with ``split="train"``, if it has that field."""
     if getattr(dataset, "split", "train") == "train":
         return None
     return dataset.with_parameters(split="train")

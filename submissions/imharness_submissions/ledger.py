@@ -21,8 +21,8 @@ from imharness.errors import DamagedError, UsageError
 from imharness.planning.secret import read_seed
 from imharness.reading.structured import read_json
 from imharness.reading.text import plain
+from imharness.results.entries import Decided, Standing
 from imharness.results.identity import digest
-from imharness.results.records import Decided, Standing
 from imharness.results.storage import open_backend
 from imharness_submissions.manifest import NAME_PATTERN
 

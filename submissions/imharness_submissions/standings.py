@@ -12,7 +12,7 @@ from imharness_submissions.ledger import Ledger
 if TYPE_CHECKING:
     from imharness.components.provenance import Registered
     from imharness.ranking.entries import StoreEntries
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
     from imharness.results.store import Store
 
 

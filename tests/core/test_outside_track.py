@@ -15,7 +15,7 @@ from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 
 
 def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import numpy as np
 
 from imharness.contests import Contest, contest
 from imharness.ranking.tables import win_table
-from imharness.results.records import Board, Entry, Example, Panel, Parameter
+from imharness.results.boards import Board
+from imharness.results.entries import Entry, Parameter
+from imharness.results.gallery import Example, Panel
 from imharness.results.store import Store
 from imharness.tables import Blocks, Column, Value, Wins
 from imharness.tracks import TrackReport

@@ -8,8 +8,10 @@ import matplotlib as mpl
 import pytest
 
 from imharness.notebook.picture import dots
-from imharness.results.records import Board, Chart, ColumnSpec, Row, Series, Table, Value
+from imharness.results.boards import Board
+from imharness.results.charts import Chart, Series
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard import pages
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.picture import Picture

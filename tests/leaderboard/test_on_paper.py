@@ -8,8 +8,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from imharness.ranking.tables import win_table
-from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import breadth, with_order
 from imharness_leaderboard.wording import breaking

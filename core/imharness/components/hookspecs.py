@@ -9,6 +9,7 @@ is called, and for nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -16,7 +17,7 @@ import pluggy
 if TYPE_CHECKING:
     from imharness.components.standings import Standings
     from imharness.contracts.component import Component
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
     from imharness.results.store import Store
 
 API_VERSION = "2.1"
@@ -63,3 +64,11 @@ def standings(store: Store) -> Standings:
 @hookspec
 def doctor() -> Mapping[str, str]:
     """Return what `harness doctor` is to show: the name of each check -> what was found, in one line."""
+
+
+@hookspec(firstresult=True)
+def build_site(store: str, folder: Path) -> Sequence[str]:
+    """Write the pages of a store's tables into a folder; return one line for each thing that was left out.
+
+    `store` is the address of the store. What an implementation raises goes to whoever asked for the pages.
+    """

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.values import Images
     from imharness.results.blocks import Blocks
-    from imharness.results.records import TaskSpec
     from imharness.results.report import TrackReport
+    from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Option = str | int | float | bool
@@ -97,7 +97,7 @@ class StepContext(Protocol):
         """Return the measures that were planned under a group: name -> the role to build it by, in planned order."""
 
     def component(self, role: str) -> Any:
-        """Return the recipe that plays a role."""
+        """Return the component that plays a role."""
 
     def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
         """Return what a method of a component gives, its results checked against its contract.

@@ -19,7 +19,7 @@ from imharness.notebook.arguments import listed, place, shown, text, wrong
 from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
 from imharness.notebook.result import Result
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 if TYPE_CHECKING:
     import torch

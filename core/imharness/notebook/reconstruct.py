@@ -26,7 +26,7 @@ from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.score import metric_of, scores_of
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.running.numerics import fresh_numerics
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -75,8 +75,8 @@ def reconstruct(
         UsageError: names the argument that does not fit.
         Unavailable: a metric's weights are not on this machine; says the command that gets them.
     """
-    recipe = component_from("attack", attack, "attack", ReconstructionAttack)
-    if not isinstance(recipe, ReconstructionAttack):
+    inversion = component_from("attack", attack, "attack", ReconstructionAttack)
+    if not isinstance(inversion, ReconstructionAttack):
         raise UsageError(f"attack: {shown(attack)} rebuilds no images from gradients; try 'invgrad' or 'dlg'.")
     size, seed = _size(shape), seed_of(seed)
     if not isinstance(model, torch.nn.Module):
@@ -85,15 +85,17 @@ def reconstruct(
     shared = _gradients(gradients, network)
     _try(network, size, next(iter(shared.values())))
     count = len(next(iter(shared.values())))
-    if recipe.batches(count) != [[i] for i in range(count)]:
-        raise UsageError(f"attack: {recipe.label} needs gradients of several batches that share images; use another.")
+    if inversion.batches(count) != [[i] for i in range(count)]:
+        raise UsageError(
+            f"attack: {inversion.label} needs gradients of several batches that share images; use another."
+        )
     known = None if originals is None else images_of("originals", originals)
     if known is not None and known.shape != (count, *size):
         raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.")
     chosen = _metrics(metrics, known)
     place = next(iter(shared.values())).device
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
-    attacker = checked(recipe, recipe.build(place))
+    attacker = checked(inversion, inversion.build(place))
     behind = None if known is None else known.to(place)
     found = track_that("reconstruct").reconstruct(
         SharedGradients(shared, network, size, attacker, streams, behind)
@@ -106,8 +108,8 @@ def reconstruct(
     }
     say_who_drew()
     rows = {"reconstruct": lambda: columns, **({"leakage": lambda: leaked} if scored else {})}
-    made = [_table(recipe.label, found, scored)]
-    return Reconstruction(f"Reconstruction by {recipe.label}", made, rows, images=found.images.cpu().numpy())
+    made = [_table(inversion.label, found, scored)]
+    return Reconstruction(f"Reconstruction by {inversion.label}", made, rows, images=found.images.cpu().numpy())
 
 
 def _table(label: str, found: Reconstructed, scored: Sequence[tuple[Metric, npt.NDArray[np.float32]]]) -> Table:

@@ -16,11 +16,15 @@ from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.ranking import winner
 from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
 from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
-from imharness.results.records import Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
 from imharness.results.report import TrackReport
 from imharness.results.store import Store
+from imharness.results.sweeps import Missing, RunFacts, Sweep
+from imharness.results.tables import Table
+from imharness.results.tasks import TaskRecord
 from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.records import Comparison
+from imharness.results.comparisons import Comparison
 from imharness.statistics.clusters import gaps_greater
 from imharness.statistics.wilcoxon import adjust
 

@@ -19,8 +19,8 @@ from imharness.ranking.rules import Contest, Floats, number
 from imharness.ranking.tables import mean_value, missing
 from imharness.results.blocks import Blocks
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import ColumnSpec, Row, Table, Value
 from imharness.results.report import TrackReport
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.ranks import Rank, front, rank_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,11 @@ from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
+from imharness.results.boards import Board
+from imharness.results.entries import Decided, Entry, Parameter, Standing
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
-from imharness.results.records import Board, Decided, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 _BOUNDS = {
     "minimum": "at least {}",
@@ -100,8 +102,18 @@ def known_entries(store: Store) -> StoreEntries:
     return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided)
 
 
-def rescore(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress] = quiet) -> Board:
-    """Make the tables of a track's latest run again; raises `StoreError` without one."""
+def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Progress] = quiet) -> Iterator[Board]:
+    """Make the tables of tracks again from their raw rows, those of every track by default; computes no cell.
+
+    Yields the tables of a track as soon as they are made. Raises `UsageError` for a track that there is not,
+    `StoreError` for one without a run, and `HarnessError` where tables cannot be made.
+    """
+    known = known_entries(store)
+    for track in [known.registry.track(name) for name in names or store.tracks()]:
+        yield _rescored(store, track, known, progress)
+
+
+def _rescored(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress]) -> Board:
     with store.alone():
         sweep = store.latest(track.info.id)
         if sweep is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,8 +10,9 @@ import numpy as np
 
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
-from imharness.results.records import Chart, ColumnSpec, Row, Table, Value
+from imharness.results.charts import Chart
 from imharness.results.report import PairedScores, TrackReport
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
     signs = [{"higher": -1.0, "lower": 1.0}.get(column.better, 0.0) for column in columns]
 
     def place(row: Row) -> list[tuple[bool, float]]:
-        numbers = [_number(row, column.key) for column in columns]
+        numbers = [row.number(column.key) for column in columns]
         return [(number is None, sign * (number or 0.0)) for number, sign in zip(numbers, signs, strict=True)]
 
     return sorted(rows, key=place)
@@ -149,9 +149,4 @@ def winner(table: Table, column: str) -> str:
     """
     specs = [spec for spec in table.columns if spec.key == column and spec.better]
     best = ranked(table.rows, *specs)[:1] if specs else []
-    return best[0].label if best and _number(best[0], column) is not None else ""
-
-
-def _number(row: Row, key: str) -> float | None:
-    value = row.values.get(key)
-    return None if value is None or value.value is None or math.isnan(value.value) else value.value
+    return best[0].label if best and best[0].number(column) is not None else ""

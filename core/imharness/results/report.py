@@ -10,8 +10,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from imharness.results.charts import Chart
+from imharness.results.comparisons import Comparison, Condition
+from imharness.results.gallery import Example
 from imharness.results.rankings import Ranking
-from imharness.results.records import Chart, Comparison, Condition, Example, Table
+from imharness.results.tables import Table
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, unknown_name
-from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.logs import keeping
 from imharness.running.memory import OUT_OF_MEMORY
 from imharness.running.numerics import fresh_numerics

@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,16 +22,18 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from imharness.errors import StoreError
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 from imharness.running.devices import LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 from imharness.running.memory import keep_freed_memory, why_ended
 
+_starting = threading.Lock()
 PREPARED = "imharness.running.prepared"
 READY = "ready"
 """What a worker says first; the time limit of its first task starts then."""
@@ -154,9 +157,22 @@ class LocalWorkers:
     def _start(self, config: WorkerConfig) -> _Process:
         here, there = self._context.Pipe()
         process = self._context.Process(target=serve, args=(there, config, dict(os.environ)), daemon=True)
-        process.start()
+        with _without_script():
+            process.start()
         there.close()
         return _Process(process, here, config)
+
+
+@contextlib.contextmanager
+def _without_script() -> Iterator[None]:
+    """Keep a new process from running the script that starts it: it needs nothing of the script's."""
+    with _starting:
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = script
 
 
 def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:

@@ -74,9 +74,9 @@ def doctor() -> dict[str, str]:
 def verdict() -> str:
     """Try the sandbox, and return in one line how code is isolated, or what is wrong."""
     try:
-        open_doors = [what for what, able in selftest().items() if able]
+        open_ways = [what for what, able in selftest().items() if able]
     except Unavailable as error:
         return f"none: {error}"
-    if open_doors:
-        return f"does not hold: code inside {'; '.join(open_doors)}"
+    if open_ways:
+        return f"does not hold: code inside {'; '.join(open_ways)}"
     return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"

@@ -15,8 +15,8 @@ from imharness.contracts.component import Component
 from imharness.contracts.randomness import ImageRng
 from imharness.errors import ContractError, PluginError
 from imharness.images import Certificate
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.shards import Shards
 from imharness.testing import check_component

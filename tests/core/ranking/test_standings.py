@@ -14,7 +14,7 @@ from imharness.components.standings import Standings
 from imharness.errors import PluginError
 from imharness.images import DefenseInfo, Purification
 from imharness.ranking.entries import known_entries
-from imharness.results.records import Standing
+from imharness.results.entries import Standing
 from imharness.results.store import Store
 from imharness.tracks import hookimpl
 

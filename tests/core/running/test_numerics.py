@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from imharness_cli import cli
 from tests.core.running.test_shards import SELECTIONS, graph_of
 from threadpoolctl import threadpool_info
 
+from imharness.cli import cli
 from imharness.results.store import Store
 from imharness.running.executor import open_executor
 from imharness.running.numerics import SUBNORMAL, VARIABLES, fresh_numerics

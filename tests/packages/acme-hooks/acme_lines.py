@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from imharness.tracks import Board, UsageError, hookimpl
+from imharness.errors import UsageError
+from imharness.tracks import Board, hookimpl
 
 
 class Lines:

@@ -14,7 +14,7 @@ from tests.leaderboard.contested import JPEG
 
 from imharness.components import loading
 from imharness.errors import PluginError, Unavailable, UsageError
-from imharness.exports.listeners import announce, open_listeners
+from imharness.ranking.listeners import announce, open_listeners
 from imharness.tracks import Board, hookimpl
 
 
@@ -92,7 +92,7 @@ def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Told]
 
 def test_plugins_that_cannot_listen_are_not_imported_to_tell_of_tables() -> None:
     code = (
-        "import sys; from imharness.exports.listeners import announce; announce('s', [], None, {}, print); "
+        "import sys; from imharness.ranking.listeners import announce; announce('s', [], None, {}, print); "
         "assert 'torch' not in sys.modules; assert 'imharness_iqa' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=400)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from imharness.components.loading import Loaded, load_plugins
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.text import reason
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
 HOOK = "board_finished"
 DESTINATIONS = "listeners"
