@@ -94,7 +94,9 @@ def left_of(state: RunState) -> str:
     """Return the estimate in words; empty for a run that ended."""
     if state.state != "running":
         return state.state
-    return "no estimate yet" if state.left_s is None else f"about {duration(state.left_s)} left"
+    if state.left_s is None:
+        return "no estimate yet"
+    return f"{'at least' if state.at_least else 'about'} {duration(state.left_s)} left"
 
 
 def duration(seconds: float) -> str:

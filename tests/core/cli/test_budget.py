@@ -9,7 +9,7 @@ from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
-from imharness.running.schedule.cost import within_budget
+from imharness.running.budget import within_budget
 from imharness.running.watching import first_sets
 
 METRICS = ("l2", "mse", "mae")
