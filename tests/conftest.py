@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 if TYPE_CHECKING:
     from tests.standins import StandIns
 
+# One thread for each process: so many are at work at once that more would only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
 sys.dont_write_bytecode = False
 gc.disable()  # until all tests are imported, which makes no garbage
@@ -31,6 +33,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")  # a slow machine is no failure
 
+PATIENT_MS = 120_000
+"""How long a page may take until it shows what a test waits for, ms: a slow machine is no failure."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
@@ -38,16 +42,25 @@ TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 LONG = tuple(
     f"tests/{name}"
     for name in (
-        "acceptance/", "conformance/test_scaffold", "conformance/test_suite", "core/running/test_executors",
-        "core/test_outside", "door/test_digest", "faults/", "inputs/test_importing", "leaderboard/test_browser",
+        "acceptance/", "core/testing/test_scaffold", "core/testing/test_suite", "core/running/test_executors",
+        "core/test_outside_track", "core/notebook/test_digest", "faults/", "core/components/inputs/test_importing",
+        "leaderboard/test_browser",
         "leaderboard/test_rescoring", "plugins/annotation/", "plugins/iqa/test_calibration",
         "plugins/iqa/test_certified", "plugins/iqa/test_external", "plugins/iqa/test_training_defenses",
         "plugins/membership/test_defenses", "plugins/perceptual/test_embedded", "plugins/reconstruction/test_attacks",
-        "sandbox/test_hostile", "storage/test_races", "submissions/", "test_docs", "test_gpu", "truth/",
+        "sandbox/test_hostile", "core/results/storage/test_races", "submissions/", "test_docs", "test_gpu", "truth/",
     )
 )  # fmt: skip
 """Where tests take more than ten seconds when four processes share two cores."""
+MOST_WORKERS = 12
+"""Each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes run tests: a third of their time is waiting, for browsers, servers and deadlines."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(2 * cores, MOST_WORKERS)
 
 
 @pytest.hookimpl(trylast=True)
@@ -210,6 +223,7 @@ def browser() -> Iterator[Browser]:
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
+    expect.set_options(timeout=PATIENT_MS)
     with sync_playwright() as driver:
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield launched

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from imharness.results.version import __version__
+from imharness.results.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from imharness.notebook.audit import Audit, audit
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imharness.notebook.score import score
 
 __all__ = [
-    "Audit", "Result", "__version__", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load",
+    "Audit", "Result", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load",
     "metric", "reconstruct", "run", "score",
 ]  # fmt: skip
 _NOTEBOOK = "imharness.notebook"

@@ -22,6 +22,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "ContractError", "DamagedError", "HarnessError", "PluginError", "QueryBudgetExceeded", "SandboxViolation",
+    "StoreError", "Unavailable", "UsageError", "did_you_mean", "unknown_name",
+]  # fmt: skip
+
 
 class HarnessError(Exception):
     """Base of all errors that are raised on purpose. `who` is the component at fault, where its code is elsewhere."""

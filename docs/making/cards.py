@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component
 from imharness.ranking.entries import entry_of
-from imharness.results.records import Board, Entry
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness.results.store import Store
 from making.formats import cell
 
@@ -36,9 +37,7 @@ def pages() -> dict[str, str]:
 
 
 def _head(kind: str, found: Mapping[str, list[Component]]) -> str:
-    return (
-        f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` that the first-party packages bring.\n"
-    )
+    return f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` in the first-party packages.\n"
 
 
 def _card(components: list[Component], registry: Registry, boards: list[Board]) -> str:

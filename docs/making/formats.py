@@ -11,7 +11,9 @@ from pydantic.fields import FieldInfo
 
 from imharness.contracts.component import Paper
 from imharness.planning.profile import Profile
-from imharness.results.records import Board, Sweep, TaskRecord
+from imharness.results.boards import Board
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord
 from imharness_iqa.calibration import Preset
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import Submission
@@ -38,8 +40,8 @@ def pages() -> dict[str, str]:
     """Return the page by its name."""
     head = (
         "# Profiles and files\n\nEach file is read by a model that takes no other fields and no other types. "
-        "The tables below are made from these models. [Files of yours](/reference/files.md) tells how images, scores "
-        "and outputs of models are laid out.\n"
+        "The tables below are made from these models. [Your own files](/reference/files.md) describes the layout of "
+        "images, scores and outputs of models.\n"
     )
     parts = [head]
     told: set[type[BaseModel]] = set()

@@ -8,8 +8,8 @@ from imharness.errors import DamagedError
 from imharness.ranking.entries import rank
 from imharness.ranking.listeners import announce
 from imharness.reading.text import reason as reason_of
+from imharness.results.boards import Board
 from imharness.results.identity import version_of
-from imharness.results.records import Board
 from imharness.results.store import Store
 
 

@@ -5,7 +5,8 @@ Loads no torch and requests nothing from the network. Templates escape every val
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, partial
@@ -18,12 +19,14 @@ import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError
 from imharness.exports.data import csv_bytes
-from imharness.results.records import Board, Table
+from imharness.reading.text import reason
+from imharness.results.boards import Board
 from imharness.results.store import Store
-from imharness_leaderboard import addresses, published, rankings, recipes, tables, wording
+from imharness.results.tables import Table
+from imharness_leaderboard import addresses, commands, published, rankings, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
-from imharness_leaderboard.chart_pictures import chart_picture
+from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
@@ -127,7 +130,7 @@ class _Build:
             (addresses, ("track_page", "table_page", "gallery_page", "published_page", "data_file", "comparison_file")),
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
-            (recipes, ("compute_again",)),
+            (commands, ("compute_again",)),
             (wording, ("brief", "breaking", "partial")),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
@@ -200,25 +203,40 @@ class _Build:
         citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
         self.site.write(f"{citation.file}.bib", citation.bibtex)
         self.site.write(f"{citation.file}.cff", citation.cff)
-        recipe = recipes.try_out(view.kind, view.label, view.facts)
-        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, recipe=recipe,
-                   check=recipes.check(view.facts))  # fmt: skip
+        try_out = commands.try_out(view.kind, view.label, view.facts)
+        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, try_out=try_out,
+                   check=commands.check(view.facts))  # fmt: skip
 
     def _pictures(self, board: Board) -> list[Picture]:
-        """Draw the pictures of a board in every theme, and return them."""
-        found = [picture for chart in board.charts if (picture := chart_picture(board, chart)) is not None]
+        """Draw the pictures of a board in every theme, and return those that could be drawn."""
         compared = self.scores[board.track]
-        found += [picture for own in board.rankings for picture in ranking_pictures(board, own, compared)]
-        found += [picture for scores in compared for picture in comparison_pictures(board, scores)]
-        for picture in found:
-            self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
-            self._draw(picture)
+        sources = [*(partial(chart_pictures, board, chart) for chart in board.charts),
+                   *(partial(ranking_pictures, board, own, compared) for own in board.rankings),
+                   *(partial(comparison_pictures, board, scores) for scores in compared)]  # fmt: skip
+        found: list[Picture] = []
+        for source in sources:
+            with self._apart(board):
+                for picture in source():
+                    with self._apart(board):
+                        self._draw(picture)
+                        found.append(picture)
         return found
+
+    @contextmanager
+    def _apart(self, board: Board) -> Iterator[None]:
+        """Let a picture that cannot be drawn be a problem of its own: the site is built without it."""
+        try:
+            yield
+        except StoreError:  # the site cannot be written
+            raise
+        except Exception as error:
+            self.problems.append(f"{board.track}: a picture cannot be drawn: {reason(error)}")
 
     def _draw(self, picture: Picture) -> None:
         light = cache(partial(picture.svg, "light"))
         self.site.make(picture.file("light"), picture.source, light)
         self.site.make(picture.file("dark"), picture.source, lambda: darkened(light()))
+        self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
 
     def _write_data(self) -> None:
         for board in self.boards:

@@ -88,6 +88,7 @@ def calibrate(
     makes it: name the parameters and the training images of the run.
     """
     from imharness.commands import console, find
+    from imharness.data import fresh_numerics
     from imharness_iqa.apart import training_split
     from imharness_iqa.calibration import calibrated, write_presets
     from imharness_iqa.distortion import meter
@@ -98,7 +99,7 @@ def calibrate(
     trained = {"fit": training, "fit_images": fit_images or images}
     chosen = [(find("attack", attack), find("metric", metric)) for attack in attacks for metric in metrics]
     found = []
-    with console.progress("calibrating", shown=not as_json) as advance:
+    with fresh_numerics(), console.progress("calibrating", shown=not as_json) as advance:
         for done, (attack, metric) in enumerate(chosen):
             measure = meter(attack, metric, data, images=images, tested=others, **trained, seed=seed, device=device)
             preset = calibrated(attack, measure, metric.info.id)

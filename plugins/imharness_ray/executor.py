@@ -80,7 +80,7 @@ class RayWorkers:
             self._settings = RaySettings(**settings)
         except ValidationError as error:
             raise UsageError(explain(error, RaySettings)) from None
-        config = replace(workers[0], threads=1)
+        config = workers[0]
         if self._settings.gpus_per_worker:
             config = replace(config, device="cuda:0")
         elif config.device != "cpu":

@@ -21,8 +21,9 @@ from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
-from imharness.results.records import TaskRecord
+from imharness.results.labels import method_of
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.device import device_name
 from imharness.running.secret_split import seeds_of_task
 from imharness.running.session import Session
@@ -105,7 +106,7 @@ def reproduce(
 def _installed_id(name: str) -> str:
     for entry in installed().entries.values():
         component = entry.component
-        if name in (component.label, component.info.id, component.info.id.partition("/")[2]):
+        if name in (component.label, component.info.id, method_of(component.info.id)):
             return component.info.id
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import re
 import shutil
@@ -11,13 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from imharness.components.registry import explain
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
 from imharness.reading.opening import read_bytes
-from imharness.reading.wheels import BYTES, WHEEL_NAME
+from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
-from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package
+from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package, Submission
 from imharness_submissions.opening import spec_for
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -45,14 +47,13 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
         sha256=hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest(),
         file=os.path.relpath(wheel, folder),
     )
+    wanted = check_wheel(wheel).requirements
     folder.mkdir(parents=True)
     try:
-        environment = environment_of(folder, package, trusted=trusted)
-        found = next(iter(importlib.metadata.distributions(path=[str(environment)])))
-        lock = locked(found)
+        lock = locked(wanted)
         if lock:
             (folder / LOCK).write_text(lock, encoding="utf-8")
-            environment = environment_of(folder, package, trusted=trusted)
+        environment = environment_of(folder, package, trusted=trusted)
         guest = Guest(spec_for(package.name, environment, Hardware(), trusted=trusted))
         try:
             text = _manifest(package, offer_of(guest), guest)
@@ -131,11 +132,17 @@ def _quoted(text: str) -> str:
 
 
 def written(line: Line, parent: Path) -> Path:
-    """Write the manifest that a line of the ledger holds into a folder below `parent`, and return the folder."""
+    """Write the manifest that a line of the ledger holds into a folder below `parent`, and return the folder.
+
+    Raises `UsageError` for a line with a manifest that is none.
+    """
+    try:
+        facts = Submission.model_validate(line.manifest).model_dump(mode="json")
+    except ValidationError as error:
+        raise UsageError(f"decision {line.number}, {line.name}: {explain(error, Submission)}") from None
     folder = parent / line.name
     folder.mkdir()
-    facts = dict(line.manifest or {})
-    package = {name: value for name, value in dict(facts["package"]).items() if value}
+    package = {name: value for name, value in facts["package"].items() if value}
     plain = {k: v for k, v in facts.items() if k not in ("package", "entries", "claims", "hardware")}
     blocks = [_lines(plain), "[package]\n" + _lines(package), "[hardware]\n" + _lines(facts["hardware"])]
     blocks += ["[[entries]]\n" + _lines(entry) for entry in facts["entries"]]

@@ -28,7 +28,6 @@ COMMANDS = {
     "assets": "imharness.cli.assets:assets",
     "doctor": "imharness.cli.doctor:doctor",
     "completion": "imharness.cli.completion:completion",
-    "man": "imharness.cli.man:man",
     "docs": "imharness.cli.docs:docs",
 }
 GROUP = "imharness.commands"

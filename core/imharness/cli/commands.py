@@ -1,4 +1,4 @@
-"""The second door, for packages that add a command: find components, run a step by hand, add results of others.
+"""What packages that add a command use: find components, run a step by hand, add results of others.
 
 Plugins import the public modules cut by purpose; only what a command runs imports this one.
 """
@@ -22,10 +22,12 @@ from imharness.contracts.track import Option, Output, Progress, Query, StepConte
 from imharness.errors import StoreError
 from imharness.ranking.board import make_board, records_of
 from imharness.ranking.entries import known_entries
+from imharness.results.boards import Board
 from imharness.results.identity import digest
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import EXTERNAL, TaskRecord, TaskSpec
 from imharness.running import pages
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices

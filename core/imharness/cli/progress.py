@@ -94,6 +94,8 @@ def left_of(state: RunState) -> str:
     """Return the estimate in words; empty for a run that ended."""
     if state.state != "running":
         return state.state
+    if state.done + state.failed == state.total:
+        return "making tables and pages"
     if state.left_s is None:
         return "no estimate yet"
     return f"{'at least' if state.at_least else 'about'} {duration(state.left_s)} left"

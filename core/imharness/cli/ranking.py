@@ -14,7 +14,7 @@ from imharness.results.identity import LEFT_HERE
 
 if TYPE_CHECKING:
     from imharness.exports import Sheet
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
 
 SHOWN = 40
 """Rows of a ranking that are printed."""

@@ -31,7 +31,7 @@ from imharness.errors import UsageError
 
 if TYPE_CHECKING:
     from imharness.planning.plan import Graph
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
     from imharness.running.sweep import RunResult
 
 
@@ -92,15 +92,12 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Serve how far the run is to Prometheus. Default: do not.",
 )
 @log_option()
-@click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write what became of each cell here, for a CI."
-)
 @json_option()
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
     secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, metrics: str | None,
-    log_to: Sequence[str], junit: Path | None, as_json: bool, **others: Any,
+    log_to: Sequence[str], as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
@@ -109,7 +106,6 @@ def run(
         raise UsageError("--all runs every track of the profile, --track those that it names; give one of the two.")
     from imharness.cli.planning import dry_run_report
     from imharness.cli.progress import view_of
-    from imharness.cli.reports import tell_ci
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
     from imharness.planning.selection import refuse_missing, with_precision
@@ -118,7 +114,8 @@ def run(
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
     from imharness.running.metrics import Metrics
-    from imharness.running.session import Session, Watcher
+    from imharness.running.session import Session
+    from imharness.running.views import Watcher
 
     if assets:
         add_folder(assets.resolve())
@@ -150,12 +147,9 @@ def run(
         [Metrics(metrics)] if metrics else [],
         note=console.note if shown in ("bar", "plain") else lambda line: None,
         warn=console.warn,
-        progress=lambda title: console.progress(title, shown=not as_json),
         listeners=listeners,
     )
     ran = session.run(graphs, site=site_dir, fresh=fresh, watcher=watcher)
-    for line in tell_ci(junit, graphs, ran.result, session.store, registry):
-        click.echo(line, err=True)
     _report(graphs, ran.boards, ran.result, site_dir, as_json)
     if ran.result.failed:
         sys.exit(1)
@@ -173,7 +167,7 @@ def _processes(places: Sequence[str], workers: int | None, settings: Mapping[str
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
-    from imharness.results.records import LEFT_OUT
+    from imharness.results.sweeps import LEFT_OUT
 
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import platformdirs
-import torch
 
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook import components, given
@@ -31,17 +31,13 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import StoreEntries
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord
+from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.executor import Preparation
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 
-PROFILES = ("quick", "embedded")
-"""The profiles that say what an evaluation takes where nothing else is asked for; of a track, the first that has it."""
-FOLDERS = {"harness/perceptual": "harness/folder-ladder", "harness/reconstruction": "harness/class-folder"}
-"""Which data set of a track reads a folder of images."""
-FOLDER = "harness/folder"
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
 """The own objects of the evaluations that go on, by a name that a worker in this process is given."""
@@ -122,7 +118,7 @@ def evaluate(
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
     _here[name] = extra
     try:
-        with threads_kept(), shown_progress(graph.track.info.id, progress) as advance:
+        with shown_progress(graph.track.info.id, progress) as advance:
             outcome = session.compute([graph], advance)
     finally:
         del _here[name]
@@ -143,11 +139,12 @@ def _track(name: str) -> str:
 
 
 def _profile(track: str) -> Profile:
-    for name in PROFILES:
+    names = installed().track(track).profiles
+    for name in names:
         profile = load_profile(name)
         if track in profile.tracks:
             return profile
-    raise UsageError(f"track: no profile of {' or '.join(PROFILES)} has {track}; run it by `harness run --track`.")
+    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it by `harness run --track`.")
 
 
 def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
@@ -194,12 +191,15 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
     if isinstance(dataset, str | os.PathLike):
         folder = Path(dataset)
         if folder.is_dir():
-            return f"{FOLDERS.get(track, FOLDER)}:{folder.resolve()}", None
+            reader = installed().track(track).folder_dataset
+            if not reader:
+                raise UsageError(f"dataset: track {track} reads no folder of images; give the name of a data set.")
+            return f"{reader}:{folder.resolve()}", None
         if isinstance(dataset, os.PathLike):
             raise UsageError(f"dataset: {folder} is no folder.")
         _found(installed(), "dataset", dataset, "dataset")
         return dataset, None
-    if track != "harness/iqa":
+    if not installed().track(track).takes_bare_images:
         raise UsageError(f"dataset: images without labels are of no use to track {track}; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry
@@ -222,7 +222,7 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
         text(argument, name, "names of components")
         kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
         if not kinds:
-            known = sorted({c.info.id.partition("/")[2] for kind in part.select for c in registry.of_kind(kind)})
+            known = sorted({method_of(c.info.id) for kind in part.select for c in registry.of_kind(kind)})
             said = f"{argument}: no component that the track takes is called {name!r}"
             raise UsageError(unknown_name(said, name, known))
         if len(kinds) > 1:
@@ -232,9 +232,9 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
 
 
 def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
-    bare = name.partition("[")[0].partition(":")[0]
+    bare = id_of(name)
     ids = [component.info.id for component in registry.of_kind(kind)]
-    return any(bare in (id, id.partition("/")[2]) for id in ids) and bool(_found(registry, kind, name, argument))
+    return any(bare in (id, method_of(id)) for id in ids) and bool(_found(registry, kind, name, argument))
 
 
 def _selected(
@@ -245,7 +245,7 @@ def _selected(
     select = {kind: list(names) for kind, names in part.select.items()}
     rivals = _kinds(registry, against or (), "against", part)
     for kind in {*rivals, *kinds} if against is not None else ():
-        select[kind] = [*_controls(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+        select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
@@ -253,7 +253,7 @@ def _selected(
     return part.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
 
 
-def _controls(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
+def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
 
 
@@ -289,19 +289,6 @@ def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
         if uncached & {ref.label for ref in task.spec.components.values()} or gone & set(task.spec.needs.values()):
             gone.add(key)
             store.forget(key)
-
-
-@contextmanager
-def threads_kept() -> Iterator[None]:
-    """Give this process its threads back: a cell is computed on one."""
-    before, of_opencv = torch.get_num_threads(), os.environ.get("OPENCV_FOR_THREADS_NUM")
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        os.environ.pop("OPENCV_FOR_THREADS_NUM", None)
-        if of_opencv is not None:
-            os.environ["OPENCV_FOR_THREADS_NUM"] = of_opencv
 
 
 def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, own: Set[str]) -> Result:

@@ -14,8 +14,8 @@ from imharness.notebook.arguments import place as path_of
 from imharness.notebook.result import Result
 from imharness.notebook.source import boards_of, result_of
 from imharness.reading.structured import read_json
+from imharness.results.boards import Board
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board
 from imharness.results.store import Store
 
 TABLES = Path("data") / "results.json"

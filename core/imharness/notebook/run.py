@@ -11,15 +11,16 @@ from typing import Any
 from imharness.cli import console
 from imharness.errors import UsageError
 from imharness.notebook.arguments import flag, listed, naming, place, seed_of, text, whole, wrong
-from imharness.notebook.evaluate import threads_kept
 from imharness.notebook.load import joined, stored
 from imharness.notebook.progress import view_of_run
 from imharness.notebook.result import Result
+from imharness.planning.plan import Graph, named
 from imharness.planning.profiles import load_profile
-from imharness.planning.selection import refuse_missing
+from imharness.planning.selection import chosen_tracks, refuse_missing
 from imharness.results.store import Store
 from imharness.running.device import resolve_devices
-from imharness.running.session import Session, Watcher
+from imharness.running.session import Session
+from imharness.running.views import Watcher
 
 COMMAND = "imharness.run"
 Names = str | Sequence[str]
@@ -94,15 +95,19 @@ def run(
     graphs = _planned(session, None if track is None else _names("track", track), only)
     for failure in session.registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
-    with threads_kept():
-        ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
+    ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
     return joined([stored(session.store, board) for board in ran.boards], str(session.store.address))
 
 
-def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, Sequence[str]]) -> Any:
-    with _without_dashes():
-        if tracks is not None and not tracks:
+def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, Sequence[str]]) -> Sequence[Graph]:
+    """Return the graphs of a selection; raises `UsageError` that names the argument, and `Unavailable`."""
+    with naming("track"):
+        if tracks is not None and not chosen_tracks(session.registry, session.profile, tracks):
             raise UsageError("track: name at least one, or None for all of the profile.")
+    for kind, names in only.items():
+        with naming(kind):
+            named(session.registry, kind, names)
+    with _without_dashes():
         graphs = session.plan(tracks, only=only)
         refuse_missing(graphs, session.registry, only)
     return graphs

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from imharness.components.loading import load_plugins
 from imharness.components.papers import paper_of
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
-from imharness.errors import HarnessError, StoreError
+from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
+from imharness.results.boards import Board
+from imharness.results.entries import Decided, Entry, Parameter, Standing
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
-from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
-GROUP = "imharness.standings"
 _BOUNDS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
@@ -32,20 +33,21 @@ _BOUNDS = {
 class StoreEntries:
     """The `KnownEntries` of a store.
 
-    A package that judges entries adds what it knows by an entry point in the group ``imharness.standings``: a function
-    (store, what is known so far) -> what is known then.
+    A package that judges entries adds what it knows by the hook `standings`.
 
     Args:
         registry: components that can be shown; some of them may not be buildable here.
         submitted: ids of components that came with a submission.
         standing: component id -> what was decided about it, oldest first.
         withdrawn: component id -> why it stands in no table any more.
+        decided: how many decisions that were.
     """
 
     registry: Registry
     submitted: frozenset[str] = frozenset()
     standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     withdrawn: Mapping[str, str] = field(default_factory=dict)
+    decided: Decided | None = None
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return one mapping for each component that took part; see `imharness.tracks.Query` for its columns.
@@ -83,12 +85,21 @@ class StoreEntries:
 def known_entries(store: Store) -> StoreEntries:
     """Return what is known of a store's entries: by the installed components, and by packages that judge entries.
 
-    Objects of notebooks count as withdrawn: tables for others leave them out.
+    Objects of notebooks count as withdrawn: tables for others leave them out. Raises `PluginError` where such a package
+    cannot be asked: tables would show again what it has withdrawn.
     """
-    known = StoreEntries(installed(), withdrawn={f"{LOCAL}/": LEFT_HERE})
-    for point in importlib.metadata.entry_points(group=GROUP):
-        known = point.load()(store, known)
-    return known
+    loaded = load_plugins(hook="standings")
+    for failure in loaded.failures:
+        raise PluginError(f"{failure.name} cannot say what was decided about entries: {failure.reason}")
+    here, standing = installed(), dict[str, tuple[Standing, ...]]()
+    registry, withdrawn, decided = here, {f"{LOCAL}/": LEFT_HERE}, None
+    for plugin in loaded.plugins:
+        for found in loaded.ask(plugin, store=store):
+            registry = registry.joined(found.submitted)
+            standing.update(found.decided)
+            withdrawn.update(found.withdrawn)
+            decided = found.all or decided
+    return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided)
 
 
 def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Progress] = quiet) -> Iterator[Board]:

@@ -1,37 +1,46 @@
-"""Who is told of new tables: plugins that implement the hook `board_finished`, and what ``--log-to`` names.
-
-A package offers a destination for ``--log-to NAME:ADDRESS`` by an entry point NAME in the group
-``imharness.listeners``: a function of the address that returns an object with a method `board_finished`, marked with
-`hookimpl`. The function raises `Unavailable` or `UsageError` where nothing can be sent there, before anything runs.
-"""
+"""Who is told of new tables: modules with the hook `board_finished`, and the destinations that ``--log-to`` names."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.machinery import PathFinder
-from pathlib import Path
 
-from imharness.components.loading import GROUP as PLUGINS
-from imharness.components.loading import load_plugins
-from imharness.errors import UsageError, unknown_name
+from imharness.components.loading import Loaded, load_plugins
+from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.text import reason
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
-GROUP = "imharness.listeners"
 HOOK = "board_finished"
+DESTINATIONS = "listeners"
 
 
 def open_listeners(wanted: Sequence[str]) -> dict[str, object]:
-    """Return the listeners that ``--log-to`` names; raises `UsageError` for an unknown name, and what they raise."""
-    points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
-    found: dict[str, object] = {}
+    """Return the listeners that ``--log-to`` names.
+
+    Raises `UsageError` for a name that is not known, `PluginError` where it may be of a module that was left out, and
+    what the listeners raise.
+    """
+    if not wanted:
+        return {}
+    loaded = load_plugins(hook=DESTINATIONS)
+    known, found = _destinations(loaded), dict[str, object]()
     for text in wanted:
         name, _, address = text.partition(":")
-        if name not in points:
-            raise UsageError(unknown_name(f"--log-to: nothing is called {name!r}", name, sorted(points)))
-        found[text] = points[name].load()(address)
+        if name not in known:
+            lines = [unknown_name(f"--log-to: nothing is called {name!r}", name, sorted(known))]
+            lines += [f"{failure.name} is left out: {failure.reason}" for failure in loaded.failures]
+            raise (PluginError if loaded.failures else UsageError)(" ".join(lines))
+        found[text] = known[name](address)
+    return found
+
+
+def _destinations(loaded: Loaded) -> dict[str, Callable[[str], object]]:
+    """Return what opens each destination, by name; raises `PluginError` where a name is taken twice."""
+    found: dict[str, Callable[[str], object]] = {}
+    for plugin in loaded.plugins:
+        for name, opens in (item for offered in loaded.ask(plugin) for item in offered.items()):
+            if name in found:
+                raise PluginError(f"--log-to: {plugin.name} offers {name!r}, which is taken; rename it")
+            found[name] = opens
     return found
 
 
@@ -39,9 +48,11 @@ def announce(
     store: str, boards: Sequence[Board], release: str | None, listeners: Mapping[str, object],
     warn: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Tell every plugin with the hook, and these listeners, of new tables; `warn` gets a line for each that raises."""
-    points = importlib.metadata.entry_points(group=PLUGINS)
-    manager = load_plugins([point for point in points if may_listen(point.value)]).manager
+    """Tell every module with the hook, and these listeners, of new tables; `warn` gets a line for each that cannot."""
+    loaded = load_plugins(hook=HOOK)
+    for failure in loaded.failures:
+        warn(f"{failure.name} is not told of the tables: {failure.reason}")
+    manager = loaded.manager
     for name, listener in listeners.items():
         manager.register(listener, name=f"--log-to {name}")
     everyone = manager.get_plugins()
@@ -52,20 +63,3 @@ def announce(
             call(store=store, boards=tuple(boards), release=release)
         except (Exception, SystemExit) as error:
             warn(f"{name} could not take the tables: {type(error).__name__}: {reason(error)}")
-
-
-def may_listen(module: str) -> bool:
-    """Return whether a plugin module, or one of its package, can have the hook; imports nothing.
-
-    A module is left out only where its source, or that of its whole package, does not name the hook.
-    """
-    top = module.partition(":")[0].partition(".")[0]
-    spec = PathFinder.find_spec(top, sys.path)
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    files = [file for folder in folders for file in Path(folder).rglob("*.py")]
-    if spec is not None and not folders and spec.origin and spec.origin.endswith(".py"):
-        files = [Path(spec.origin)]
-    try:
-        return not files or any(HOOK.encode() in file.read_bytes() for file in files)
-    except OSError:  # a link to nothing, such as an editor makes beside an open file
-        return True

@@ -13,8 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from packaging.requirements import Requirement
+
 from imharness.errors import UsageError
 from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, shown
+from imharness.reading.requirements import requirement_of
 from imharness.reading.text import is_plain, reason
 
 BYTES = GIB
@@ -40,6 +43,7 @@ class WheelFacts:
 
     name: str
     version: str
+    requirements: tuple[Requirement, ...]
     members: tuple[str, ...]
 
 
@@ -47,7 +51,8 @@ def check_wheel(path: Path) -> WheelFacts:
     """Return what a wheel says of itself, once it is known that unpacking it is harmless.
 
     It must be a plain file, and no link. Number, size and compression of its files are bounded. Its names lead nowhere
-    outside, none stands twice, and its metadata are text. Raises `UsageError`.
+    outside, none stands twice, and its metadata are text, stand once, and ask for packages of the index alone. Raises
+    `UsageError`.
     """
     with plain_file(path, BYTES, links=False) as file:
         try:
@@ -57,15 +62,20 @@ def check_wheel(path: Path) -> WheelFacts:
                 _check_names(path, members)
                 for member in members:
                     content.open(member).close()  # it has the same name in both lists of a wheel
-                found = [m for m in members if re.fullmatch(r"[^/]+\.dist-info/METADATA", m.filename)]
-                if len(found) != 1 or found[0].file_size > METADATA:
-                    raise UsageError(
-                        f"{shown(path)} holds {len(found)} files METADATA; expected one, of 1 MiB at most."
-                    )
-                name, version = _facts(content.read(found[0]), shown(path))
+                name, version, wanted = _facts(content.read(_metadata(path, members)), shown(path))
         except _FAILURES as error:
             raise UsageError(f"{shown(path)} is no wheel: {reason(error)}") from None
-    return WheelFacts(name, version, tuple(member.filename for member in members))
+    return WheelFacts(name, version, wanted, tuple(member.filename for member in members))
+
+
+def _metadata(path: Path, members: Iterable[zipfile.ZipInfo]) -> zipfile.ZipInfo:
+    """Return the file METADATA; raises `UsageError` when Python could take other metadata for those of the package."""
+    tops = {top for member in members for top in PurePosixPath(member.filename).parts[:1]}
+    folders = [top for top in tops if top.casefold().endswith((".dist-info", ".egg-info", ".egg"))]
+    found = [m for m in members if [m.filename] == [f"{folder}/METADATA" for folder in folders]]
+    if len(found) != 1 or not folders[0].endswith(".dist-info") or found[0].file_size > METADATA:
+        raise UsageError(f"{shown(path)} must hold one folder .dist-info, with a file METADATA of 1 MiB at most.")
+    return found[0]
 
 
 def _check_sizes(path: Path, members: Iterable[zipfile.ZipInfo], packed: int) -> None:
@@ -113,8 +123,11 @@ def check_unpacked(folder: Path) -> None:
             _facts(read_bytes(path, METADATA, links=False), str(inside))
 
 
-def _facts(content: bytes, where: str) -> tuple[str, str]:
-    """Return name and version; raises `UsageError` unless the metadata are text and each shown field is one line."""
+def _facts(content: bytes, where: str) -> tuple[str, str, tuple[Requirement, ...]]:
+    """Return name, version and requirements.
+
+    Raises `UsageError` unless the metadata are text, each shown field is one line, and requirements are names.
+    """
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -128,4 +141,5 @@ def _facts(content: bytes, where: str) -> tuple[str, str]:
                 raise UsageError(f"{where}: METADATA has {field} {str(value)!r:.100}, which is not one line of text.")
     if not head["Name"] or not head["Version"]:
         raise UsageError(f"{where}: METADATA names no package.")
-    return str(head["Name"]), str(head["Version"])
+    wanted = tuple(requirement_of(str(text), where) for text in head.get_all("Requires-Dist", []))
+    return str(head["Name"]), str(head["Version"]), wanted

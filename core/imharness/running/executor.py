@@ -1,7 +1,7 @@
 """Where tasks are computed: what an executor is, how its workers set themselves up, and how one is opened.
 
-A package offers an executor by an entry point in the group ``imharness.executors``: a name, and a function
-``(workers, time_limit_s, /, **settings)`` that returns an `Executor`; workers make a `Worker` from a `WorkerConfig`.
+A package offers an executor by an entry point in the group ``imharness.executors``: a name, and an object or class with
+the attributes of `ExecutorOffer`. Workers make a `Worker` from a `WorkerConfig`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, unknown_name
-from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.logs import keeping
 from imharness.running.memory import OUT_OF_MEMORY
+from imharness.running.numerics import fresh_numerics
 from imharness.running.shards import cell_of
 
 if TYPE_CHECKING:
-    from imharness.components.registry import Registered
+    from pydantic import BaseModel
+
+    from imharness.components.provenance import Registered
 
 GROUP = "imharness.executors"
 IN_PROCESS = "in-process"
@@ -64,6 +67,20 @@ class Executor(Protocol):
         """End all workers; what they were working on is not kept."""
 
 
+class ExecutorOffer(Protocol):
+    """What an entry point names. Its module is read for help texts: it imports neither torch nor what computes."""
+
+    @property
+    def settings(self) -> type[BaseModel] | None:
+        """The settings: each field becomes an option of the commands that compute. None where there are none."""
+
+    def load(self) -> Callable[..., Executor]:
+        """Return a function ``(workers, time_limit_s, /, **settings)`` that returns an `Executor`.
+
+        Raises `Unavailable` where something that it needs is not on this machine; that is before anything runs.
+        """
+
+
 @dataclass(frozen=True)
 class Preparation:
     """What a worker gets beyond the installed components.
@@ -87,7 +104,6 @@ class WorkerConfig:
 
     store: str
     device: str
-    threads: int
     batch_size: int
     prepare: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     secret: str = field(default="", repr=False)
@@ -103,9 +119,6 @@ class Worker:
         from imharness.results.store import Store
         from imharness.running.context import BuildCache
 
-        if config.threads:
-            torch.set_num_threads(config.threads)
-            os.environ["OPENCV_FOR_THREADS_NUM"] = str(config.threads)
         self._prepared: list[Preparation] = [
             importlib.metadata.EntryPoint("prepare", name, GROUP).load()(facts) for name, facts in config.prepare
         ]
@@ -118,11 +131,14 @@ class Worker:
         self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec) -> TaskResult:
-        """Compute a task, or a shard of one by its key, and store it, with a log of what was said meanwhile."""
+        """Compute a task, or a shard of one by its key, and store it, with a log of what was said meanwhile.
+
+        One thread computes: neither workers, cores nor what this process did before change a result.
+        """
         from imharness.running.context import run_task
 
         try:
-            with self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
+            with fresh_numerics(), self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
                 record = run_task(self.cache, key, spec, lambda done, total: None)
         except StoreError as error:
             return TaskResult(key, "store", str(error))
@@ -142,13 +158,30 @@ class Worker:
 
 def find_executor(name: str) -> Callable[..., Executor]:
     """Return the function that opens an executor; raises `UsageError` for an unknown name."""
-    points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
-    if name not in points:
-        raise UsageError(unknown_name(f"no executor is called {name!r}", name, sorted(points)))
+    names = executor_names()
+    if name not in names:
+        raise UsageError(unknown_name(f"no executor is called {name!r}", name, names))
     try:
-        found: Callable[..., Executor] = points[name].load()
+        return executor_offer(name).load()
     except (ImportError, AttributeError) as error:
-        raise PluginError(f"executor {name} ({points[name].value}) cannot be loaded: {error}") from error
+        raise PluginError(f"executor {name} cannot be loaded: {error}") from error
+
+
+def executor_names() -> list[str]:
+    """Return the names of all executors, sorted; imports none of them."""
+    return sorted({point.name for point in importlib.metadata.entry_points(group=GROUP)})
+
+
+def executor_offer(name: str) -> ExecutorOffer:
+    """Return what the entry point of an executor names; raises `PluginError` where that cannot be used."""
+    (point, *_) = importlib.metadata.entry_points(group=GROUP, name=name)
+    try:
+        found: ExecutorOffer = point.load()
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"executor {name} ({point.value}) cannot be loaded: {error}") from error
+    for wanted in ("settings", "load"):
+        if not hasattr(found, wanted):
+            raise PluginError(f"executor {name} ({point.value}) has no attribute {wanted}; see docs/extending.md")
     return found
 
 
@@ -172,8 +205,8 @@ def open_executor(
     places, cores = resolve_devices(devices), os.cpu_count() or 1
     on_cpu, own = places == ["cpu"], settings if settings and workers != 0 else {}
     count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
-    configs = [  # one thread each: sums depend on threads, and neither workers nor cores change a result
-        WorkerConfig(absolute(store), places[i % len(places)], 1, batch_size, tuple(prepare), secret)
+    configs = [
+        WorkerConfig(absolute(store), places[i % len(places)], batch_size, tuple(prepare), secret)
         for i in range(max(count, 1))
     ]
     return find_executor(name if count else IN_PROCESS)(configs, time_limit_s, **own)

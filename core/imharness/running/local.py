@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 from imharness.errors import StoreError
-from imharness.results.records import TaskSpec
-from imharness.running.devices import with_room
+from imharness.results.tasks import TaskSpec
+from imharness.running.devices import LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 from imharness.running.memory import keep_freed_memory, why_ended
 
@@ -45,6 +45,12 @@ LONGEST_LOOK_S = 5.0
 
 class InProcess:
     """Computes tasks in this process, one after the other: for debugging. Nothing ends a task that takes too long."""
+
+    settings = None
+
+    @classmethod
+    def load(cls) -> type[InProcess]:
+        return cls
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
         self._worker = Worker(workers[0])
@@ -78,7 +84,13 @@ class _Process:
 
 
 class LocalWorkers:
-    """A pool of worker processes; `settings` are the fields of `imharness.running.devices.LocalSettings`."""
+    """A pool of worker processes."""
+
+    settings = LocalSettings
+
+    @classmethod
+    def load(cls) -> type[LocalWorkers]:
+        return cls
 
     def __init__(self, configs: Sequence[WorkerConfig], /, time_limit_s: float, **settings: Any) -> None:
         devices, lines = with_room([config.device for config in configs], **settings)

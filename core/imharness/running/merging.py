@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from imharness.planning.plan import Graph
-from imharness.results.records import Sweep
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
 
 
 def merged_sweep(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Sequence
 from pathlib import Path
 
-from imharness.components.loading import GROUP, load_plugins
+from imharness.components.loading import load_plugins
 from imharness.errors import HarnessError
 
 
@@ -15,8 +14,7 @@ def build_site(address: str | Path, folder: Path) -> Sequence[str]:
 
     Raises `HarnessError` where no installed package writes pages, and what the package raises.
     """
-    points = [point for point in importlib.metadata.entry_points(group=GROUP) if point.name.endswith(".build_site")]
-    loaded = load_plugins(points)
+    loaded = load_plugins(hook="build_site")
     problems: Sequence[str] | None = loaded.manager.hook.build_site(store=str(address), folder=folder)
     if problems is None:
         why = "".join(f"; {failure.name}: {failure.reason}" for failure in loaded.failures)

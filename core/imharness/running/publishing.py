@@ -9,7 +9,7 @@ from pathlib import Path
 
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
 from imharness.running.views import pause_after, short
@@ -33,7 +33,7 @@ class TablesMeanwhile:
         note: gets a line when a track has its first tables.
         warn: gets a line where pages cannot be written.
 
-    `page` is the page that shows the tables, empty before the first; `whole` holds the tables of tracks that are done.
+    `page` is the page that shows the tables, empty until it is written; `whole` has the tables of tracks that are done.
     """
 
     def __init__(
@@ -75,10 +75,16 @@ class TablesMeanwhile:
             self._thread = threading.Thread(target=self._publish, args=work, name=THREAD, daemon=True)
             self._thread.start()
 
-    def finish(self) -> None:
-        """Wait until no tables are being made."""
+    def finish(self) -> Mapping[str, Board]:
+        """Wait until no tables are being made; return those of tracks that are done."""
         if self._thread is not None:
             self._thread.join()
+        return self.whole
+
+    def write_pages(self) -> None:
+        """Write the pages of what the store holds now; raises `HarnessError` where that is not possible."""
+        self._build(self._store.address, self._site)
+        self.page = str(self._site / "index.html")
 
     def _publish(self, tracks: Sequence[_Track], outcome: RunResult, pages: bool) -> None:
         start, new = time.monotonic(), []
@@ -93,8 +99,7 @@ class TablesMeanwhile:
                 new.append(short(track.graph.track.info.id))
         if pages and any(track.published for track in tracks):
             try:
-                self._build(self._store.address, self._site)
-                self.page = str(self._site / "index.html")
+                self.write_pages()
             except HarnessError as error:
                 self._warn(f"the pages could not be renewed: {error}")
             if new and self.page:

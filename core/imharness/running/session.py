@@ -19,11 +19,13 @@ from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
 from imharness.planning.selection import chosen_tracks, refuse_contradictions
-from imharness.ranking.board import Progress, made_board, quiet
+from imharness.ranking.board import made_board
 from imharness.ranking.entries import known_entries
 from imharness.ranking.listeners import announce
-from imharness.results.records import Board, Sweep, TaskRecord, TaskSpec
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.budget import keep_to_budget
 from imharness.running.device import device_name, resolve_devices
 from imharness.running.executor import Executor, open_executor
@@ -33,32 +35,8 @@ from imharness.running.publishing import TablesMeanwhile
 from imharness.running.schedule.sharding import Sharded
 from imharness.running.schedule.times import Times, learnt_times
 from imharness.running.sweep import RunResult, execute
-from imharness.running.views import Nothing, View
+from imharness.running.views import Watcher
 from imharness.running.watching import RunWatch, first_sets
-
-
-def _silent(line: str) -> None:
-    """Say nothing."""
-
-
-@dataclass(frozen=True)
-class Watcher:
-    """Who is told how a run goes.
-
-    Args:
-        view: shows how far it is; `others`, too.
-        note: gets a line when the first tables of a track are there.
-        warn: gets a line for what went wrong and ends nothing.
-        progress: opens what shows how many tables are made at the end.
-        listeners: name -> who is told of new tables, beside the plugins; see `open_listeners`.
-    """
-
-    view: View = field(default_factory=Nothing)
-    others: Sequence[View] = ()
-    note: Callable[[str], None] = _silent
-    warn: Callable[[str], None] = _silent
-    progress: Callable[[str], Progress] = quiet
-    listeners: Mapping[str, object] = field(default_factory=dict)
 
 
 class Ranked(NamedTuple):
@@ -230,17 +208,16 @@ class Session:
 
         with watch:
             result = execute(graphs, self.store, start, fresh=fresh, order=watch.order, watch=watch.watch)
+            whole = {} if meanwhile is None else meanwhile.finish()
+            boards = list[Board]()
+            for graph in graphs:
+                watch.tell()
+                boards.append(whole.get(graph.track.info.id) or self.rank(graph, result).board)
+            watch.tell()
             if meanwhile is not None:
-                meanwhile.finish()
+                meanwhile.write_pages()
         for line in result.warnings:
             told.warn(line)
-        boards, whole = list[Board](), {} if meanwhile is None else meanwhile.whole
-        with told.progress("tables") as advance:
-            for graph in graphs:
-                boards.append(whole.get(graph.track.info.id) or self.rank(graph, result).board)
-                advance(len(boards), len(graphs))
-        if site is not None:
-            _write_pages(self.store.address, site, told.warn)
         announce(self.store.address, boards, None, told.listeners, told.warn)
         return Ran(result, boards)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from imharness.running.schedule.state import RunState
@@ -39,6 +41,28 @@ class Nothing:
 
     def close(self) -> None:
         pass
+
+
+def _silent(line: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who is told how a run goes.
+
+    Args:
+        view: shows how far it is; `others`, too.
+        note: gets a line when the first tables of a track are there.
+        warn: gets a line for what went wrong and ends nothing.
+        listeners: name -> who is told of new tables, beside the plugins; see `open_listeners`.
+    """
+
+    view: View = field(default_factory=Nothing)
+    others: Sequence[View] = ()
+    note: Callable[[str], None] = _silent
+    warn: Callable[[str], None] = _silent
+    listeners: Mapping[str, object] = field(default_factory=dict)
 
 
 def short(name: str) -> str:

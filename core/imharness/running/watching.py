@@ -41,7 +41,10 @@ class Publisher(Protocol):
 
 
 class RunWatch:
-    """Gives a run its order and its shards, and is told what happens in it: `order` and `watch` of `execute`."""
+    """Gives a run its order and its shards, and is told what happens in it: `order` and `watch` of `execute`.
+
+    The run is finished when the block ends: its pages are then written, and the last state names them.
+    """
 
     def __init__(
         self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
@@ -101,6 +104,11 @@ class RunWatch:
         if self._publisher is not None:
             self._publisher.offer(outcome, self._state.left_s)
         self._tell(now)
+
+    def tell(self) -> None:
+        """Say how far the run is to whom it is time for: its cells have ended, and its tables are being made."""
+        self._running = {}
+        self._tell(time.monotonic())
 
     def _learn(self, key: str, now: float) -> None:
         """Read the record of a task, unless reading takes too much of the run's time; a damaged one says nothing."""

@@ -22,6 +22,8 @@ from imharness.contracts.weight_training import Trained, TrainingContext, Weight
 from imharness.errors import UsageError, unknown_name
 from imharness.results.disk import remove_remains, write_whole
 from imharness.results.identity import digest
+from imharness.results.labels import method_of
+from imharness.running.numerics import fresh_numerics
 from imharness.training_runs.checkpoints import CheckpointedLoop
 
 
@@ -49,14 +51,14 @@ def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
     found = registry.one("weight-training", name)
     if not isinstance(found, WeightTraining):
         raise UsageError(f"{name} trains no weights; `harness train` lists what does.")
-    recipe: WeightTraining = _adjusted(found, changes)
+    training: WeightTraining = _adjusted(found, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
-        trained: Trained = checked(recipe, recipe.build(device))(context)
+        trained: Trained = checked(training, training.build(device))(context)
         return trained
 
-    stem, facts = recipe.info.id.partition("/")[2], {"recipe": recipe.ref().model_dump(mode="json")}
-    return Training(recipe.label, stem, recipe.datasets(), recipe.requires(), run, facts)
+    stem, facts = method_of(training.info.id), {"training": training.ref().model_dump(mode="json")}
+    return Training(training.label, stem, training.datasets(), training.requires(), run, facts)
 
 
 def _trains_a_metric(registry: Registry, name: str) -> bool:
@@ -96,17 +98,19 @@ def train(
 ) -> dict[str, Any]:
     """Train, write ``<stem>.safetensors`` and its model card into `out`, and return where they are and the figures.
 
-    A training that was killed goes on from its last checkpoint, which lies in `out` until the weights are written.
+    A training that was killed goes on from its last checkpoint, which lies in `out` until the weights are written. One
+    thread computes: on a CPU the weights depend neither on its cores nor on what this process did before.
     """
     components = {role: registry.one(kind, name) for role, (kind, name) in training.requires.items()}
     for component in components.values():
         component.require()
     datasets: dict[str, Any] = {role: registry.one("dataset", label) for role, label in training.datasets.items()}
-    data = {role: checked(dataset, dataset.build(device)) for role, dataset in datasets.items()}
     rng = generator(derive_seed(seed, training.title))
     identity = digest([dict(training.identity), seed, torch.__version__])
     loop = CheckpointedLoop(out / f"{training.stem}.checkpoint", identity, rng, progress)
-    trained = training.run(device, TrainingContext(data, components, rng, loop))
+    with fresh_numerics():
+        data = {role: checked(dataset, dataset.build(device)) for role, dataset in datasets.items()}
+        trained = training.run(device, TrainingContext(data, components, rng, loop))
     tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in trained.tensors.items()}
     weights = out / f"{training.stem}.safetensors"
     card = {**training.identity, "seed": seed, "torch": torch.__version__, **trained.card}

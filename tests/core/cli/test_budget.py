@@ -10,7 +10,10 @@ from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.budget import within_budget
+from imharness.running.publishing import TablesMeanwhile
+from imharness.running.schedule.state import run_states
 from imharness.running.watching import first_sets
+from imharness_leaderboard.pages import Built, build_site
 
 METRICS = ("l2", "mse", "mae")
 WORDS = ["run", "--track", "perceptual", "--limit", "3", "--device", "cpu", "--workers", "0",
@@ -77,10 +80,26 @@ def test_first_tables_do_not_use_up_what_gives_every_entry_a_number(track: str) 
     assert first & kept < first
 
 
-def test_progress_as_json_is_json_alone(folder: Path, harness_here) -> None:
+def test_progress_as_json_is_json_alone_and_ends_with_the_page(
+    folder: Path, harness_here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing was published while the run went on: until its pages are written it has not finished."""
+    seen = list[str]()
+
+    def built_late(address: str, site: Path) -> Built:
+        (site / "index.html").unlink()
+        seen.append(run_states(Store(folder / "store"))[0].state)
+        return build_site(address, site)
+
+    monkeypatch.setattr(TablesMeanwhile, "offer", lambda self, outcome, left_s: None)
+    monkeypatch.setattr("imharness_leaderboard.pages.build_site", built_late)
     said = harness_here(*WORDS, "--fresh", "--progress", "json", cwd=folder)
     assert said.returncode == 0, said.stderr
     assert "were left out" not in said.stdout
     lines = [json.loads(line) for line in said.stderr.splitlines()]
     assert lines[-1]["state"] == "finished"
-    assert lines[-1]["page"].endswith("index.html")
+    assert (folder / lines[-1]["page"]).is_file()
+    assert lines[-1]["page"] == "site/index.html"
+    assert [line["state"] for line in lines[:-1]] == ["running"] * (len(lines) - 1)
+    assert seen == ["running"]
+    assert run_states(Store(folder / "store"))[0].page == lines[-1]["page"]

@@ -10,8 +10,8 @@ from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import Graph
 from imharness.planning.selection import refuse_missing
-from imharness.results.records import Missing
 from imharness.results.store import Store
+from imharness.results.sweeps import Missing
 from imharness.running.schedule.times import Times
 
 

@@ -20,13 +20,13 @@ def blurred(images: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.avg_pool2d(images, 3, 1, 1)
 
 
-def test_importing_the_package_loads_no_library_and_lists_the_door() -> None:
+def test_importing_the_package_loads_no_library_and_lists_its_functions() -> None:
     code = (
         "import sys, imharness as ih; heavy = {'torch', 'numpy', 'pluggy', 'pydantic', 'imharness.notebook'} & "
         "sys.modules.keys(); assert not heavy, heavy; assert 'evaluate' in dir(ih) and 'Result' in dir(ih); "
         "assert not hasattr(ih, 'evaluat'); ih.Result, ih.load, ih.compare; assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=400)
 
 
 def test_every_name_that_is_offered_is_there_and_known_to_editors() -> None:

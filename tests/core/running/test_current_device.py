@@ -19,8 +19,8 @@ def test_a_worker_makes_its_gpu_the_current_one(tmp_path: Path, monkeypatch: pyt
     """Code that says "cuda" without a number means the worker's own GPU, also on the second of two."""
     chosen: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    Worker(WorkerConfig(str(tmp_path), "cuda:1", threads=0, batch_size=1))
-    Worker(WorkerConfig(str(tmp_path), "cpu", threads=0, batch_size=1))
+    Worker(WorkerConfig(str(tmp_path), "cuda:1", batch_size=1))
+    Worker(WorkerConfig(str(tmp_path), "cpu", batch_size=1))
     assert chosen == [torch.device("cuda", 1)]
 
 

@@ -78,7 +78,7 @@ def test_a_run_serves_its_state_to_this_machine_while_it_goes_on(tmp_path: Path)
 
     class Asking(Storing):
         def reports(self, seconds: float):
-            with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
+            with urllib.request.urlopen(f"{address}/metrics", timeout=120) as answer:
                 assert answer.headers["Content-Type"] == CONTENT
                 text = answer.read().decode()
             seen.append(parsed(text)["harness_run_cells_finished", 'track="a/t"'])
@@ -86,12 +86,12 @@ def test_a_run_serves_its_state_to_this_machine_while_it_goes_on(tmp_path: Path)
 
     with RunWatch([own], store, Nothing(), Times("cpu"), others=[metrics]) as watch:
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"{address}/", timeout=10)
+            urllib.request.urlopen(f"{address}/", timeout=120)
         execute([own], store, lambda: Asking(store), order=watch.order, watch=watch.watch)
     assert seen == sorted(seen)
     assert (seen[0], seen[-1]) == (0, 9)
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{address}/metrics", timeout=10)
+        urllib.request.urlopen(f"{address}/metrics", timeout=120)
 
 
 @pytest.mark.parametrize("place", ["no", "99999", "1.2.3.4:", "a b:80"])

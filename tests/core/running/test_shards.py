@@ -169,7 +169,7 @@ def test_a_shard_that_fails_leaves_no_record_and_its_cell_says_why(tmp_path: Pat
     key, task = next((k, t) for k, t in graph.tasks.items() if t.spec.step == "attack")
     broken = task.spec.model_copy(update={"options": {**task.spec.options, "images": "none"}})
     store = Store(tmp_path)
-    worker = Worker(WorkerConfig(store.address, "cpu", 0, BATCH))
+    worker = Worker(WorkerConfig(store.address, "cpu", BATCH))
     (shard, *_) = keys_of_shards(key, 2)
     assert worker.run(shard, broken).status == "done"
     assert store.record(key) is None

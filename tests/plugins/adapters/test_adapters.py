@@ -16,8 +16,8 @@ import torch
 from click.testing import CliRunner
 
 from imharness.cli import cli
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.randomness import ImageRng
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import plan_track
@@ -210,10 +210,10 @@ def test_two_threads_that_build_at_once_leave_the_look_up_of_hosts_as_it_was() -
     def first() -> None:
         with offline("prepare it"):
             inside.set()
-            go.wait(10)
+            go.wait(120)
 
     def second() -> None:
-        inside.wait(10)
+        inside.wait(120)
         threading.Timer(0.2, go.set).start()
         with offline("prepare it"):
             pass

@@ -10,8 +10,8 @@ from statistics import median
 from pydantic import BaseModel, ConfigDict
 
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 FOLDER = "times"
 KEPT = 9

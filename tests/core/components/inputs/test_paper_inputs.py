@@ -38,7 +38,7 @@ def inputs() -> dict[str, Input]:
 
 
 def test_every_data_set_of_the_paper_profile_is_packed_imported_and_spoilt() -> None:
-    """By tests/core/components/inputs/test_importing.py: taken as it is published, and refused in one line where it is wrong."""
+    """By `test_importing.py`: taken as it is published, and refused in one line where it is wrong."""
     names = {own.name for own in inputs().values() if isinstance(own.what, DataSource)}
     assert len(names) >= 13
     assert names <= set(SETS) == set(PACKED)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 from imharness.running.schedule.estimate import Estimate
 from imharness.running.schedule.order import expected, priorities, samples
 from imharness.running.schedule.times import Times

@@ -17,8 +17,9 @@ from imharness.cli import cli, console
 from imharness.cli.progress import line_of
 from imharness.errors import HarnessError, StoreError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import ColumnSpec, Row, Table, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table
+from imharness.results.tasks import TaskSpec
 from imharness.running import publishing, views
 from imharness.running.executor import TaskResult
 from imharness.running.publishing import TablesMeanwhile
@@ -154,6 +155,8 @@ def test_a_line_says_what_a_log_should_hold() -> None:
     )
     assert "no estimate yet" in line_of(state(left_s=None))
     assert "at least 21 min left" in line_of(state(at_least=True))
+    done = {"a/t": Part(done=5, total=7)}
+    assert line_of(state(tracks=done)).endswith("(t 5/7), making tables and pages, 2 failed")
     assert line_of(state(state="finished", failed=0)).endswith("(t 1,200/5,000, u 4/42), finished")
 
 
@@ -306,7 +309,7 @@ def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_
     asked.offer(100, left_s=100.0)
     assert asked.boards == [3, 100]
     assert asked.tables.whole.keys() == {"a/t"}
-    assert asked.built.acquire(timeout=10)
+    assert asked.built.acquire(timeout=120)
     assert not asked.built.acquire(blocking=False)  # one build, of the first tables
 
 
