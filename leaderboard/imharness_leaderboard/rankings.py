@@ -202,7 +202,7 @@ class RankingView:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What the page's script needs beside the index."""
-        keys = ("over", "attack", "attacker", "unaware", "undefended", "winner")
+        keys = ("over", "attack", "attacker", "unaware", "undefended", "winner", "all_controls")
         places = {
             label: {"control": p.control, "passes": p.passes, "flagged": bool(p.flags)}
             for label, p in self.ranking.places.items()

@@ -7,7 +7,10 @@ from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.labels import id_of
 from imharness.results.tables import ColumnSpec, Table, Value, several
+from imharness.statistics.clusters import FEWEST
 from imharness_leaderboard.wording import brief, joined
+
+INTERVALS = "Simultaneous 95% intervals of the differences between all rows"
 
 
 def column_named(table: Table, key: str) -> ColumnSpec | None:
@@ -119,21 +122,21 @@ def headline(board: Board) -> dict[str, str] | None:
     elif column.key in main.not_worse:
         marks = marks_of(board, main)
         rivals = _rivals(main, [other.label for other in main.rows[1:] if marks.of(other, column)])
-        text += f"; {'too few for a test' if marks.is_few(column) else rivals}"
+        text += f"; {'too few for an interval' if marks.is_few(column) else rivals}"
     return {"label": row.label, "entry": main.entry, "text": text + "."}
 
 
 def _rivals(table: Table, tied: list[str]) -> str:
     if not tied:
-        return f"significantly better than every other {table.entry}"
+        return f"told to be better than every other {table.entry}"
     more = [f"{len(tied) - 3} more"] if len(tied) > 3 else []
-    return f"not significantly worse: {joined([*map(brief, tied[:3]), *more])}"
+    return f"{joined([*map(brief, tied[:3]), *more])} not told from it"
 
 
 def legend(board: Board, table: Table) -> list[str]:
     """Return how the marks of a table were found: a sentence for each kind of unit that was tested."""
     found = [_tested(comparison) for key, comparison in _behind(board, table).items() if key in table.not_worse]
-    return list(dict.fromkeys(found)) or ["Wilcoxon signed-rank test; Bonferroni-corrected over all pairs of rows."]
+    return list(dict.fromkeys(found)) or [f"{INTERVALS}."]
 
 
 def _behind(board: Board, table: Table) -> dict[str, Comparison]:
@@ -145,17 +148,12 @@ def _tested(comparison: Comparison) -> str:
     if comparison.clusters:
         over = f"{comparison.cluster_unit or 'source'}s, each with the mean over its {comparison.unit}s"
     few = _too_few(comparison)
-    return (
-        f"Wilcoxon signed-rank test over {over}; Bonferroni-corrected over all pairs of rows, alpha "
-        f"{comparison.alpha:g}{f': {few}' if few else ''}."
-    )
+    return f"{INTERVALS} over {over}{f': {few}' if few else ''}."
 
 
 def _too_few(comparison: Comparison) -> str:
-    """Return why no difference can be significant, however large; empty where one can be."""
+    """Return why no difference can be told, however large; empty where one can be."""
     sources = comparison.clusters or comparison.unit_sets
     what = (comparison.cluster_unit or "source") if comparison.clusters else comparison.unit
-    size, entries = len({name for names in sources for name in names}), len(comparison.entries)
-    if 0.5**size * entries * (entries - 1) < comparison.alpha:
-        return ""
-    return f"{several(size, what)} cannot tell {entries} rows apart"
+    size = len({name for names in sources for name in names})
+    return f"{several(size, what)} cannot tell rows apart" if size < FEWEST else ""

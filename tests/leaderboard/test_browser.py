@@ -268,7 +268,7 @@ def test_readers_see_each_photograph_once(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "step"), [(1, 0.1), (9, 0.5), (13, 1), (13, 0.01), (30, 0.001), (50, 1e-6), (60, 0.2), (400, 1e-6)]
+    ("n", "step"), [(1, 0.1), (9, 0.5), (13, 1), (13, 0.01), (25, 1), (30, 0.001), (50, 1e-6), (60, 0.2), (400, 1e-6)]
 )
 def test_the_page_s_statistics_equal_python_s(page: Page, n: int, step: float) -> None:
     rng = np.random.default_rng(n)

@@ -40,7 +40,7 @@ class Cell:
 
     @property
     def tied(self) -> bool:
-        """Whether it is marked as not significantly worse than the best."""
+        """Whether it is marked as not told from the best."""
         return self.mark == "tied"
 
 
@@ -200,7 +200,7 @@ def _remarks(
         apart = ", controls and incomplete entries apart" if ranked_here else ""
         legend.append(f"Bold: the best number of a column{apart}.")
     if any(cell.tied for cell in cells):
-        legend.append("*: not significantly worse than the best.")
+        legend.append("*: not told from the best.")
     if any(cell.low for cell in cells):
         legend.append("Brackets: 95% intervals.")
     yield from [" ".join(legend)] if legend else []

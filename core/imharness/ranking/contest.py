@@ -62,7 +62,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     winner, claim = claim_of(rules, told, complete, places, {row.label: row.values for row in table.rows})
     ranking = Ranking(
         table=id, comparison=paired.id, over=rules.over, attack=rules.attack, attacker=rules.attacker,
-        unaware=rules.unaware, balanced=rules.balanced, undefended=rules.undefended,
+        unaware=rules.unaware, balanced=rules.balanced, all_controls=rules.all_controls, undefended=rules.undefended,
         gate=None if np.isnan(gate) else _way(rules) * gate, share=rules.share, places=places, winner=winner,
         claim=claim, proxies=rules.proxies,
     )  # fmt: skip

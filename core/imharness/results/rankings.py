@@ -35,6 +35,7 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     the facets that name the attack and what it knows; `unaware` is the attacker that does not know the defense. An
     entry passes where its utility is not worse than `gate`, the undefended entry's less `share` of it. `claim` is the
     headline: what the winner does, or why there is no winner. `balanced`: facet whose values weigh the same, or "".
+    `all_controls`: the winner has to be told from controls that do not pass, too.
     """
 
     table: str
@@ -44,6 +45,7 @@ class Ranking(BaseModel, frozen=True, extra="forbid"):
     attacker: str
     unaware: str
     balanced: str = ""
+    all_controls: bool = False
     undefended: str
     gate: float | None
     share: float
