@@ -47,7 +47,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
     rules = Contest(
         scores, protection, utility, best, share=share, unaware=UNAWARE, controls=_controls(query),
-        proxies=_proxies(query), balanced="distortion", all_controls=True,
+        flags=_unmoved(query), proxies=_proxies(query), balanced="distortion", all_controls=True,
         claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
         "agrees best untouched, reaches {without} and {plain}.",
     )  # fmt: skip
@@ -159,6 +159,17 @@ def _controls(query: Query) -> dict[str, str]:
         return {}
     found = query("SELECT label, control FROM components WHERE kind = 'metric' AND control <> '' ORDER BY label")
     return dict(zip(found["label"], found["control"], strict=True))
+
+
+def _unmoved(query: Query) -> dict[str, tuple[str, ...]]:
+    """Return the metrics on which no attack changed an image: a distance in steps has no slope to go by.
+
+    Attacked images are rounded to 8 bits, which changes a pixel by half a level.
+    """
+    if not _is_attacked(query) or "linf" not in query("SELECT * FROM attack LIMIT 0"):
+        return {}
+    found = query("SELECT metric FROM attack GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric")["metric"]
+    return dict.fromkeys(found.tolist(), ("no attack by its gradient changed any image",))
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
