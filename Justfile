@@ -7,7 +7,6 @@ check:
     ruff check .
     ruff format --check .
     mypy
-    lint-imports
     python docs/generate.py --check
     pytest
 

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from importlib import import_module
 
+from imharness.cli import console
 from imharness.errors import Unavailable
-from imharness_cli import console
 
 PARTS = (
     "wilcoxon", "full_reference", "jpeg", "attacks", "smoothing", "membership", "frechet", "perceptual",

@@ -111,7 +111,7 @@ def _served(file: Path) -> Iterator[int]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "annotate"]
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "annotate"]
     server = subprocess.Popen([*command, "--file", str(file), "--port", str(port)], stdout=subprocess.DEVNULL)
     try:
         for _ in range(600):

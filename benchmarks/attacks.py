@@ -8,7 +8,7 @@ from torchvision.models import resnet18
 
 from benchmarks.timing import Line, best_of
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng, generator, seeded_init
+from imharness.contracts.randomness import ImageRng, generator, seeded_init
 from imharness.running.target import MetricTarget
 from imharness_vision.weights import folded, frozen
 

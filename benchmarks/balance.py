@@ -1,8 +1,8 @@
 """How evenly a run spreads over workers, simulated with the times that the tasks of a finished store took.
 
 The store is that of ``HARNESS_STORE``, or ``store`` in this folder; without one nothing is measured. Tasks start in the
-order of `imharness_schedule.order`, once with learnt times (medians of like tasks) and once with none. An ideal run
-takes the sum of all times divided by the number of workers. A run whose tasks take a hundred times as long, as on a
+order of `imharness.running.schedule.order`, once with learnt times (medians of like tasks) and once with none. An ideal
+run takes the sum of all times divided by the number of workers. A run whose tasks take a hundred times as long, as on a
 larger data set, is simulated with long cells whole and in shards.
 """
 
@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Line
+from imharness.cli.progress import duration
+from imharness.cli.watching import task_name
 from imharness.components.registry import installed
 from imharness.planning.plan import Task
 from imharness.results.store import Store
-from imharness_cli.progress import duration
-from imharness_cli.watching import task_name
-from imharness_schedule.order import chains, expected, priorities
-from imharness_schedule.sharding import number_of_shards
-from imharness_schedule.times import Times
+from imharness.running.schedule.order import chains, expected, priorities
+from imharness.running.schedule.sharding import number_of_shards
+from imharness.running.schedule.times import Times
 
 WORKERS = (2, 4, 8, 16)
 ABOVE = 1.15

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from imharness.components.assets import add_folder
-from imharness.randomness import generator
-from imharness_cli import console
+from imharness.cli import console
+from imharness.contracts.assets import add_folder
+from imharness.contracts.randomness import generator
 from imharness_membership.command import membership
 from imharness_vision.cifar_resnet import DEPTHS, published
 

@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.timing import Line, best_of
 from imharness.components.registry import installed
-from imharness.randomness import generator
+from imharness.contracts.randomness import generator
 
 SIZE, PAIRS, GOAL = (384, 512), 5, 3.0
 METRICS = ("harness/psnr", "harness/ssim-uniform7", "harness/mse", "harness/mae", "harness/linf")

@@ -15,21 +15,21 @@ from torchvision.models import resnet18
 
 from benchmarks.timing import Line, best_of
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng, generator, seeded_init
 from imharness.errors import Unavailable
 from imharness.membership import TrainingData, TrainingPlan
 from imharness.planning.plan import Graph, plan_track
-from imharness.randomness import ImageRng, generator, seeded_init
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.device import device_name, synchronise
 from imharness.running.executor import open_executor
 from imharness.running.local import PREPARED
 from imharness.running.sweep import execute
 from imharness.running.target import MetricTarget
-from imharness_conformance.devices import on_accelerator
-from imharness_conformance.probes import probe_of
+from imharness.testing.devices import on_accelerator
+from imharness.testing.probes import probe_of
 from imharness_iqa.certifications.rs import Rs
 from imharness_membership.training import epochs, together
-from imharness_profiles import load_profile
 from imharness_reconstruction.attacks.invgrad import InvGrad
 from imharness_reconstruction.models.lenet import LeNet
 from imharness_reconstruction.per_image import image_gradients

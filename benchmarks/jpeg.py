@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.timing import Line, best_of
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng, generator
+from imharness.contracts.randomness import ImageRng, generator
 
 SIZE, IMAGES, GOAL = (384, 512), 4, 2.0
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from imharness.cli import console
 from imharness.components.registry import installed
 from imharness.contracts.membership_evaluator import MembershipQuery
 from imharness.contracts.membership_release import DefenderOutputs
 from imharness.contracts.membership_training import TrainingData, TrainingPlan
-from imharness.randomness import derive_seed, generator
-from imharness_cli import console
+from imharness.contracts.randomness import derive_seed, generator
+from imharness.statistics.roc import balanced_accuracy
 from imharness_membership.risk import calibration_rmse
-from imharness_statistics.roc import balanced_accuracy
 
 CPU = torch.device("cpu")
 NAMES = ("correctness", "confidence", "entropy", "modified-entropy")

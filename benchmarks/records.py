@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.timing import Line
+from imharness.cli.stores import compact, verify
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.storage.cells import task_file
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult, finished_before
-from imharness_cli.stores import compact, verify
-from imharness_storage.cells import task_file
 
 RESUME_S, AT = 2.0, 100_000
 """Seconds that a resume may take, and the number of packed tasks for which it holds."""

@@ -12,13 +12,13 @@ from pathlib import Path
 import torch
 
 from benchmarks.timing import Line, best_of
-from imharness.components.component import Component
 from imharness.components.registry import installed
 from imharness.contracts.call import checked
+from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.errors import Unavailable
-from imharness.randomness import ImageRng, generator
-from imharness_profiles import load_profile
+from imharness.planning.profiles import load_profile
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, require_sandbox
 from imharness_submissions.sandbox.proxies import offer_of

@@ -39,7 +39,7 @@ def lines() -> list[Line]:
 
 def built(folder: Path) -> tuple[float, float]:
     """Build in a process of its own; return seconds and peak memory in GiB."""
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "site", "build",
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "site", "build",
                "--store", str(folder / "store"), "--site", str(folder / "site")]  # fmt: skip
     start = time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import resnet18
 
 from benchmarks.timing import Line, best_of
-from imharness.randomness import ImageRng, generator, seeded_init
+from imharness.contracts.randomness import ImageRng, generator, seeded_init
 from imharness_iqa.certifications.ms import Ms
 from imharness_iqa.certifications.rs import Rs
 from imharness_vision.weights import folded, frozen

@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks.large import iqa, membership, perceptual
 from benchmarks.large.writing import Finished
 from benchmarks.timing import Line
+from imharness.cli.stores import compact
 from imharness.results.store import Store
-from imharness_cli.stores import compact
 
 BUDGETS = {10**7: (180.0, 2.0), 10**8: (1800.0, 6.0)}
 """Rows -> seconds and GiB that ranking may take."""
@@ -29,7 +29,7 @@ STUDIES: dict[str, Callable[[Path, int], Finished]] = {
     "iqa": iqa.write, "membership": membership.write, "perceptual": perceptual.write,
 }  # fmt: skip
 _RANK = (
-    "import json, resource, sys; from imharness_cli import cli; cli(sys.argv[1:], standalone_mode=False); "
+    "import json, resource, sys; from imharness.cli import cli; cli(sys.argv[1:], standalone_mode=False); "
     "own = resource.getrusage(resource.RUSAGE_SELF); "
     "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')); "
     "print(json.dumps([own.ru_utime + own.ru_stime, int(peak)]))"

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.timing import Line, best_of
-from imharness_statistics.wilcoxon import wilcoxon_greater
+from imharness.statistics.wilcoxon import wilcoxon_greater
 
 PAIRS, N = 500, 1000
 GOAL, GOAL_WITH_TIES = 25, 15

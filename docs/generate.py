@@ -31,7 +31,7 @@ def file_block(argument: str) -> str:
 
 def output_block(argument: str) -> str:
     """Return a command and its output as a fenced block."""
-    code = "from imharness_cli import main; main()"
+    code = "from imharness.cli import main; main()"
     with tempfile.TemporaryDirectory() as folder:
         bare = {"COLUMNS": "100", "NO_COLOR": "1", "HARNESS_ASSETS": "", "XDG_CACHE_HOME": folder}
         environment = os.environ | bare

@@ -14,11 +14,11 @@ from typing import Any
 
 from compared import compared
 
+from imharness.exports import chosen_tables, markdown, sheet_of
+from imharness.papers.verdicts import TOLD
 from imharness.results.records import Board, TaskRecord
 from imharness.results.store import Store
-from imharness_exports import chosen_tables, markdown, sheet_of
 from imharness_leaderboard.published import published_view
-from imharness_papers.verdicts import TOLD
 
 MINUTE = 60
 

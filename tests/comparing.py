@@ -6,7 +6,7 @@ import numpy as np
 
 from imharness.ranking.comparisons import Floats, places
 from imharness.results.records import Comparison
-from imharness_statistics.head_to_head import HeadToHead, head_to_head
+from imharness.statistics.head_to_head import HeadToHead, head_to_head
 
 
 def compare(

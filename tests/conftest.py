@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 if TYPE_CHECKING:
     from tests.standins import StandIns
 
+# One thread for each process: so many are at work at once that more would only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"
 # Many tests start processes, and each would compile every library anew where a shell forbids keeping what is compiled.
 sys.dont_write_bytecode = False
 gc.disable()  # until all tests are imported, which makes no garbage
@@ -31,6 +33,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile("harness", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("harness")  # a slow machine is no failure
 
+PATIENT_MS = 120_000
+"""How long a page may take until it shows what a test waits for, ms: a slow machine is no failure."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 PACKAGES = Path(__file__).parent / "packages"
 TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
@@ -47,7 +51,15 @@ LONG = tuple(
     )
 )  # fmt: skip
 """Where tests take more than ten seconds when four processes share two cores."""
+MOST_WORKERS = 12
+"""Each takes about 1 GB of memory."""
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes run tests: a third of their time is waiting, for browsers, servers and deadlines."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(2 * cores, MOST_WORKERS)
 
 
 @pytest.hookimpl(trylast=True)
@@ -159,7 +171,7 @@ def harness() -> Harness:
 
     def run(*words: str, cwd: Path, packages: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         environment = dict(os.environ) | with_packages(cwd, packages)
-        command = [sys.executable, "-c", "from imharness_cli import main; main()", *words]
+        command = [sys.executable, "-c", "from imharness.cli import main; main()", *words]
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=400, check=False
         )
@@ -185,7 +197,7 @@ def harness_forked() -> Iterator[Harness]:
 @pytest.fixture(scope="session")
 def harness_here() -> Harness:
     """Return a function that runs the command line in this process, for tests where its own is not the point."""
-    from imharness_cli import main
+    from imharness.cli import main
 
     def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         out, errors = io.StringIO(), io.StringIO()
@@ -210,6 +222,7 @@ def browser() -> Iterator[Browser]:
     found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
+    expect.set_options(timeout=PATIENT_MS)
     with sync_playwright() as driver:
         launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield launched
@@ -219,7 +232,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def no_site(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the site of runs in this process, for tests that compute again what another one has shown."""
-    monkeypatch.setattr("imharness_cli.commands.build_site", lambda address, site: None)
+    monkeypatch.setattr("imharness.cli.commands.build_site", lambda address, site: None)
 
 
 @pytest.fixture

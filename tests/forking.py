@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from tests.forking import serve; sys.path.pop(0); serve()"
-IMPORTED = ("imharness_cli.run", "imharness_leaderboard.command", "imharness_embedded", "imharness_iqa",
+IMPORTED = ("imharness.cli.run", "imharness_leaderboard.command", "imharness_embedded", "imharness_iqa",
             "imharness_membership", "imharness_perceptual", "imharness_reconstruction", "torch", "torch._dynamo",
             "duckdb", "imharness.ranking.board", "imharness.running.local", "imharness_leaderboard.pages",
             "imharness_iqa.tables", "imharness_membership.tables", "matplotlib.backends.backend_svg", "pandas",
@@ -80,7 +80,7 @@ def _become(words: Sequence[str], folder: str, environment: Mapping[str, str], p
         os.environ.update(environment)
         sys.path[1:1] = paths
         sys.argv = ["harness", *words]
-        from imharness_cli import main
+        from imharness.cli import main
 
         main()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from imharness_cli import cli
+from imharness.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 _END = {"|", "&", "&&", ";", ">", "2>&1"}

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from imharness.components.assets import Asset
+from imharness.contracts.assets import Asset
 
 CONTENT = bytes(range(256)) * 20_000
 

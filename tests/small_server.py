@@ -4,7 +4,7 @@ import http.server
 
 from tests.small_asset import CONTENT, asset
 
-from imharness.components.assets import Asset
+from imharness.contracts.assets import Asset
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -20,9 +20,9 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision.models import get_model
 
-from imharness.components.assets import Asset
-from imharness.components.component import Component
-from imharness.randomness import generator, seeded_init
+from imharness.contracts.assets import Asset
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import generator, seeded_init
 from imharness_iqa.attacks import cadv
 from imharness_iqa.colorizer import Colorizer
 from imharness_iqa.defenses import diffpure

@@ -1,6 +1,7 @@
 """`.ci/run` fails when one of its steps does, shows what it said, and keeps the output of steps apart."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -22,7 +23,7 @@ echo "called: $name $*"
 echo "acme/median-smoothing"
 if [[ -n $FAILING && "$name $*" == *$FAILING* ]]; then echo "this is why" && exit 3; fi
 """
-COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "lint-imports", "pytest")
+COMMANDS = ("python3", "chromium", "bwrap", "harness", "ruff", "mypy", "pip", "pytest")
 
 
 def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
@@ -36,7 +37,7 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
         path.write_text(FAKE)
         path.chmod(0o755)
     return subprocess.run(
-        [folder / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=100,
+        [folder / ".ci" / "run"], capture_output=True, text=True, check=False, timeout=400,
         env={"PATH": f"{bin}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(folder), "FAILING": failing},
     )  # fmt: skip
 
@@ -44,9 +45,10 @@ def ran(folder: Path, failing: str) -> subprocess.CompletedProcess[str]:
 def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Path) -> None:
     done = ran(tmp_path, "")
     assert done.returncode == 0, done.stdout + done.stderr
-    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "lint-imports", "pytest -n 4",
-             "pytest -m extra or docs", "pytest -m objects", "pytest -n 2 --dist loadfile -m ray",
-             "mypy --strict", "distributions", "harness run --all", "harness site publish")  # fmt: skip
+    steps = ("harness doctor", "ruff check", "ruff format --check", "mypy", "pip install .[test]",
+             "pytest \n", "pytest -n 0 -m extra or docs", "pytest -n 0 -m objects",
+             "pytest -n 2 --dist loadfile -m ray", "mypy --strict", "distributions", "harness run --all",
+             "harness site publish")  # fmt: skip
     assert [step for step in steps if f"called: {step}" not in done.stdout] == []
     assert "FAILED" not in done.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin", ".ci", "submissions"}
@@ -57,7 +59,8 @@ def test_a_run_without_a_failure_runs_every_step_and_leaves_nothing(tmp_path: Pa
     [
         ("ruff check", "checks"),
         ("torchattacks", "optional packages"),
-        ("pytest -n 4", ""),
+        (r"pip install .\[test", ""),
+        ("pytest ", ""),
         ("-m extra", "tests with optional packages"),
         ("-m objects", "tests on object stores"),
         ("-m ray", "tests on Ray"),
@@ -75,6 +78,13 @@ def test_a_failing_step_fails_the_run_and_shows_its_output(failing: str, step: s
     assert ("called: harness site publish" in done.stdout) == failing.startswith("-m ")
 
 
+def test_tests_are_run_by_the_words_of_the_readme_and_nothing_is_set_for_them() -> None:
+    (words,) = re.findall("^    (pip install .* pytest)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    before, found, _ = (ROOT / ".ci" / "run").read_text().partition(f"\n  {words}\n")
+    assert found
+    assert "export " not in before
+
+
 def test_steps_run_together_and_their_output_stays_apart(tmp_path: Path) -> None:
     """Each of two steps waits for the other; the one that fails ends at the first command that fails, and is named."""
     script = f"""
@@ -88,7 +98,7 @@ beside two meet b a
 all_ended
 echo 'nor this'
 """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=400)
     assert done.returncode == 1
     assert "== one\na 1\na 2\na 3\n" in done.stdout
     assert "== two\nb 1\nb 2\nb 3\n" in done.stdout
@@ -115,7 +125,7 @@ all_ended
     folder = tmp_path / "logs"
     folder.mkdir()
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=100,
+        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=400,
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder)},
     )  # fmt: skip
     assert done.returncode != 0
@@ -133,7 +143,7 @@ until test -s {tmp_path}/process; do sleep 0.01; done
 kill $$
 all_ended
 """
-    subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=100)
+    subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=400)
     place = Path("/proc") / (tmp_path / "process").read_text().strip() / "cmdline"
     end = time.monotonic() + 60
     while place.exists() and place.read_bytes() and time.monotonic() < end:

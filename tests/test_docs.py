@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from tests.recipes import blocks, commands, read
 
+from imharness.cli import cli
 from imharness.errors import UsageError
-from imharness_cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -132,7 +132,7 @@ def test_every_command_of_a_page_is_one_the_command_line_takes(page: str) -> Non
 
 
 def test_docs_names_the_built_page_or_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imharness_cli.docs._checkout", list)
+    monkeypatch.setattr("imharness.cli.docs._checkout", list)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"sphinx-build -b html docs docs/_build/html"):
         CliRunner().invoke(cli, ["docs", "--no-browser"], catch_exceptions=False, standalone_mode=False)

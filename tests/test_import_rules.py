@@ -1,127 +1,163 @@
-"""The import rules hold, and each would catch the import it forbids. Rules stand in pyproject.toml."""
+"""Who may import whom. The rules are read off the tree: doors are files, rooms are folders, packages stand beside.
+
+Imports for type checking count, too. Every rule is put to the test by imports that are planted in every module.
+"""
 
 from __future__ import annotations
 
-import copy
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import grimp
 import pytest
-from importlinter import Contract, ContractCheck
-from importlinter.api import read_configuration
-from importlinter.contracts.forbidden import ForbiddenContract
-from importlinter.contracts.layers import LayersContract
-from importlinter.contracts.protected import ProtectedContract
 
 ROOT = Path(__file__).resolve().parents[1]
+CORE = ROOT / "core" / "imharness"
 PARTS = ("core", "plugins", "leaderboard", "submissions")
-TYPES: dict[str, type[Contract]] = {
-    "forbidden": ForbiddenContract,
-    "layers": LayersContract,
-    "protected": ProtectedContract,
-}
-PUBLIC = {f"imharness.{name}" for name in ("images", "gradients", "membership", "data", "tracks", "stats")}
-CONFIGURATION = read_configuration(str(ROOT / "pyproject.toml"))
-RULES: dict[str, dict[str, Any]] = {rule["name"]: rule for rule in CONFIGURATION["contracts_options"]}
-STACK = "Data flows one way through the core"
-PACKAGES = "The core imports blocks, statistics and readers alone, and packages beside it do not import each other"
-PLUGINS = "Plugins import the public modules of the core only"
-LEADERBOARD = "The leaderboard reads results and rankings, nothing else of the core"
-TORCH = "Results, rankings, plans and the leaderboard load no torch"
+PACKAGES = sorted(file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py"))
+DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__"}
+ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
+STORIES = (
+    ("notebook", "testing", "training_runs"),
+    ("cli",),
+    ("exports", "papers"),
+    ("running",),
+    ("planning",),
+    ("ranking",),
+    ("components",),
+    ("contracts",),
+    ("results",),
+    ("statistics", "reading"),
+)
+"""The rooms of the core: each imports those of the stories below, and `imharness.errors`."""
+HEIGHT = {room: -story for story, rooms in enumerate(STORIES) for room in rooms}
+APPLICATIONS = {"imharness_leaderboard", "imharness_submissions"}
+"""They are parts of the harness in packages of their own, and use its rooms; everything else uses the doors."""
+SHARED = {"imharness_vision"}
+"""What several first-party plugins share."""
+SHOWN = {"results", "ranking", "statistics", "reading", "exports", "papers", "errors", "commands", "cli"}
+"""What the leaderboard reads: nothing that computes."""
+LIGHT = ("results", "ranking", "planning", "statistics", "papers")
+"""Rooms that can be imported without torch, as the leaderboard can."""
+EXCEPTION = ("imharness.contracts.track", "imharness.ranking.ranking")
+"""What a track reports is a type of the room above, and nothing is loaded for it."""
+ASKED = ("imharness.notebook.audit", "imharness.notebook.reconstruct")
+"""What notebooks ask of two tracks is not a method of tracks yet."""
+Edge = tuple[str, str]
 
 
-@pytest.fixture(scope="module")
-def graph() -> grimp.ImportGraph:
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+@cache
+def graph_of(*, types: bool) -> grimp.ImportGraph:
+    """Return all imports; with `types` those for type checking, too."""
     return grimp.build_graph(
-        *options["root_packages"], include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+        *PACKAGES, include_external_packages=True, exclude_type_checking_imports=not types, cache_dir=None
     )
 
 
-def check(graph: grimp.ImportGraph, name: str, *planted: tuple[str, str]) -> ContractCheck:
-    """Return what a rule says of the graph with more imports in it."""
-    changed = copy.deepcopy(graph)
-    for importer, imported in planted:
-        changed.add_import(importer=importer, imported=imported, line_number=1, line_contents=f"import {imported}")
-    options = {key: value for key, value in RULES[name].items() if key not in ("name", "type")}
-    rule = TYPES[RULES[name]["type"]](name, CONFIGURATION["session_options"], options)
-    return rule.check(changed, verbose=False)
+def edges() -> set[Edge]:
+    graph = graph_of(types=True)
+    ours = [module for module in graph.modules if module.startswith("imharness")]
+    return {(module, other) for module in ours for other in graph.find_modules_directly_imported_by(module)}
 
 
-def texts(value: object) -> Iterator[str]:
-    """Yield every text inside what a rule found."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from texts(item)
-    elif hasattr(value, "__dict__"):
-        yield from texts(vars(value))
-    else:
-        yield str(value)
+def room_of(module: str) -> str:
+    """Return the room or door of a module of the core, "" for the package itself."""
+    return [*module.split("."), ""][1]
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_the_rule_holds(graph: grimp.ImportGraph, name: str) -> None:
-    found = check(graph, name)
-    assert found.kept, found.metadata
+def refused(importer: str, imported: str) -> str:
+    """Return why an import is against the rules, "" where it is not."""
+    home, package = importer.partition(".")[0], imported.partition(".")[0]
+    if not package.startswith("imharness") or (importer, imported) == EXCEPTION:
+        return ""
+    if package != "imharness":
+        beside = home != package and (home in SHARED | {"imharness"} or package not in SHARED)
+        return "packages do not import each other" if beside else ""
+    if home == "imharness":
+        return _inside(room_of(importer), room_of(imported))
+    if home == "imharness_leaderboard":
+        return "" if room_of(imported) in SHOWN else "the leaderboard reads results and rankings"
+    open_to_all = (imported.count(".") == 1 and room_of(imported) in DOORS) or room_of(imported) in ("", "testing")
+    return "" if home in APPLICATIONS or open_to_all else "plugins import doors"
 
 
-def test_every_package_of_the_tree_is_checked(graph: grimp.ImportGraph) -> None:
-    packages = {file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py")}
-    layers = {name.strip() for layer in RULES[PACKAGES]["layers"] for name in layer.split("|")}
-    assert packages == layers == {name for name in graph.modules if name.startswith("imharness") and "." not in name}
+def _inside(room: str, other: str) -> str:
+    if room in ("", other) or other == "errors" or (room in DOORS and room != "errors" and other in ROOMS):
+        return ""  # the package itself is the door of notebooks
+    below = HEIGHT.get(other, 0) < HEIGHT.get(room, -len(STORIES))
+    return "" if room in ROOMS and other in ROOMS and below else "data flows one way through the core"
 
 
-def test_a_plugin_may_import_no_private_module_whatever_it_is_called(graph: grimp.ImportGraph) -> None:
-    folder = ROOT / "core"
-    packages = ("imharness", "imharness_cli", "imharness_statistics", "imharness_training")
-    files = (file.relative_to(folder).with_suffix("") for name in packages for file in (folder / name).rglob("*.py"))
-    modules = {".".join(file.parts).removesuffix(".__init__") for file in files}
-    private = modules - PUBLIC - {"imharness_training.contracts"}
-    assert len(private) > 50
-    planted = [("imharness_iqa.track", module) for module in sorted(modules)]
-    found = check(graph, PLUGINS, *planted)
-    refused = set(texts(found.metadata)) & modules
-    assert refused == private
+def modules_of(package: str) -> Iterator[str]:
+    return (module for module in sorted(graph_of(types=True).modules) if (module + ".").startswith(package + "."))
 
 
-@pytest.mark.parametrize(
-    ("rule", "importer", "imported"),
-    [
-        (STACK, "imharness.planning.plan", "imharness.running.device"),
-        (STACK, "imharness.components.registry", "imharness.contracts.track"),
-        (STACK, "imharness.ranking.tables", "imharness.components.registry"),
-        (STACK, "imharness.results.store", "imharness.images"),
-        (PACKAGES, "imharness.results.store", "imharness_leaderboard.pages"),
-        (PACKAGES, "imharness.running.local", "imharness_cli.console"),
-        (PACKAGES, "imharness_statistics.wilcoxon", "imharness.errors"),
-        (PACKAGES, "imharness_files.opening", "imharness.errors"),
-        (PACKAGES, "imharness_files.tables", "imharness_statistics.ranks"),
-        (PACKAGES, "imharness.running.local", "imharness_conformance.audit"),
-        (PACKAGES, "imharness_conformance.audit", "imharness_submissions.ledger"),
-        (PACKAGES, "imharness_iqa.track", "imharness_perceptual.track"),
-        (PLUGINS, "imharness_iqa.track", "imharness_training.checkpoints"),
-        (PLUGINS, "imharness_vision.weights", "imharness_conformance.audit"),
-        (PLUGINS, "imharness_iqa.track", "imharness_cli.commands"),
-        (PLUGINS, "imharness_iqa.track", "imharness_errors"),
-        (LEADERBOARD, "imharness_leaderboard.pages", "imharness.tracks"),
-        (LEADERBOARD, "imharness_leaderboard.pages", "imharness.components.registry"),
-        (TORCH, "imharness_leaderboard.pages", "torch"),
-        (TORCH, "imharness.results.identity", "torch"),
-        (TORCH, "imharness.ranking.tables", "imharness.randomness"),
-    ],
-)
-def test_a_planted_import_is_refused(graph: grimp.ImportGraph, rule: str, importer: str, imported: str) -> None:
-    found = check(graph, rule, (importer, imported))
-    assert not found.kept
-    assert {importer, imported} <= set(texts(found.metadata))
+def test_every_import_keeps_the_rules() -> None:
+    found = [f"{importer} -> {imported}: {why}" for importer, imported in sorted(edges())
+             if (why := refused(importer, imported)) and importer not in ASKED]  # fmt: skip
+    assert not found, "\n".join(found)
 
 
-def test_a_module_without_a_layer_is_refused(graph: grimp.ImportGraph) -> None:
-    changed = copy.deepcopy(graph)
-    changed.add_module("imharness.attic")
-    assert "attic" in " ".join(texts(check(changed, STACK).metadata))
+def test_the_exception_is_still_needed() -> None:
+    assert EXCEPTION in edges()
+
+
+def test_every_room_has_a_story_and_there_are_twelve_packages() -> None:
+    assert set(HEIGHT) == ROOMS
+    assert len(PACKAGES) <= 12
+    assert set(PACKAGES) >= APPLICATIONS | SHARED
+
+
+def circles(found: Iterable[Edge]) -> list[str]:
+    """Return a module of each circle of imports: what is left when modules that import none of the rest are removed."""
+    needs: dict[str, set[str]] = {}
+    for importer, imported in found:
+        if imported.startswith("imharness") and not importer.startswith(f"{imported}."):
+            needs.setdefault(importer, set()).add(imported)
+            needs.setdefault(imported, set())
+    while free := [module for module, others in needs.items() if not others]:
+        needs = {module: others.difference(free) for module, others in needs.items() if others}
+    return sorted(needs)
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    assert circles(edges() - {EXCEPTION}) == []
+    assert circles({*edges(), ("imharness.results.store", "imharness.results.query")} - {EXCEPTION}) != []
+
+
+def test_a_plugin_may_import_doors_and_the_conformance_kit_alone() -> None:
+    allowed = {module for module in modules_of("imharness") if not refused("imharness_iqa.track", module)}
+    assert allowed == {"imharness", *(f"imharness.{door}" for door in DOORS), *modules_of("imharness.testing")}
+    assert not any(refused("imharness_submissions.running", module) for module in modules_of("imharness"))
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_room_imports_what_is_below_alone(room: str) -> None:
+    for module in modules_of(f"imharness.{room}"):
+        for other in sorted(ROOMS - {room}):
+            for imported in modules_of(f"imharness.{other}"):
+                below = HEIGHT[other] < HEIGHT[room] or (module, imported) == EXCEPTION
+                assert bool(refused(module, imported)) != below, (module, imported)
+        for door in DOORS - {"errors"}:
+            assert refused(module, f"imharness.{door}")
+        for package in set(PACKAGES) - {"imharness"}:
+            assert refused(module, f"{package}.track")
+
+
+def test_packages_do_not_import_each_other() -> None:
+    for home in set(PACKAGES) - {"imharness"}:
+        for other in set(PACKAGES) - {home, "imharness"}:
+            assert bool(refused(f"{home}.track", f"{other}.track")) == (other not in SHARED)
+
+
+def test_the_leaderboard_reads_and_computes_nothing() -> None:
+    for room in ROOMS - SHOWN:
+        assert all(refused("imharness_leaderboard.pages", module) for module in modules_of(f"imharness.{room}"))
+
+
+def test_rooms_that_only_read_load_no_torch() -> None:
+    graph = graph_of(types=False)
+    for start in (*(f"imharness.{room}" for room in LIGHT), "imharness_leaderboard"):
+        found = [chain for module in modules_of(start) if (chain := graph.find_shortest_chain(module, "torch"))]
+        assert not found, found[:3]

@@ -11,9 +11,9 @@ import torch
 
 from benchmarks.peers.catalogue import WORKS
 from benchmarks.peers.work import measured
+from imharness.cli import console
 from imharness.errors import Unavailable
-from imharness_cli import console
-from imharness_memory import keep_freed_memory
+from imharness.running.memory import keep_freed_memory
 
 PACKAGES = (
     "foolbox", "kornia", "lpips", "numpy", "opacus", "opencv-python-headless", "piq", "pytorch-msssim", "scikit-image",

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.peers.work import Contest, Work
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng, generator
+from imharness.contracts.randomness import ImageRng, generator
 
 COUNT, SIZE = 4, (384, 512)
 Change = Callable[[torch.Tensor], torch.Tensor]

@@ -11,7 +11,7 @@ from torchvision.models import resnet18
 from benchmarks.peers.images import photographs, with_gradient
 from benchmarks.peers.work import Contest, Work
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng, generator, seeded_init
+from imharness.contracts.randomness import ImageRng, generator, seeded_init
 from imharness.running.target import MetricTarget
 from imharness_iqa.certifications.rs import Rs
 from imharness_reconstruction.attacks.invgrad import InvGrad

@@ -7,12 +7,12 @@ import torch
 
 from benchmarks.peers.work import Contest, Work
 from imharness.membership import References
+from imharness.statistics.mean_spearman import mean_spearman
+from imharness.statistics.wilcoxon import adjust, wilcoxon_greater
+from imharness.statistics.win_rates import win_rates
 from imharness_membership.evaluators.lira import Lira
 from imharness_membership.evaluators.rmia import Rmia
 from imharness_membership.thresholds import class_thresholds
-from imharness_statistics.mean_spearman import mean_spearman
-from imharness_statistics.wilcoxon import adjust, wilcoxon_greater
-from imharness_statistics.win_rates import win_rates
 
 
 def _lira(models: int, rows: int) -> Contest:

@@ -8,7 +8,7 @@ import torch
 from benchmarks.peers.images import photographs, with_gradient
 from benchmarks.peers.work import Contest, Work
 from imharness.components.registry import installed
-from imharness.randomness import generator
+from imharness.contracts.randomness import generator
 
 Score = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

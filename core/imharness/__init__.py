@@ -1,6 +1,6 @@
 """An evaluation harness for image privacy and image-quality robustness.
 
-For notebooks and scripts, ``import imharness as ih`` offers what `imharness_door` lists; each is loaded when used.
+For notebooks and scripts, ``import imharness as ih`` offers what `imharness.notebook` lists; each is loaded when used.
 """
 
 from __future__ import annotations
@@ -8,31 +8,32 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from imharness_door.audit import Audit, audit
-    from imharness_door.compare import compare
-    from imharness_door.evaluate import evaluate
-    from imharness_door.load import load
-    from imharness_door.objects import attack, defense, evaluator, metric
-    from imharness_door.reconstruct import reconstruct
-    from imharness_door.result import Result
-    from imharness_door.score import score
+from imharness.results.version import __version__ as __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from imharness.notebook.audit import Audit, audit
+    from imharness.notebook.compare import compare
+    from imharness.notebook.evaluate import evaluate
+    from imharness.notebook.load import load
+    from imharness.notebook.objects import attack, defense, evaluator, metric
+    from imharness.notebook.reconstruct import reconstruct
+    from imharness.notebook.result import Result
+    from imharness.notebook.score import score
+
 __all__ = [
-    "Audit", "Result", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load", "metric",
-    "reconstruct", "score",
+    "Audit", "Result", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load",
+    "metric", "reconstruct", "score",
 ]  # fmt: skip
-_DOOR = "imharness_door"
+_NOTEBOOK = "imharness.notebook"
 
 
 def __getattr__(name: str) -> Any:
-    offers = importlib.import_module(_DOOR).OFFERS
+    offers = importlib.import_module(_NOTEBOOK).OFFERS
     if name not in offers:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{_DOOR}.{offers[name]}"), name)
+    return getattr(importlib.import_module(f"{_NOTEBOOK}.{offers[name]}"), name)
 
 
 def __dir__() -> list[str]:
     shown = (name for name in globals() if name.startswith("__"))
-    return sorted({*shown, *importlib.import_module(_DOOR).OFFERS})
+    return sorted({*shown, *importlib.import_module(_NOTEBOOK).OFFERS})

@@ -1,16 +1,18 @@
 """For people who write data sets."""
 
-from imharness.components.assets import Asset, cache_folder, data_folder, place
-from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
+from imharness.contracts.assets import Asset, cache_folder, data_folder, place
+from imharness.contracts.component import Component, Info, Paper
+from imharness.contracts.data_source import Archive, DataSource
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
+from imharness.contracts.randomness import ImageRng, derive_seed, generator, seeded_init
 from imharness.contracts.table_dataset import TableDataset, TableSet
 from imharness.contracts.values import Images
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.randomness import ImageRng, derive_seed, generator, seeded_init
+from imharness.running.numerics import fresh_numerics
 
 __all__ = [
-    "Asset", "Component", "ContractError", "HarnessError", "ImageDataset", "ImageRng", "ImageSet", "Images", "Info",
-    "Paper", "TableDataset", "TableSet", "Unavailable", "UsageError", "cache_folder", "data_folder", "derive_seed",
-    "generator", "hookimpl", "place", "seeded_init",
+    "Archive", "Asset", "Component", "ContractError", "DataSource", "HarnessError", "ImageDataset", "ImageRng",
+    "ImageSet", "Images", "Info", "Paper", "TableDataset", "TableSet", "Unavailable", "UsageError", "cache_folder",
+    "data_folder", "derive_seed", "fresh_numerics", "generator", "hookimpl", "place", "seeded_init",
 ]  # fmt: skip

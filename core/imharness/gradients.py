@@ -1,16 +1,16 @@
 """For people who write attacks that rebuild images from gradients, and defenses against them."""
 
-from imharness.components.assets import Asset
-from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
+from imharness.contracts.assets import Asset
+from imharness.contracts.component import Component, Info, Paper
 from imharness.contracts.gradient_defense import GradientDefense, ProtectGradients
 from imharness.contracts.image_protection import ImagePool, ImageProtection, ProtectImages
 from imharness.contracts.model import Model, NetworkFactory
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.reconstruction_attack import Reconstruct, ReconstructionAttack
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Gradients, Images
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.randomness import ImageRng
 
 __all__ = [
     "Asset", "Component", "ContractError", "GradientDefense", "Gradients", "HarnessError", "ImagePool",

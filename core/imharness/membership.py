@@ -1,8 +1,8 @@
 """For people who write membership-inference evaluators, and defenses against them."""
 
-from imharness.components.assets import Asset
-from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
+from imharness.contracts.assets import Asset
+from imharness.contracts.component import Component, Info, Paper
 from imharness.contracts.membership_evaluator import (
     Evidence,
     InferMembership,

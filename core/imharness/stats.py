@@ -1,15 +1,15 @@
 """Statistics for tables: intervals, paired tests, correlations. Imports no torch."""
 
-from imharness_statistics import NotTestable
-from imharness_statistics.bootstrap import Interval, interval, mean_interval, t_interval
-from imharness_statistics.clusters import FEWEST, chosen_half, clusters_greater, kinds
-from imharness_statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
-from imharness_statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
-from imharness_statistics.mean_spearman import mean_spearman
-from imharness_statistics.ranks import Rank, front, rank_of
-from imharness_statistics.roc import auc, balanced_accuracy, tpr_at_fpr
-from imharness_statistics.wilcoxon import wilcoxon_greater
-from imharness_statistics.win_rates import ALPHA, bradley_terry
+from imharness.statistics import NotTestable
+from imharness.statistics.bootstrap import Interval, interval, mean_interval, t_interval
+from imharness.statistics.clusters import FEWEST, chosen_half, clusters_greater, kinds
+from imharness.statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
+from imharness.statistics.kruskal_wallis import KruskalWallis, kruskal_wallis
+from imharness.statistics.mean_spearman import mean_spearman
+from imharness.statistics.ranks import Rank, front, rank_of
+from imharness.statistics.roc import auc, balanced_accuracy, tpr_at_fpr
+from imharness.statistics.wilcoxon import wilcoxon_greater
+from imharness.statistics.win_rates import ALPHA, bradley_terry
 
 __all__ = [
     "ALPHA", "FEWEST", "Interval", "KruskalWallis", "NotTestable", "Rank", "auc", "balanced_accuracy", "bradley_terry",

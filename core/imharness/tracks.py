@@ -1,9 +1,9 @@
-"""For people who write a track, or a contract: what it plans, what its steps get, what readers see, what is called."""
+"""For people who write a track: what it plans, what its steps get, and what they return."""
 
-from imharness.components.assets import Asset
-from imharness.components.component import Component, Info, Paper
 from imharness.components.hookspecs import hookimpl
-from imharness.contracts.call import Call
+from imharness.components.inputs.names import check_names
+from imharness.contracts.assets import Asset
+from imharness.contracts.component import Component, Info, Paper
 from imharness.contracts.track import (
     Output,
     Planned,
@@ -18,34 +18,12 @@ from imharness.contracts.track import (
     Work,
     step,
 )
-from imharness.contracts.values import (
-    GENERATOR,
-    GRADIENTS,
-    IMAGES,
-    NUMBER,
-    PROBABILITIES,
-    SAME_IMAGES,
-    SCORES,
-    STREAMS,
-    TARGETS,
-    Record,
-    Rows,
-    Several,
-    ValueKind,
-)
 from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.ranking.comparisons import PairedScores
-from imharness.ranking.ranking import Column, TrackReport, Wins, compared, ranked, ranking
-from imharness.ranking.tables import mean_value, missing, value_of
-from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, Chart, ColumnSpec, Example, Panel, Row, Series, Table, TaskSpec, Value
-from imharness_blocks.blocks import Blocks, Lazy
+from imharness.ranking.ranking import TrackReport
+from imharness.results.records import Board, TaskSpec
 
 __all__ = [
-    "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",
-    "Asset", "Blocks", "Board", "Call", "Chart", "Column", "ColumnSpec", "Component", "ContractError", "Example",
-    "HarnessError", "Info", "Lazy", "Output", "PairedScores", "Panel", "Paper", "Place", "Planned", "Planner",
-    "Progress", "Query", "Ranking", "Record", "Row", "Rows", "Selection", "Series", "Several", "Step", "StepContext",
-    "StepResult", "Table", "TaskSpec", "Track", "TrackReport", "Unavailable", "UsageError", "Value", "ValueKind",
-    "Wins", "Work", "compared", "hookimpl", "mean_value", "missing", "ranked", "ranking", "step", "value_of",
+    "Asset", "Board", "Component", "ContractError", "HarnessError", "Info", "Output", "Paper", "Planned", "Planner",
+    "Progress", "Query", "Selection", "Step", "StepContext", "StepResult", "TaskSpec", "Track", "TrackReport",
+    "Unavailable", "UsageError", "Work", "check_names", "hookimpl", "step",
 ]  # fmt: skip

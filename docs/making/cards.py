@@ -8,11 +8,11 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping
 
-from imharness.components.component import Component
 from imharness.components.registry import Registry, installed
+from imharness.contracts.component import Component
+from imharness.ranking.entries import entry_of
 from imharness.results.records import Board, Entry
 from imharness.results.store import Store
-from imharness_cli.entries import entry_of
 from making.formats import cell
 
 STORE = "HARNESS_DOCS_STORE"
@@ -36,9 +36,7 @@ def pages() -> dict[str, str]:
 
 
 def _head(kind: str, found: Mapping[str, list[Component]]) -> str:
-    return (
-        f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` that the first-party packages bring.\n"
-    )
+    return f"# {TITLES[kind]}\n\nThe {len(found)} components of the kind `{kind}` in the first-party packages.\n"
 
 
 def _card(components: list[Component], registry: Registry, boards: list[Board]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from imharness_cli import cli
+from imharness.cli import cli
 
 WIDTH = 100
 

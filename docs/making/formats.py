@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from imharness.components.component import Paper
+from imharness.contracts.component import Paper
 from imharness.planning.profile import Profile
 from imharness.results.records import Board, Sweep, TaskRecord
 from imharness_iqa.calibration import Preset
@@ -38,8 +38,8 @@ def pages() -> dict[str, str]:
     """Return the page by its name."""
     head = (
         "# Profiles and files\n\nEach file is read by a model that takes no other fields and no other types. "
-        "The tables below are made from these models. [Files of yours](/reference/files.md) tells how images, scores "
-        "and outputs of models are laid out.\n"
+        "The tables below are made from these models. [Your own files](/reference/files.md) describes the layout of "
+        "images, scores and outputs of models.\n"
     )
     parts = [head]
     told: set[type[BaseModel]] = set()

@@ -5,13 +5,14 @@ import inspect
 import types
 from collections import Counter
 
-from imharness_door import OFFERS
+from imharness.notebook import OFFERS
 
 MODULES = (
     "imharness", "imharness.images", "imharness.gradients", "imharness.membership", "imharness.data",
-    "imharness.tracks", "imharness.stats", "imharness_policy", "imharness_training.contracts",
+    "imharness.tracks", "imharness.tables", "imharness.contests", "imharness.stats", "imharness.values",
+    "imharness.training", "imharness.files", "imharness.executors", "imharness.commands", "imharness.errors",
 )  # fmt: skip
-"""What notebooks import, and what plugins may import: see docs/stability.md."""
+"""What notebooks import, and the doors, which plugins may import: see docs/stability.md."""
 
 
 def pages() -> dict[str, str]:
@@ -19,7 +20,7 @@ def pages() -> dict[str, str]:
     shared = {name for name, count in Counter(n for m in MODULES for n in names(m)).items() if count > 1}
     home = {name: module for module in reversed(MODULES) for name in names(module) if name in shared}
     own = {f"module-{m.replace('_', '-')}": _page(m, [n for n in names(m) if n not in shared], shared) for m in MODULES}
-    head = "# In several modules\n\nEach of these names is offered by every public module that has a use for it.\n"
+    head = "# In several modules\n\nEach of these names is offered by several public modules.\n"
     return own | {"module-shared": "\n".join([head, *(_entry(home[name], name) for name in sorted(home))])}
 
 
@@ -31,9 +32,7 @@ def names(module: str) -> list[str]:
 def _page(module: str, own: list[str], shared: set[str]) -> str:
     also = ", ".join(f"`{name}`" for name in names(module) if name in shared)
     head = f"# {module}\n\n{inspect.getdoc(importlib.import_module(module))}\n"
-    tail = (
-        f"\nAlso here, and told on [the page of names in several modules](module-shared.md): {also}.\n" if also else ""
-    )
+    tail = f"\nAlso here, see [names in several modules](module-shared.md): {also}.\n" if also else ""
     return "\n".join([head + tail, *(_entry(module, name) for name in own)])
 
 
@@ -50,5 +49,7 @@ def _entry(module: str, name: str) -> str:
 
 
 def _said(value: object) -> str:
-    """Return what a constant or a type is, in one line of reStructuredText."""
+    """Return what a constant, a type or a module is, in one line of reStructuredText."""
+    if inspect.ismodule(value):
+        return (inspect.getdoc(value) or "").partition("\n")[0]
     return f"``{value!r}``".replace("\n", " ")

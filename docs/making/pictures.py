@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from imharness.cli.commands import context, every, find, place
 from imharness.data import ImageSet
 from imharness.images import ImageRng, Images, Purification
-from imharness_cli.commands import context, every, find, place
 from imharness_iqa.steps import attack as attack_step
 from imharness_iqa.steps import purified
 from imharness_vision.distortions import DISTORTIONS
@@ -20,7 +20,7 @@ ATTACKS = ("ifgsm", "apgd", "korhonen", "madc", "ssah")
 """Attacks that take a fraction of a second for one image."""
 DRAWN = (
     "Drawn from photographs that ship inside scikit-image, scikit-learn and matplotlib, when this site was built. "
-    "`harness site serve` shows the gallery of a run of yours."
+    "`harness site serve` shows the gallery of your own run."
 )
 ACROSS = 5
 SCALE = 2
@@ -38,7 +38,7 @@ def page(folder: Path) -> str:
         f"# Gallery\n\n{DRAWN}\n",
         "## Test photographs\n\nNo shipped network has seen them.\n",
         _table(folder, "photograph", _of(photographs)),
-        "## The ladder of severities\n\nOne photograph; severity stands in for opinions of people.\n",
+        "## The ladder of severities\n\nOne photograph; severity is a proxy for the opinion of people.\n",
         _table(folder, "ladder", _ladder()),
         f"## Attacks\n\nThe first photograph after attacks of medium strength; `{METRIC}` rates it higher.\n",
         _table(folder, "attack", attacked),

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 
 from imharness.results.identity import digest
 from imharness.results.records import Board, Comparison
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Style, rows_high
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief
-from imharness_statistics.clusters import FEWEST
-from imharness_statistics.win_rates import MATRIX
 
 PERCENTILES = (5, 25, 50, 75, 95)
 

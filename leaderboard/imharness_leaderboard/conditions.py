@@ -8,8 +8,8 @@ import numpy as np
 
 from imharness.ranking.tables import value_of
 from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.statistics.bootstrap import mean_intervals
 from imharness_leaderboard.scores import Scores
-from imharness_statistics.bootstrap import mean_intervals
 
 CONDITIONS = "conditions-"
 """How the ids of these tables begin."""

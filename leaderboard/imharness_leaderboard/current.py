@@ -11,7 +11,7 @@ from imharness.results.identity import version_of
 from imharness.results.records import Board
 from imharness.results.store import Store
 
-_RANK = (sys.executable, "-c", "from imharness_cli import main; main()", "results", "rank")
+_RANK = (sys.executable, "-c", "from imharness.cli import main; main()", "results", "rank")
 
 
 def current_boards(address: str | Path) -> tuple[list[Board], list[str]]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from imharness.errors import StoreError
-from imharness_disk import UNFINISHED, remove_remains
+from imharness.results.disk import UNFINISHED, remove_remains
 
 MANIFEST = ".made.json"
 """Lists the files of the last build, each with the digest of its source where it is slow to make."""

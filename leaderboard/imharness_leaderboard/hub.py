@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from imharness.errors import StoreError, UsageError
-from imharness_exports.dataset import dataset_files, repository_in
-from imharness_files.text import reason
+from imharness.exports.dataset import dataset_files, repository_in
+from imharness.reading.text import reason
 from imharness_leaderboard.current import current_boards
 from imharness_leaderboard.publishing import NAME, refuse_local
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from imharness.ranking import comparisons
 from imharness.results.records import Board, Entry
-from imharness_statistics import bootstrap, clusters, correlation, head_to_head, ranks, roc, wilcoxon, win_rates
+from imharness.statistics import bootstrap, clusters, correlation, head_to_head, ranks, roc, wilcoxon, win_rates
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ from functools import partial
 
 import numpy as np
 
+from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
 from imharness.ranking.comparisons import places
 from imharness.results.identity import digest
 from imharness.results.records import SCHEMA, Board
-from imharness_exports.data import columns_of, csv_bytes, parquet_bytes
+from imharness.statistics.bootstrap import tail
+from imharness.statistics.clusters import FEWEST, coded
+from imharness.statistics.head_to_head import tie_groups
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.folder import SiteFolder, json_text
 from imharness_leaderboard.scores import Scores
-from imharness_statistics.bootstrap import tail
-from imharness_statistics.clusters import FEWEST, coded
-from imharness_statistics.head_to_head import tie_groups
 
 NOT_SHOWN = ("numbers", "examples", "comparisons")
 """Fields of a board that ``results.json`` leaves out."""

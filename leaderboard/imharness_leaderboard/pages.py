@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError
+from imharness.exports.data import csv_bytes
 from imharness.results.records import Board, Table
 from imharness.results.store import Store
-from imharness_exports.data import csv_bytes
 from imharness_leaderboard import addresses, published, rankings, recipes, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from imharness.errors import HarnessError
+from imharness.papers.comparison import compare
+from imharness.papers.facts import cited, comparison_facts, counts
+from imharness.papers.order import ALPHA, FEWEST
+from imharness.papers.published import PublishedTable, published_tables
+from imharness.papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
 from imharness.results.records import Board
-from imharness_papers.comparison import compare
-from imharness_papers.facts import cited, comparison_facts, counts
-from imharness_papers.order import ALPHA, FEWEST
-from imharness_papers.published import PublishedTable, published_tables
-from imharness_papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
 
 
 @dataclass(frozen=True)

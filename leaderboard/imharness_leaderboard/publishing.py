@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from imharness.errors import DamagedError, StoreError, UsageError
+from imharness.results.disk import UNFINISHED
 from imharness.results.identity import LEFT_HERE, LOCAL
 from imharness.results.records import Board
 from imharness.results.store import Store
-from imharness_disk import UNFINISHED
 from imharness_leaderboard.changes import read_releases
 from imharness_leaderboard.folder import MANIFEST
 from imharness_leaderboard.pages import Built, build_site

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from imharness.results.identity import digest
 from imharness.results.rankings import Ranking
 from imharness.results.records import Board, ColumnSpec, Row, Table
+from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.chart_pictures import HEIGHT, axis_label, draw_intervals
 from imharness_leaderboard.labels import write_labels
@@ -21,7 +22,6 @@ from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Picture, Styl
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, table_named
 from imharness_leaderboard.wording import brief, short
-from imharness_statistics.win_rates import MATRIX
 
 Floats = npt.NDArray[np.float64]
 MOST = 40

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from imharness.ranking.comparisons import Pairwise, pairwise, places, unit_means
 from imharness.results.identity import digest
 from imharness.results.records import Board, Comparison
-from imharness_statistics.clusters import coded
+from imharness.statistics.clusters import coded
 
 
 class Scores:

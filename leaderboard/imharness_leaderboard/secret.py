@@ -13,11 +13,11 @@ from imharness.ranking.comparisons import places
 from imharness.results.rankings import Ranking
 from imharness.results.records import Board
 from imharness.results.store import Store
+from imharness.statistics.splits import loses_advantage
+from imharness.statistics.win_rates import ALPHA
 from imharness_leaderboard.current import current_boards
 from imharness_leaderboard.scores import Scores, scores_of
 from imharness_leaderboard.wording import brief
-from imharness_statistics.splits import loses_advantage
-from imharness_statistics.win_rates import ALPHA
 
 Blocks = dict[tuple[tuple[str, str], ...], tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from imharness.exports.marks import Marks
 from imharness.results.records import Board, ColumnSpec, Comparison, Table, Value, several
-from imharness_exports.marks import Marks
 from imharness_leaderboard.wording import brief, joined
 
 

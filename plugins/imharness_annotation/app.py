@@ -23,9 +23,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from imharness.files import plain
 from imharness.images import UsageError
 from imharness_annotation.book import Book
-from imharness_files.text import plain
 
 LONGEST_NAME = 60
 BODY = 16 << 10

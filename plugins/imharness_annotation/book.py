@@ -16,11 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from imharness.files import number, parsed_json
 from imharness.images import UsageError
 from imharness_annotation import CUTOFF
 from imharness_annotation.turns import Item, Turns
-from imharness_files.structured import parsed_json
-from imharness_files.text import number
 
 Kind = Literal["class", "pair", "better"]
 SCHEMA = """

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from imharness.commands import Choice, Group, Share, assets_option, json_option, limit_option, site_option, store_option
 from imharness_annotation import CUTOFF
-from imharness_files.options import (
-    Choice,
-    Group,
-    Share,
-    assets_option,
-    json_option,
-    limit_option,
-    site_option,
-    store_option,
-)
 
 if TYPE_CHECKING:
     from imharness_annotation.book import Book, Question
@@ -102,7 +93,7 @@ def annotate(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from imharness_cli.commands import add_assets, console
+    from imharness.commands import add_assets, console
 
     _require_server()
     from imharness_annotation.app import application
@@ -136,8 +127,8 @@ def annotate(
 )
 def export(file: Path, csv_file: Path) -> None:
     """Write every vote as one line of a CSV file."""
+    from imharness.commands import console
     from imharness_annotation.outcome import write_csv
-    from imharness_cli.commands import console
 
     votes = _book(file).votes()
     write_csv(csv_file, votes)
@@ -149,9 +140,9 @@ def export(file: Path, csv_file: Path) -> None:
 @json_option()
 def report(file: Path, as_json: bool) -> None:
     """Print majorities, agreement, decoys; for `better`, the ranking by Bradley and Terry."""
+    from imharness.commands import console
     from imharness.stats import NotTestable
     from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking
-    from imharness_cli.commands import console
 
     book = _book(file)
     every, votes, planned = book.votes(), book.counted(), book.planned
@@ -204,9 +195,9 @@ def import_votes(file: Path, store: str, site: Path) -> None:
 
     Only questions with the planned number of votes are taken, and only the votes of people who passed the decoys.
     """
+    from imharness.commands import add_external, build_site, console
     from imharness.images import UsageError
     from imharness_annotation.outcome import majorities
-    from imharness_cli.commands import add_external, build_site, console
 
     book = _book(file)
     verdicts, out = majorities(book.counted(), book.planned), len(book.left_out())
@@ -255,7 +246,7 @@ def questions_for(
 
 
 def _rebuilt(store: str, attacks: tuple[str, ...], limit: int | None) -> Iterator[Rebuilt]:
-    from imharness_cli.commands import component, find, finished, place
+    from imharness.commands import component, find, finished, place
 
     wanted = {component("attack", name).info.id for name in attacks}
     sets = {}
@@ -275,9 +266,9 @@ def _better(
 ) -> Iterator[Question]:
     import torch
 
+    from imharness.commands import component, context, find, finished
     from imharness.images import UsageError
     from imharness_annotation.sources import better_questions
-    from imharness_cli.commands import component, context, find, finished
 
     if len(attacks) != 1 or len(defenses) < 2:
         raise UsageError(

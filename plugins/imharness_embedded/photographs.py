@@ -29,9 +29,8 @@ from imharness.data import (
     hookimpl,
     place,
 )
+from imharness.files import read_bytes, read_image, read_pixels
 from imharness_embedded.shipped import shipped
-from imharness_files.images import read_image, read_pixels
-from imharness_files.opening import read_bytes
 
 Array = np.ndarray
 SCENES = ("astronaut", "chelsea", "china", "rocket")

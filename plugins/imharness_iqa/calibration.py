@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from imharness.files import read_json
 from imharness.images import BaseAttack, UsageError
-from imharness_files.structured import read_json
 
 TARGETS = {
     "linf": {"weak": 2 / 255, "medium": 4 / 255, "strong": 8 / 255},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import Group, device_option, json_option, seed_option, site_option, store_option
+from imharness.commands import Group, device_option, json_option, seed_option, site_option, store_option
 
 
 @click.group(cls=Group)
@@ -87,7 +87,8 @@ def calibrate(
     A run uses the result with the option `presets` of the track. An attack that is trained is as strong as its training
     makes it: name the parameters and the training images of the run.
     """
-    from imharness_cli.commands import console, find
+    from imharness.commands import console, find
+    from imharness.data import fresh_numerics
     from imharness_iqa.apart import training_split
     from imharness_iqa.calibration import calibrated, write_presets
     from imharness_iqa.distortion import meter
@@ -98,7 +99,7 @@ def calibrate(
     trained = {"fit": training, "fit_images": fit_images or images}
     chosen = [(find("attack", attack), find("metric", metric)) for attack in attacks for metric in metrics]
     found = []
-    with console.progress("calibrating", shown=not as_json) as advance:
+    with fresh_numerics(), console.progress("calibrating", shown=not as_json) as advance:
         for done, (attack, metric) in enumerate(chosen):
             measure = meter(attack, metric, data, images=images, tested=others, **trained, seed=seed, device=device)
             preset = calibrated(attack, measure, metric.info.id)
@@ -142,7 +143,7 @@ def import_rows(table: Path, renamed: tuple[str, ...], bounds: tuple[str, ...], 
     Columns: image, metric, attack, strength, defense, clear, attacked, defended_clear, defended_attacked; mos, adaptive
     (0 or 1) and reference (the photograph that several images are made of) are optional.
     """
-    from imharness_cli.commands import add_external, build_site, component, console
+    from imharness.commands import add_external, build_site, component, console
     from imharness_iqa.external import outside_range, read_external
 
     rows = read_external(table, renamed, bounds, component)
@@ -165,7 +166,7 @@ def sampling(store: str, per_cluster: int, as_json: bool) -> None:
 
     Kruskal-Wallis test over the draws, for f(x), f(x'), f(D(x)) and f(D(x')): table 5 of the paper.
     """
-    from imharness_cli.commands import console, query
+    from imharness.commands import console, query
     from imharness_iqa.tables.sampling import studies
 
     tables = studies(query(store, "harness/iqa"), per_cluster)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from imharness.files import is_plain, number, read_csv
 from imharness.images import Component, HarnessError, UsageError
-from imharness_files.tables import read_csv
-from imharness_files.text import is_plain, number
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")

@@ -12,10 +12,7 @@ import torch
 from pydantic import Field
 
 from imharness.data import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
-from imharness_files.arrays import read_array
-from imharness_files.images import image_shape, read_pixels
-from imharness_files.tables import read_csv
-from imharness_files.text import is_plain, number
+from imharness.files import image_shape, is_plain, number, read_array, read_csv, read_pixels
 from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")

@@ -10,7 +10,7 @@ from safetensors.torch import load
 from torch import nn
 
 from imharness.data import Asset
-from imharness_training.contracts import TuningPlan
+from imharness.training import TuningPlan
 from imharness_vision.weights import fill, frozen, state_dict
 
 TUNING = TuningPlan(

@@ -9,7 +9,7 @@ from torch import nn
 
 from imharness.data import ImageSet, seeded_init
 from imharness.stats import correlate
-from imharness_training.contracts import Train, Trained, TrainingContext
+from imharness.training import Train, Trained, TrainingContext
 
 TRAIN = "harness/severity-ladder[per_photograph=8,split=train]"
 TEST = "harness/severity-ladder"

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from imharness.data import ContractError, Images, ImageSet, seeded_init
-from imharness_training.contracts import Train, Trained, TrainingContext, WeightTraining
+from imharness.training import Train, Trained, TrainingContext, WeightTraining
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
 TEST = "harness/severity-ladder[per_photograph=4,severities=[]]"

@@ -16,8 +16,8 @@ from imharness.images import (
     Purification,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
-from imharness_inputs import check_names
+from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness.training import TrainableMetric, TrainingDefense
 from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
@@ -41,7 +41,6 @@ from imharness_iqa.steps import (
 )
 from imharness_iqa.tables import BASELINE, report
 from imharness_iqa.work import work
-from imharness_training.contracts import TrainableMetric, TrainingDefense
 
 DISTANCES = {
     "psnr": "harness/psnr",

@@ -16,8 +16,8 @@ from pydantic import Field
 from imharness.data import ImageSet
 from imharness.images import FullReferenceMetric, Images, Scores
 from imharness.stats import correlate
+from imharness.training import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
 from imharness_iqa.auto_pgd import auto_pgd
-from imharness_training.contracts import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
 
 RADII = (2, 4, 8)
 Loss = Callable[[torch.nn.Module, Images, torch.Tensor], torch.Tensor]

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 import torch
 
-from imharness.data import generator
+from imharness.data import fresh_numerics, generator
 from imharness.membership import Component, MembershipEvaluator, MembershipQuery, UsageError
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
@@ -114,6 +114,7 @@ def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
     return found
 
 
+@fresh_numerics()
 def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> Audit:
     """Let evaluators guess the target's members; they get its rows in a random order that they do not know."""
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()

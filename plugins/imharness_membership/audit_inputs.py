@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from imharness.files import read_arrays, read_columns
 from imharness.membership import UsageError
-from imharness_files.arrays import read_arrays
-from imharness_files.tables import read_columns
 
 Array = np.ndarray
 MODELS, SIDES = ("shadow", "target"), ("member", "nonmember")

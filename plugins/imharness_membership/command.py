@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness_files.options import Group, Share
+from imharness.commands import Group, Share
 
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator
@@ -59,7 +59,7 @@ def audit(
     FILE is an npz with the arrays {shadow,target}_{member,nonmember}_{outputs,labels}, or a csv or parquet table with
     the columns model (shadow or target), member (0 or 1), label, p0, p1, ...
     """
-    from imharness_cli.commands import console
+    from imharness.commands import console
     from imharness_membership.audit import audit as audited
     from imharness_membership.audit_inputs import read_audit
 
@@ -83,8 +83,8 @@ def audit(
 
 def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
     """Return the evaluators asked for, or all that need no more than outputs and labels."""
-    from imharness_cli.commands import console, find
-    from imharness_cli.commands import every as installed
+    from imharness.commands import console, find
+    from imharness.commands import every as installed
     from imharness_membership.audit import MANY, SLOW, standard, usable
 
     if names:
@@ -95,7 +95,7 @@ def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
 
 
 def _print(found: Audit, per_class: bool) -> None:
-    from imharness_cli.commands import console
+    from imharness.commands import console
 
     console.say(
         f"{found.members} members, {found.nonmembers} non-members, {found.classes} classes; accuracy "

@@ -8,11 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.data import HarnessError, TableDataset, TableSet, Unavailable, data_folder
-from imharness_files.arrays import read_arrays
-from imharness_files.opening import GIB, plain_file, read_bytes
-from imharness_files.text import number
-from imharness_inputs import DataSource
+from imharness.data import DataSource, HarnessError, TableDataset, TableSet, Unavailable, data_folder
+from imharness.files import GIB, number, plain_file, read_arrays, read_bytes
 
 PAGE = "https://github.com/privacytrustlab/datasets"
 

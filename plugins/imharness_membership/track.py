@@ -23,8 +23,7 @@ from imharness.membership import (
     Model,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
-from imharness_inputs import check_names
+from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
     evaluate,
     references,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
+from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.tracks import Query
 from imharness_perceptual.choices import steps
 from imharness_perceptual.families import repeated
 from imharness_perceptual.verdicts import credit

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from imharness.tracks import Blocks, Query
+from imharness.tables import Blocks
+from imharness.tracks import Query
 from imharness_perceptual.verdicts import credit
 
 FACTS = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness_files.options import assets_option, device_option, json_option
+from imharness.commands import assets_option, device_option, json_option
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
     A word that is a file or a folder is an IMAGE, any other a METRIC. Full-reference metrics need --reference: one
     image for all, or a folder whose files have the same names.
     """
-    from imharness_cli.commands import add_assets, console
+    from imharness.commands import add_assets, console
 
     if assets is not None:
         add_assets(assets)
@@ -60,8 +60,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
 
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
+    from imharness.commands import find
     from imharness.images import FullReferenceMetric, NoReferenceMetric, UsageError
-    from imharness_cli.commands import find
 
     if not names:
         raise UsageError("name at least one metric; `harness plugins list --kind metric` lists them.")
@@ -102,8 +102,8 @@ def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Call
     """Return a score per image; images of one size are scored together."""
     import torch
 
+    from imharness.commands import place
     from imharness.images import ContractError, FullReferenceMetric
-    from imharness_cli.commands import place
 
     where = place(device)
     built = metric.build(where)
@@ -159,6 +159,6 @@ def _opened(path: Path) -> torch.Tensor:
     import numpy as np
     import torch
 
-    from imharness_files.images import read_image
+    from imharness.files import read_image
 
     return torch.from_numpy(np.array(read_image(path))).permute(2, 0, 1).float() / 255

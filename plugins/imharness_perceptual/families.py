@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from imharness.stats import interval
-from imharness.tracks import Blocks, Value, missing, value_of
+from imharness.tables import Blocks, Value, missing, value_of
 
 Part = tuple[np.ndarray, np.ndarray]
 """Numbers of a family without NaN, and the name of each one's photograph."""

@@ -12,11 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.tracks import Blocks, Chart, Column, Query, TrackReport, Value, Wins
+from imharness.contests import Contest, contest
+from imharness.tables import Blocks, Chart, Column, Value, Wins
+from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
 from imharness_perceptual.families import mean_of_families, parts_of
 from imharness_perceptual.verdicts import another_person, ceiling
-from imharness_policy import Contest, contest
 
 ID = "ranking"
 NOBODY, UNAWARE, AWARE = "none", "unaware", "aware"

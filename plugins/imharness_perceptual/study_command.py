@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from imharness_files.options import Group, assets_option, seed_option, store_option
+from imharness.commands import Group, assets_option, seed_option, store_option
 
 TRACK = "harness/perceptual"
 STORE = store_option()
@@ -33,8 +33,8 @@ def perceptual() -> None:
 @assets_option("data")
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
     """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""
+    from imharness.commands import add_assets, console, find, place
     from imharness.images import UsageError
-    from imharness_cli.commands import add_assets, console, find, place
     from imharness_perceptual.contact_sheets import write_sheets
 
     if assets is not None:
@@ -53,8 +53,8 @@ def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | 
 )
 def tests(store: str, out: Path) -> None:
     """Draw every metric's agreement on forced choices against its score on just noticeable differences."""
+    from imharness.commands import console, query
     from imharness.images import UsageError
-    from imharness_cli.commands import console, query
     from imharness_perceptual.plots import both_tests_scatter
     from imharness_perceptual.tables import both_tests, distances, forced_choices
 
@@ -81,8 +81,8 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     """Draw the images that metric FIRST calls near and SECOND calls far, and the reverse."""
     import numpy as np
 
+    from imharness.commands import add_assets, component, console, find, place, query
     from imharness.images import UsageError
-    from imharness_cli.commands import add_assets, component, console, find, place, query
     from imharness_perceptual.plots import disagreements as found
     from imharness_perceptual.plots import gallery
 
@@ -124,8 +124,8 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
 )
 def weights(file: Path, out: Path) -> None:
     """Draw the weights in FILE, which `harness train lpips` learnt, by layer."""
-    from imharness_cli.commands import console
-    from imharness_files.tensors import read_tensors
+    from imharness.commands import console
+    from imharness.files import read_tensors
     from imharness_perceptual.plots import learnt_weights
 
     for layer, share in learnt_weights(

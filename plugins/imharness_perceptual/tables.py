@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from imharness.stats import Interval, NotTestable, correlate, interval, spearman_rows
-from imharness.tracks import (
+from imharness.tables import (
     Blocks,
     Chart,
     Column,
     ColumnSpec,
-    Query,
     Row,
     Series,
     Table,
-    TrackReport,
     Value,
     Wins,
     missing,
@@ -22,6 +20,7 @@ from imharness.tracks import (
     ranking,
     value_of,
 )
+from imharness.tracks import Query, TrackReport
 from imharness_perceptual.attacked import attacked
 from imharness_perceptual.choices import distances, facts, forced_choices, on_ladder
 from imharness_perceptual.families import Part, mean_of_families, parts_of, repeated

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from imharness.components.registry import installed
-from imharness.running.context import libraries
+from imharness.executors import installed, libraries
 
 SHOWN = 3
 """How many differences a message names."""

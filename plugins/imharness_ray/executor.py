@@ -20,13 +20,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from imharness.components.assets import folders
-from imharness.components.registry import explain
+from imharness.commands import console
 from imharness.errors import DamagedError, HarnessError, UsageError
-from imharness.results.records import TaskSpec
-from imharness.results.store import Store
-from imharness.running.executor import TaskResult, WorkerConfig
-from imharness_cli import console
+from imharness.executors import Store, TaskResult, TaskSpec, WorkerConfig, explain, folders
 from imharness_ray.actor import given_to
 from imharness_ray.alike import facts, packages
 from imharness_ray.cluster import Cluster
@@ -84,7 +80,7 @@ class RayWorkers:
             self._settings = RaySettings(**settings)
         except ValidationError as error:
             raise UsageError(explain(error, RaySettings)) from None
-        config = replace(workers[0], threads=1)
+        config = workers[0]
         if self._settings.gpus_per_worker:
             config = replace(config, device="cuda:0")
         elif config.device != "cpu":

@@ -9,12 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from imharness.components.assets import add_folder
 from imharness.errors import HarnessError, StoreError, Unavailable
-from imharness.results.identity import digest
-from imharness.results.records import TaskRecord, TaskSpec
-from imharness.results.store import Store
-from imharness.running.executor import Worker, WorkerConfig
+from imharness.executors import Store, TaskRecord, TaskSpec, Worker, WorkerConfig, add_folder, digest
 from imharness_ray.alike import differences, facts
 
 AHEAD_S = 2.0

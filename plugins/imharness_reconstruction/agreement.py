@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from imharness.stats import NotTestable, interval, kendall_rows, spearman_rows, williams
-from imharness.tracks import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
+from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing, ranked, value_of
 from imharness_reconstruction.resolution import limit_of
 
 RECOGNISED = "recognised"

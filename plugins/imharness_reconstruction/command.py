@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imharness_files.options import Choice, Group, assets_option, device_option, json_option, seed_option, store_option
+from imharness.commands import Choice, Group, assets_option, device_option, json_option, seed_option, store_option
 
 if TYPE_CHECKING:
     from imharness_reconstruction.export import Rebuilt
@@ -33,7 +33,7 @@ def export(store: str, out: Path, assets: Path | None) -> None:
 
     People's judgements decide where they were imported (`harness annotate import`), a classifier's elsewhere.
     """
-    from imharness_cli.commands import add_assets, console, query
+    from imharness.commands import add_assets, console, query
     from imharness_reconstruction.export import recognised, write
     from imharness_reconstruction.tables import verdicts
 
@@ -54,8 +54,8 @@ def export(store: str, out: Path, assets: Path | None) -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Folder to write.")
 def plots(store: str, out: Path) -> None:
     """Draw the leakage of protected models by each metric against the share that was recognised."""
+    from imharness.commands import console, query
     from imharness.gradients import UsageError
-    from imharness_cli.commands import console, query
     from imharness_reconstruction.plots import scatter
     from imharness_reconstruction.tables import leakages, studies_of
 
@@ -115,8 +115,8 @@ def search(
     import numpy as np
     import torch
 
+    from imharness.commands import console, find, place
     from imharness.data import generator
-    from imharness_cli.commands import console, find, place
     from imharness_reconstruction.policy_search import candidates
     from imharness_reconstruction.policy_search import search as searched
 
@@ -139,8 +139,8 @@ def search(
 
 def rebuilt_in(store: str) -> Iterator[Rebuilt]:
     """Yield the reconstructions of a store's latest run with their private images."""
+    from imharness.commands import find, finished, place
     from imharness.data import ImageSet
-    from imharness_cli.commands import find, finished, place
     from imharness_reconstruction.export import Rebuilt
 
     known: dict[str, ImageSet] = {}
@@ -214,7 +214,7 @@ def semsim(
     Compared with psnr, mse and ssim-uniform7 unless --metric names others. PSNR counts as at most 58.9 dB, the noise
     of 8 bits: so do identical images.
     """
-    from imharness_cli.commands import add_assets, component, console, find, place
+    from imharness.commands import add_assets, component, console, find, place
     from imharness_reconstruction.semsim import SemSimPlan
     from imharness_reconstruction.semsim_studies import STUDIES, Corpus, outcomes, plot, rival
 

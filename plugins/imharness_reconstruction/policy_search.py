@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from imharness.data import fresh_numerics
 from imharness.gradients import ImageRng
 from imharness_reconstruction.inversion import flat
 from imharness_reconstruction.per_image import image_gradients
@@ -41,6 +42,7 @@ def candidates(count: int, rng: torch.Generator) -> list[list[int]]:
     return [list(policy) for policy in found]
 
 
+@fresh_numerics()
 def search(
     network: torch.nn.Module,
     images: torch.Tensor,

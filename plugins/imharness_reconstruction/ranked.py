@@ -13,22 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.tracks import (
-    Blocks,
-    Chart,
-    Column,
-    ColumnSpec,
-    Query,
-    Row,
-    Table,
-    TrackReport,
-    Value,
-    Wins,
-    mean_value,
-    missing,
-    ranked,
-)
-from imharness_policy import Contest, common, contest, is_own
+from imharness.contests import Contest, common, contest, is_own
+from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
+from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES
 from imharness_reconstruction.models.untrained import Untrained

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.data import ImageSet, generator
+from imharness.data import ImageSet, fresh_numerics, generator
 from imharness.images import FullReferenceMetric, FullReferenceScore, UsageError
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_reconstruction.datasets.annotated import FACTS
@@ -176,6 +176,7 @@ def rival(metric: FullReferenceMetric, device: torch.device) -> tuple[FullRefere
     return lambda images, reference: score(images, reference).clamp(max=RESOLVED), metric.closeness
 
 
+@fresh_numerics()
 def outcomes(
     setting: Setting,
     others: Mapping[str, tuple[FullReferenceScore, int]],

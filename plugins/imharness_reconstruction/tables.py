@@ -6,21 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from imharness.tracks import (
-    Blocks,
-    Chart,
-    Column,
-    Example,
-    Panel,
-    Query,
-    Table,
-    TrackReport,
-    Value,
-    Wins,
-    mean_value,
-    missing,
-    ranking,
-)
+from imharness.tables import Blocks, Chart, Column, Example, Panel, Table, Value, Wins, mean_value, missing, ranking
+from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import (
     RECOGNISED,
     Study,

@@ -14,8 +14,7 @@ from pydantic import Field
 from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
-from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work
-from imharness_inputs import check_names
+from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report

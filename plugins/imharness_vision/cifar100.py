@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness_files.opening import read_bytes
-from imharness_inputs import Archive, DataSource
+from imharness.data import Archive, DataSource
+from imharness.files import read_bytes
 
 CIFAR100 = DataSource(
     name="cifar100",

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from imharness.files import read_image
 from imharness.images import ContractError, Images, UsageError
-from imharness_files.images import read_image
 
 Fit = Callable[[Image.Image], Image.Image]
 """Brings a decoded RGB image to the size that is wanted."""

@@ -8,8 +8,8 @@ import torch
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
+from imharness.files import read_tensors, read_torch
 from imharness.images import Asset, Unavailable, UsageError
-from imharness_files.tensors import read_tensors, read_torch
 
 COUNTER = "num_batches_tracked"
 """What batch norms count while they are trained; files that were written before torch 0.4.1 lack it."""

@@ -22,19 +22,19 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
-from imharness.components.component import Component
 from imharness.components.registry import Registry
 from imharness.contracts.attack import Attack
 from imharness.contracts.call import checked
+from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.errors import ContractError, HarnessError
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.randomness import ImageRng, derive_seed, generator
+from imharness.running.secret_split import hidden
 from imharness.running.target import MetricTarget, Purify, straight_through
-from imharness_secret.images import hidden
-from imharness_statistics.wilcoxon import wilcoxon_greater
+from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness_submissions.report import Gain, GradientAudit
 from imharness_submissions.sandbox.proxies import Sandboxed
 

@@ -14,10 +14,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from imharness.errors import DamagedError
+from imharness.reading.text import plain
 from imharness.results.identity import digest
 from imharness.results.records import Standing
-from imharness_files.text import plain
-from imharness_storage import open_backend
+from imharness.results.storage import open_backend
 
 FILE = "ledger.jsonl"
 Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]

@@ -9,19 +9,20 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from imharness.components.component import ID_PATTERN
 from imharness.components.registry import explain
+from imharness.contracts.component import ID_PATTERN
 from imharness.errors import UsageError
+from imharness.reading.opening import MIB, read_text
+from imharness.reading.requirements import requirement_of
+from imharness.reading.structured import read_toml, texts_in
+from imharness.reading.text import is_plain
 from imharness.results.identity import label_of
-from imharness_files.opening import MIB, read_text
-from imharness_files.structured import read_toml, texts_in
-from imharness_files.text import is_plain
 
 FILE = "submission.toml"
 LOCK = "requirements.txt"
 LONGEST = 1_000
 NAME_PATTERN = r"^[a-z0-9][a-z0-9-]{0,60}$"
-_HASHED = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[[^\]]*\])?==[^\s;]+( ;[^\\]*)?( --hash=sha256:[0-9a-f]{64})+$")
+_HASHED = re.compile(r"(.*?)(?: --hash=sha256:[0-9a-f]{64})+")
 
 
 class _Strict(BaseModel):
@@ -143,6 +144,12 @@ def read_lock(folder: Path) -> list[str]:
     found = (" ".join(filter(None, line.split(" "))) for line in text.split("\n"))
     lines = [line for line in found if line and not line.startswith("#")]
     for line in lines:
-        if not is_plain(line) or not _HASHED.fullmatch(line):
+        if not is_plain(line) or not (parts := _HASHED.fullmatch(line)) or not _is_one_version(parts[1], path):
             raise UsageError(f"{path}: {line[:100]!r} is not pinned as name==version --hash=sha256:…")
     return lines
+
+
+def _is_one_version(text: str, path: Path) -> bool:
+    """Say whether a requirement names one version; raises `UsageError` when it has an address or an option."""
+    versions = list(requirement_of(text, str(path)).specifier)
+    return [(v.operator, "*" in v.version) for v in versions] == [("==", False)]

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from imharness.components.component import Component
 from imharness.components.registry import Registry, installed
 from imharness.contracts.attack import BaseAttack
+from imharness.contracts.component import Component
 from imharness.errors import HarnessError, UsageError
 from imharness_submissions.contents import tree_digest
 from imharness_submissions.environment import environment_of

@@ -20,13 +20,13 @@ from imharness.components.registry import installed
 from imharness.contracts.track import Progress
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
 from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+from imharness.ranking.entries import known_entries
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import open_executor
-from imharness_cli.entries import known_entries
-from imharness_profiles import load_profile
-from imharness_secret.images import seeds_of_task
+from imharness.running.secret_split import seeds_of_task
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission

@@ -19,16 +19,17 @@ from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, Unavailable
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile
-from imharness.ranking.board import make_board, merged_sweep
+from imharness.ranking.board import make_board
+from imharness.ranking.entries import known_entries
+from imharness.reading.text import plain
 from imharness.results.identity import digest
 from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.device import device_name
 from imharness.running.executor import Executor, open_executor
+from imharness.running.merging import merged_sweep
 from imharness.running.sweep import RunResult, execute
-from imharness_cli.entries import known_entries
-from imharness_conformance import CheckResult, check_component
-from imharness_files.text import plain
+from imharness.testing import CheckResult, check_component
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim, read_lock, read_manifest

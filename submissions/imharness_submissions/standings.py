@@ -9,9 +9,9 @@ from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registry
+    from imharness.ranking.entries import StoreEntries
     from imharness.results.records import Board
     from imharness.results.store import Store
-    from imharness_cli.entries import StoreEntries
 
 
 def judged(store: Store, known: StoreEntries) -> StoreEntries:

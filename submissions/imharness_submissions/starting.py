@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import re
 import shutil
@@ -13,8 +12,8 @@ from typing import Any
 
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
-from imharness_files.opening import read_bytes
-from imharness_files.wheels import BYTES, WHEEL_NAME
+from imharness.reading.opening import read_bytes
+from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package
@@ -45,14 +44,13 @@ def start_submission(name: str, wheel: Path, parent: Path, *, trusted: bool) -> 
         sha256=hashlib.sha256(read_bytes(wheel, BYTES)).hexdigest(),
         file=os.path.relpath(wheel, folder),
     )
+    wanted = check_wheel(wheel).requirements
     folder.mkdir(parents=True)
     try:
-        environment = environment_of(folder, package, trusted=trusted)
-        found = next(iter(importlib.metadata.distributions(path=[str(environment)])))
-        lock = locked(found)
+        lock = locked(wanted)
         if lock:
             (folder / LOCK).write_text(lock, encoding="utf-8")
-            environment = environment_of(folder, package, trusted=trusted)
+        environment = environment_of(folder, package, trusted=trusted)
         guest = Guest(spec_for(package.name, environment, Hardware(), trusted=trusted))
         try:
             text = _manifest(package, offer_of(guest), guest)

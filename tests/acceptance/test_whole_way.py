@@ -79,7 +79,7 @@ def test_damage_is_named_and_mended(first: tuple[Path, dict], harness_here) -> N
 
 def test_help_imports_neither_torch_nor_plugins(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom imharness_cli import cli\n"
+        "import sys\nfrom imharness.cli import cli\n"
         "for words in (['--help'], ['--version'], ['run', '-h'], ['site', '-h'], ['iqa', 'import', '-h'],\n"
         "              ['plugins', '-h'], ['plugins', 'new', '-h'], ['plugins', 'check', '-h']):\n"
         "    cli.main(words, standalone_mode=False)\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from imharness_errors.names import MOST, did_you_mean, unknown_name
+from imharness.errors import MOST, did_you_mean, unknown_name
 
 
 @pytest.mark.parametrize(

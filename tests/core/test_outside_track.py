@@ -7,8 +7,8 @@ from pathlib import Path
 from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry
 from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
 from imharness.results.records import TaskSpec
-from imharness_profiles import load_profile
 
 
 def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path: Path) -> None:

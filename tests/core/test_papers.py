@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from imharness.components.component import Component, Info, Paper
 from imharness.components.papers import paper_of
 from imharness.components.registry import installed
+from imharness.contracts.component import Component, Info, Paper
 from imharness.errors import PluginError
 
 TOML = '[gauss1809]\ntitle = "Theoria Motus"\nauthors = "Gauss"\nyear = 1809\n'

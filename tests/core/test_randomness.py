@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imharness.randomness import ImageRng, derive_seed, generator, seeded_init
+from imharness.contracts.randomness import ImageRng, derive_seed, generator, seeded_init
 
 
 @settings(max_examples=30, deadline=None)

@@ -5,10 +5,10 @@ import pytest
 
 from imharness.errors import UsageError
 from imharness.ranking.ranking import winner
+from imharness.results.blocks import Blocks
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness.tracks import Column, ColumnSpec, Row, Table, Value, Wins, missing, ranked, ranking
-from imharness_blocks.blocks import Blocks
+from imharness.tables import Column, ColumnSpec, Row, Table, Value, Wins, missing, ranked, ranking
 
 VALUES = {"a": 2.0, "b": None, "c": -1.0, "d": float("nan"), "e": 2.0}
 

@@ -9,11 +9,11 @@ import torch
 from imharness.data import ImageSet
 from imharness.errors import UsageError
 from imharness.planning.profile import Profile
-from imharness_conformance.samples import images as samples
-from imharness_profiles import load_profile
-from imharness_secret import OPTION, digest_of, read_seed
-from imharness_secret.images import BLOCK, FADED, changed, hidden, seeds_of_task
-from imharness_statistics.splits import loses_advantage
+from imharness.planning.profiles import load_profile
+from imharness.planning.secret import OPTION, digest_of, read_seed
+from imharness.running.secret_split import BLOCK, FADED, changed, hidden, seeds_of_task
+from imharness.statistics.splits import loses_advantage
+from imharness.testing.samples import images as samples
 
 SEED, OTHER = "5eed" * 16, "0dd5eed0" * 8
 

@@ -32,7 +32,7 @@ def steps(folder: Path, **given: str) -> list[list[str]]:
         {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "LOG": str(folder / "log")} | arguments() | given
     )
     for step in re.findall(r"^RUN (.+)$", TEXT, re.M):
-        subprocess.run(["sh", "-euc", step], env=environment, check=True, timeout=30)
+        subprocess.run(["sh", "-euc", step], env=environment, check=True, timeout=400)
     return [line.split("\t") for line in (folder / "log").read_text().splitlines()]
 
 

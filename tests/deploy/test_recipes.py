@@ -55,7 +55,7 @@ def dry_run(folder: Path, *words: str, **environment: str) -> tuple[int, list[st
            "SLURM_MEM_PER_NODE": "32768", "SLURM_SUBMIT_DIR": str(folder), "EXPECTED": "2"}  # fmt: skip
     path = f"{tools}:{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", str(SLURM), *words], cwd=folder, env={**os.environ, **job, "PATH": path, **environment}, timeout=60,
+        ["bash", str(SLURM), *words], cwd=folder, env={**os.environ, **job, "PATH": path, **environment}, timeout=400,
         check=False,
     )  # fmt: skip
     return done.returncode, sorted((folder / "log").read_text().splitlines())

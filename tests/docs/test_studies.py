@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.papers.test_summary import placed, wrong
+from tests.core.papers.test_summary import placed, wrong
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
 OURS = re.compile(r"(-?[\d.]+) \(`([\w-]+)` · ([^·`]+?) · ([^·`]+?)\)(?=[\s,.;:])")

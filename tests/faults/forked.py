@@ -21,12 +21,13 @@ from typing import Any
 
 from tests.forking import ending
 
+import imharness.cli.commands
 import imharness.planning.plan
 import imharness.ranking.board
 import imharness.running.local
-import imharness_cli.commands
-from imharness_cli import main
-from imharness_disk import UNFINISHED
+import imharness.running.merging
+from imharness.cli import main
+from imharness.results.disk import UNFINISHED
 from imharness_submissions.sandbox.processes import tree
 
 PHASES = ("planning", "attack", "evaluation", "ranking", "publishing", "training", "submission", "annotation")
@@ -181,7 +182,7 @@ class Command:
 
 def _tell(moment: Moment) -> None:
     """Let the parts of the harness say when they begin. Only the parent's part is wrapped: workers are as always."""
-    board, commands = imharness.ranking.board, imharness_cli.commands
+    board, commands, merging = imharness.ranking.board, imharness.cli.commands, imharness.running.merging
 
     def told(phase: str, function: Callable) -> Callable:
         def call(*given, **named):
@@ -197,7 +198,7 @@ def _tell(moment: Moment) -> None:
     for executor in (imharness.running.local.LocalWorkers, imharness.running.local.InProcess):
         before = executor.submit
         executor.submit = lambda own, key, spec, before=before: submit(own, key, spec, before)
-    board.merged_sweep = told("ranking", board.merged_sweep)
+    merging.merged_sweep = told("ranking", merging.merged_sweep)
     board.make_board = told("ranking", board.make_board)
     commands.build_site = told("publishing", commands.build_site)
 

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from imharness.ranking import board
-from imharness.ranking.board import merged_sweep, newest_only
+from imharness.ranking.board import newest_only
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.running.merging import merged_sweep
 
 
 def planned(configuration: str) -> SimpleNamespace:

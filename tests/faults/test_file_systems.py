@@ -8,8 +8,8 @@ import pytest
 from tests.faults.failing import FLAKY, FULL, READ_ONLY, failing
 from tests.faults.forked import STUDY, digests
 
+from imharness.cli.stores import compact, verify
 from imharness.results.store import Store
-from imharness_cli.stores import compact, verify
 from imharness_submissions.ledger import Ledger
 
 RUN = ("run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "--limit", "2", "--workers", "0")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.faults.forked import age, remains
 
-import imharness_disk
+import imharness.results.disk
 from imharness.errors import DamagedError, StoreError
+from imharness.results.disk import UNFINISHED, alone, remove_if, write_whole
 from imharness.results.store import Store
-from imharness_disk import UNFINISHED, alone, remove_if, write_whole
 from imharness_leaderboard import publishing
 from imharness_leaderboard.changes import FILE as RELEASES
 from imharness_leaderboard.changes import Release, read_releases, releases_json
@@ -118,7 +118,7 @@ def test_one_process_at_a_time_holds_a_store(tmp_path: Path, monkeypatch) -> Non
         finally:
             os._exit(0)
     os.read(reading, 4)
-    monkeypatch.setattr(imharness_disk, "WAIT_S", 0.05)
+    monkeypatch.setattr(imharness.results.disk, "WAIT_S", 0.05)
     with pytest.raises(StoreError, match="another process has been changing"), alone(tmp_path):
         pass
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from tests.faults.forked import left_over, started
 from imharness.running import local
 from imharness.running.executor import Worker, WorkerConfig
 from imharness.running.local import LocalWorkers
-from imharness_memory import OUT_OF_MEMORY, is_out_of_memory, why_ended
+from imharness.running.memory import OUT_OF_MEMORY, is_out_of_memory, why_ended
 from imharness_submissions.sandbox.processes import tree
 
 
@@ -41,7 +41,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalWorkers:
 
     monkeypatch.setattr(LocalWorkers, "_start", start)
     monkeypatch.setattr(local, "_context", lambda workers: local.multiprocessing.get_context("spawn"))
-    found = LocalWorkers([WorkerConfig(tmp_path, "cpu", 1, 1)], time_limit_s=10)
+    found = LocalWorkers([WorkerConfig(tmp_path, "cpu", 1)], time_limit_s=10)
     found._workers[0].key = "cell"
     return found
 
@@ -84,7 +84,7 @@ def test_memory_that_is_used_up_is_told_and_not_thrown(monkeypatch: pytest.Monke
         raise MemoryError
 
     monkeypatch.setattr("imharness.running.context.run_task", used_up)
-    worker = Worker(WorkerConfig(tmp_path, "cpu", 1, 1))
+    worker = Worker(WorkerConfig(tmp_path, "cpu", 1))
     result = worker.run("key", None)  # type: ignore[arg-type]
     assert (result.status, result.line) == ("failed", OUT_OF_MEMORY)
     said = "[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"
@@ -100,7 +100,7 @@ def busy(facts):
     Path("busy").touch()
     time.sleep(600)
 if __name__ == "__main__":
-    local.LocalWorkers([WorkerConfig(Path("store"), "cpu", 1, 1, (("parent:busy", {}),))], 600)
+    local.LocalWorkers([WorkerConfig(Path("store"), "cpu", 1, (("parent:busy", {}),))], 600)
     time.sleep(600)
 """
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 from playwright.sync_api import Browser, Page
+from tests.conftest import PATIENT_MS
 
 SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 
 
 def opened(browser: Browser, address: str) -> Iterator[Page]:
     context = browser.new_context(base_url=address)
+    context.set_default_timeout(PATIENT_MS)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     yield context.new_page()
     context.close()

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from imharness.contests import Contest, contest
 from imharness.results.records import Board, Entry, Example, Panel, Parameter
 from imharness.results.store import Store
-from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
-from imharness_policy import Contest, contest
+from imharness.tables import Blocks, Column, Value, Wins
+from imharness.tracks import TrackReport
 
 NONE, JPEG, FLIP = "harness/none", "harness/jpeg[quality=50,subsampling=4:2:0]", "harness/flip[axis=horizontal]"
 MEDIAN, NOISE, PURIFIER = "acme/median[size=5]", "acme/noise[sigma=0.1]", "acme/a-purifier-with-a-long-name[steps=50]"

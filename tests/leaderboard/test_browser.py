@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 from tests.comparing import compare
 
 from imharness.ranking.comparisons import pairwise
-from imharness_statistics.bootstrap import tail
-from imharness_statistics.clusters import FEWEST
-from imharness_statistics.head_to_head import head_to_head
-from imharness_statistics.wilcoxon import wilcoxon_greater
+from imharness.statistics.bootstrap import tail
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.head_to_head import head_to_head
+from imharness.statistics.wilcoxon import wilcoxon_greater
 
 from .browsing import SIZES, settled
 from .conftest import ENTRIES, EVIL, PHOTOGRAPHS, paired
@@ -97,7 +97,7 @@ def test_sorting_filtering_facets_columns_and_intervals_are_kept_in_the_address(
     tools.first.locator("summary", has_text="Columns").click()
     tools.first.get_by_role("checkbox", name="Family").uncheck()
     assert not table.locator("td.facet").first.is_visible()
-    page.wait_for_timeout(300)
+    expect(page).to_have_url(re.compile("hide"))
     link = page.url
     settled(page, "about:blank")
     settled(page, link)
@@ -238,17 +238,19 @@ def test_readers_get_the_numbers_of_the_python_side(page: Page) -> None:
     settled(page, "compare.html")
     for label in ENTRIES:
         page.locator("#entries").get_by_role("checkbox", name=label, exact=True).check()
-    page.wait_for_timeout(300)
+    expect(page.locator("#result tr[data-pair]")).to_have_count(6)
     found = raw(page)
-    assert len(found) == 6
     for (first, second), numbers in found.items():
         assert_equal(numbers, first, second, None)
     comparison, numbers = paired().stored()
     tested = pairwise(comparison, numbers)
     assert f"multiplied by {int(np.sum(~np.isnan(tested.p)))} pairs" in page.locator("#result").inner_text()
     assert f"by {comparison.tests} tests" in page.locator("#result").inner_text()
+    first = page.locator("#result tr[data-pair]").first
+    before = first.get_attribute("data-raw")
     page.locator("#conditions").get_by_role("checkbox", name=EVIL).uncheck()
-    page.wait_for_timeout(300)
+    expect(first).not_to_have_attribute("data-raw", before or "")
+    expect(page).to_have_url(re.compile("without"))
     kept = [i for i, c in enumerate(comparison.conditions) if c.facets["attack"] != EVIL]
     for (first, second), numbers in raw(page).items():
         assert_equal(numbers, first, second, kept)
@@ -264,9 +266,8 @@ def test_readers_see_each_photograph_once(page: Page) -> None:
     page.get_by_label("What is compared").select_option(label="Plain track: Who beats whom")
     for label in ENTRIES:
         page.locator("#entries").get_by_role("checkbox", name=label, exact=True).check()
-    page.wait_for_timeout(300)
+    expect(page.locator("#result tr[data-pair]")).to_have_count(6)
     found = raw(page)
-    assert len(found) == 6
     for (first, second), numbers in found.items():
         assert_equal(numbers, first, second, None, clusters=PHOTOGRAPHS)
     assert "15 of 7 photographs" in page.locator("#result table").first.inner_text()

@@ -7,9 +7,9 @@ from tests.long_rows import paired_scores
 
 from imharness.ranking.comparisons import PairedScores
 from imharness.results.records import Table, Value
+from imharness.statistics.bootstrap import mean_interval
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.scores import Scores
-from imharness_statistics.bootstrap import mean_interval
 
 
 def paired(scores: dict[str, dict[str, list[float]]], **facts) -> PairedScores:

@@ -11,14 +11,14 @@ import pytest
 import scipy
 from playwright.sync_api import Browser, Page
 
+from imharness.contests import contest
+from imharness.statistics.bootstrap import percentiles
+from imharness.statistics.clusters import clusters_greater, coded
+from imharness.statistics.head_to_head import resampled
 from imharness.stats import rank_of
-from imharness.tracks import Blocks
+from imharness.tables import Blocks
 from imharness_leaderboard.rankings import RankingView
 from imharness_leaderboard.worst_case import worst_case
-from imharness_policy import contest
-from imharness_statistics.bootstrap import percentiles
-from imharness_statistics.clusters import clusters_greater, coded
-from imharness_statistics.head_to_head import resampled
 
 from .browsing import SIZES, settled
 from .conftest import board
@@ -79,7 +79,6 @@ def test_what_a_reader_picks_is_ranked_as_python_ranks_it(page: Page, picks: dic
     settled(page, "contest.html")
     for key, value in picks.items():
         page.locator(f"select[data-pick={key}]").select_option(value)
-    page.wait_for_timeout(300)
     found = result(page)
     assert found["winner"] == ranking.winner
     assert [row["label"] for row in found["rows"]] == [row.label for row in wanted.tables[0].rows]

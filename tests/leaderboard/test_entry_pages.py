@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from imharness.components.component import SELECTABLE
+from imharness.contracts.component import SELECTABLE
 from imharness.results.records import Entry, Standing
 from imharness_leaderboard import recipes
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex

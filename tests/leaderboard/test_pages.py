@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from imharness.errors import StoreError
+from imharness.exports import sheet_of
+from imharness.exports.marks import Marks
 from imharness.ranking.comparisons import pairwise
 from imharness.results.records import SCHEMA, ColumnSpec, Value
 from imharness.results.store import Store
-from imharness_exports import sheet_of
-from imharness_exports.marks import Marks
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import headline, marks_of

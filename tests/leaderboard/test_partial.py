@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import StoreError
+from imharness.results.disk import UNFINISHED
 from imharness.results.store import Store
-from imharness_disk import UNFINISHED
 from imharness_leaderboard.folder import SiteFolder
 from imharness_leaderboard.pages import build_site
 

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from imharness.results.records import Board, Chart, ColumnSpec, Row, Series, Table, Value
+from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness_leaderboard.chart_pictures import chart_picture
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.numbers import csv_bytes
@@ -17,7 +18,6 @@ from imharness_leaderboard.picture import Picture, darkened
 from imharness_leaderboard.ranking_pictures import ranking_pictures
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.wording import brief, short
-from imharness_statistics.wilcoxon import wilcoxon_greater
 
 from .conftest import PHOTOGRAPHS, board, paired
 from .contested import ATTACKS, JPEG, LEVELS, NONE, blocks, report

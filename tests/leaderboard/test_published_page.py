@@ -9,10 +9,10 @@ import html5lib
 import pytest
 
 from imharness.errors import PluginError
+from imharness.papers.published import PublishedTable
 from imharness.results.store import Store
 from imharness_leaderboard import addresses, pages, published
 from imharness_leaderboard.folder import SiteFolder
-from imharness_papers.published import PublishedTable
 
 from .conftest import ENTRIES, EVIL, board
 

@@ -5,9 +5,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from imharness.components.component import Component
+from imharness.cli import cli
+from imharness.contracts.component import Component
 from imharness.errors import Unavailable
-from imharness_cli import cli
 from imharness_iqa.defenses.mprnet import MprNet
 from imharness_iqa.defenses.real_esrgan import RealEsrgan
 from imharness_iqa.metrics.pyiqa_metrics import Maniqa

@@ -8,8 +8,8 @@ import torch
 from tests.sandbox.conftest import Opened
 
 from imharness.contracts.call import checked
-from imharness.randomness import ImageRng
-from imharness_conformance.samples import images as sample_images
+from imharness.contracts.randomness import ImageRng
+from imharness.testing.samples import images as sample_images
 
 CPU = torch.device("cpu")
 SEEDS = [1, 2, 3, 4]

@@ -20,14 +20,14 @@ from tests.submissions.conftest import PROFILE
 
 from imharness.components.registry import installed
 from imharness.contracts.call import checked
+from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.errors import ContractError, HarnessError, PluginError, SandboxViolation, Unavailable
-from imharness.randomness import ImageRng, derive_seed
+from imharness.planning.profiles import load_profile
 from imharness.running.target import MetricTarget
-from imharness_conformance import trials
-from imharness_conformance.membership import EvaluatorProbe
-from imharness_conformance.samples import Quality
-from imharness_conformance.samples import images as sample_images
-from imharness_profiles import load_profile
+from imharness.testing import trials
+from imharness.testing.membership import EvaluatorProbe
+from imharness.testing.samples import Quality
+from imharness.testing.samples import images as sample_images
 from imharness_submissions.gradient_audit import IMAGES, TrialAttacks, examine
 from imharness_submissions.opening import data_packages
 from imharness_submissions.running import reported

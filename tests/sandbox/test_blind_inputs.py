@@ -13,8 +13,8 @@ import torch
 from tests.submissions.test_reports import manifest
 
 from imharness.errors import HarnessError, PluginError, UsageError
-from imharness_files.wheels import check_unpacked, check_wheel
-from imharness_submissions import environment
+from imharness.reading.wheels import check_unpacked, check_wheel
+from imharness_submissions import environment, installer
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Package
 from imharness_submissions.owners import check_registered, look_alikes
@@ -80,11 +80,11 @@ def test_a_private_repository_of_the_maintainer(tmp_path: Path, monkeypatch: pyt
     """It is not cloned with what the maintainer's machine remembers of passwords."""
     lines = []
 
-    def call(line: list[str], what: str, folder: Path | None = None) -> str:
+    def call(line: list[str], what: str, work: Path) -> str:
         lines.append(line)
         raise HarnessError("stop")
 
-    monkeypatch.setattr(environment, "call", call)
+    monkeypatch.setattr(installer, "_call", call)
     package = Package(name="a", version="1.0", repository="https://b.example/private", commit="0" * 40)
     with pytest.raises(HarnessError, match="stop"):
         environment._built(package, tmp_path, False)

@@ -10,15 +10,15 @@ import pytest
 import torch
 from tests.sandbox.conftest import QUICK
 
-from imharness.components.component import Component
 from imharness.contracts.call import checked
-from imharness.randomness import ImageRng, generator
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.running.target import MetricTarget
-from imharness_conformance.conformance import components_of
-from imharness_conformance.probes import probe_of
-from imharness_conformance.samples import Quality
-from imharness_conformance.samples import images as sample_images
-from imharness_conformance.scaffold import write_package
+from imharness.testing.conformance import components_of
+from imharness.testing.probes import probe_of
+from imharness.testing.samples import Quality
+from imharness.testing.samples import images as sample_images
+from imharness.testing.scaffold import write_package
 from imharness_submissions.sandbox.calls import SEARCH
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec

@@ -8,13 +8,13 @@ import torch
 from tests.sandbox.conftest import HERE, Opened, laid_out
 
 from imharness.contracts.call import checked
+from imharness.contracts.randomness import ImageRng
 from imharness.errors import ContractError, PluginError, QueryBudgetExceeded, SandboxViolation
-from imharness.randomness import ImageRng
 from imharness.results.store import Store
+from imharness.running.logs import keeping, log_of
 from imharness.running.target import MetricTarget
-from imharness_conformance import check_component
-from imharness_conformance.samples import images as sample_images
-from imharness_logs import keeping, log_of
+from imharness.testing import check_component
+from imharness.testing.samples import images as sample_images
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import offer_of

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import imharness_embedded
+from imharness.cli import cli
 from imharness.errors import Unavailable
-from imharness_cli import cli
 from imharness_submissions.sandbox import jail, seccomp
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, arguments, interpreter, require_sandbox

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from imharness.contracts.no_reference_metric import NoReferenceMetric
 from imharness.contracts.purification import Purification
-from imharness.randomness import ImageRng, generator
-from imharness_conformance.samples import images as sample_images
+from imharness.contracts.randomness import ImageRng, generator
+from imharness.testing.samples import images as sample_images
 from imharness_submissions.sandbox.lanes import LANES, Lanes
 
 

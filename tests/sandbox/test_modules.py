@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from tests.sandbox.conftest import PATIENT, laid_out
 
-from imharness.randomness import ImageRng
+from imharness.contracts.randomness import ImageRng
 from imharness_submissions.opening import data_packages
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec

@@ -12,11 +12,11 @@ import torch
 from tests.sandbox.conftest import laid_out
 from tests.submissions.conftest import PROFILE
 
-from imharness.components.component import Component
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng, derive_seed
-from imharness_conformance.conformance import components_of
-from imharness_profiles import load_profile
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import ImageRng, derive_seed
+from imharness.planning.profiles import load_profile
+from imharness.testing.conformance import components_of
 from imharness_submissions.gradient_audit import TrialAttacks, unfollowed
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec, Limits

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imharness_files.text import stripped
+from imharness.reading.text import stripped
 from imharness_submissions.sandbox.wire import MAGIC, Channel, Closed, Message, WireError, pack, unpack
 
 DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.bfloat16]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import Unavailable
-from imharness_submissions.environment import uv
+from imharness_submissions.installer import uv
 from imharness_submissions.sandbox.jail import require_sandbox
 
 HOSTILE = Path(__file__).parents[1] / "sandbox"

@@ -7,8 +7,8 @@ import pytest
 from tests.submissions.conftest import MakeSubmission
 from tests.submissions.test_run import entry, silent
 
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
-from imharness_profiles import load_profile
 from imharness_submissions.running import Run
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]

@@ -8,8 +8,8 @@ from tests.submissions.conftest import METADATA, MakeSubmission
 from tests.submissions.test_run import entry, silent
 
 from imharness.errors import HarnessError, UsageError
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
-from imharness_profiles import load_profile
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.owners import check_reserved, look_alikes

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import HarnessError, UsageError
-from imharness_conformance.scaffold import write_package
+from imharness.testing.scaffold import write_package
+from imharness_submissions import installer
 from imharness_submissions.environment import environment_of
 from imharness_submissions.manifest import Package
 
@@ -62,12 +63,11 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, s
     project = folder / "pyproject.toml"
     project.write_text(project.read_text() + '\n[tool.hatch.build.hooks.custom]\npath = "hook.py"\n')
     (folder / "hook.py").write_text(HOOK.format(mark=str(tmp_path / "mark")))
-    config = tmp_path / "gitconfig"
-    config.write_text(
-        f'[url "file://{folder}"]\n\tinsteadOf = {ADDRESS}\n[protocol "file"]\n\tallow = always\n'
-        "[user]\n\tname = A stranger\n\temail = a@b.example\n[init]\n\tdefaultBranch = main\n"
-    )
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    here = (f"url.file://{folder}.insteadOf={ADDRESS}", "protocol.file.allow=always")
+    monkeypatch.setattr(installer, "_GIT", (*installer._GIT, *here))
+    for name, value in {"NAME": "A stranger", "EMAIL": "a@b.example"}.items():
+        monkeypatch.setenv(f"GIT_AUTHOR_{name}", value)
+        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
     for line in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "A defense"]):
         subprocess.run(["git", "-C", str(folder), *line], check=True)
     head = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], check=True, capture_output=True, text=True)

@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
 
+from imharness.cli.commands import build_site
 from imharness.errors import StoreError
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
-from imharness_cli.commands import build_site
-from imharness_profiles import load_profile
 from imharness_submissions.commands.submissions import decide
 from imharness_submissions.commands.submissions import report as show_report
 from imharness_submissions.ledger import Ledger

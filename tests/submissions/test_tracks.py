@@ -16,11 +16,11 @@ from tests.submissions.test_run import entry, silent
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
 from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.executor import Preparation, open_executor
 from imharness.running.sweep import execute
-from imharness_conformance.conformance import components_of
-from imharness_profiles import load_profile
+from imharness.testing.conformance import components_of
 from imharness_submissions.commands.submissions import submissions
 from imharness_submissions.report import SubmissionReport
 from imharness_submissions.running import Run, run_submission

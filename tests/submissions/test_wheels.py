@@ -13,8 +13,8 @@ import pytest
 from tests.submissions.conftest import HOSTILE, METADATA, wheel_of
 
 from imharness.errors import UsageError
-from imharness_files.wheels import check_wheel
-from imharness_submissions import environment
+from imharness.reading.wheels import check_wheel
+from imharness_submissions import environment, installer
 from imharness_submissions.environment import environment_of, is_backend
 from imharness_submissions.manifest import Package
 
@@ -111,12 +111,12 @@ def test_a_wheel_from_an_address_is_checked_before_it_is_unpacked(
 
 def test_an_installer_that_writes_too_much_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an index gives cannot be seen before: it is counted meanwhile."""
-    monkeypatch.setattr(environment, "UNPACKED", 1 << 20)
+    monkeypatch.setattr(installer, "UNPACKED", 1 << 20)
     code = "import time; open('bomb', 'wb').write(bytes(4 << 20)); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as process:
         try:
             with pytest.raises(UsageError, match="have more than 1048576 bytes"):
-                environment._watch(process, tmp_path)
+                installer._watch(process, tmp_path)
         finally:
             process.kill()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from imharness.ranking.board import records_of
+from imharness.ranking.entries import known_entries
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness_cli.entries import known_entries
 from imharness_iqa.audit import MARGIN, flags
 
 PROFILE = """

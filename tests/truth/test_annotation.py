@@ -8,10 +8,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from imharness.cli import cli
 from imharness.data import ImageSet
 from imharness_annotation.book import Book, Question
 from imharness_annotation.sources import pair_questions
-from imharness_cli import cli
 
 ORIGINALS, PLANNED = 12, 5
 RECOGNISABLE = {"none": 0.95, "noise": 0.1, "pruning": 0.1}

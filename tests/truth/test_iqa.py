@@ -9,7 +9,7 @@ import pytest
 from imharness.ranking.comparisons import not_worse, pairwise
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
-from imharness.tracks import Blocks
+from imharness.tables import Blocks
 from imharness_iqa.tables import BASELINE, overall, worst
 from imharness_iqa.tables.data import Study
 from imharness_iqa.tables.part import Part

@@ -12,9 +12,9 @@ from tests.truth.test_iqa import BASELINE, board_of, column, ran
 
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
 from imharness_iqa.tables import report
 from imharness_iqa.tables.order import Others
-from imharness_profiles import load_profile
 
 PROFILE = """
 name = "truth"

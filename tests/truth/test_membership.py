@@ -12,6 +12,7 @@ import torch
 
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
+from imharness.contracts.randomness import derive_seed, generator
 from imharness.membership import (
     Component,
     DefenderOutputs,
@@ -31,13 +32,12 @@ from imharness.membership import (
 )
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.randomness import derive_seed, generator
+from imharness.results.blocks import Blocks
 from imharness.results.query import ResultQuery
+from imharness.results.rows import made_of
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness.tracks import Value
-from imharness_blocks.blocks import Blocks
-from imharness_blocks.rows import made_of
+from imharness.tables import Value
 from imharness_membership.tables import report
 
 TRACK, PLAIN = "harness/membership", "harness/plain-training"

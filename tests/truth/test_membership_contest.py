@@ -25,7 +25,8 @@ from imharness.membership import (
     TrainPrivately,
 )
 from imharness.results.query import ResultQuery
-from imharness.tracks import Column, TrackReport, Value
+from imharness.tables import Column, Value
+from imharness.tracks import TrackReport
 from imharness_membership.defenses.plain_training import PlainTraining
 from imharness_membership.tables import report
 from imharness_membership.tables.cells import halves, scores_of

@@ -12,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from imharness.tracks import Row, Table, TrackReport
-from imharness_blocks.blocks import Blocks
-from imharness_blocks.rows import made_of
-from imharness_cli import cli
+from imharness.cli import cli
+from imharness.results.blocks import Blocks
+from imharness.results.rows import made_of
+from imharness.tables import Row, Table
+from imharness.tracks import TrackReport
 from imharness_perceptual.tables import report
 
 JUDGES = 5

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imharness.contests import Contest, common, contest
+from imharness.statistics import ranks
 from imharness.stats import front, rank_of
-from imharness.tracks import Blocks, Column, TrackReport, Value, Wins
-from imharness_policy import Contest, common, contest
-from imharness_statistics import ranks
+from imharness.tables import Blocks, Column, Value, Wins
+from imharness.tracks import TrackReport
 
 ATTACKS = (("fgsm", "fixed"), ("pgd", "fixed"), ("pgd", "adaptive"))
 PROTECTION = Column(

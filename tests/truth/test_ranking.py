@@ -6,7 +6,7 @@ from statsmodels.stats.power import TTestPower
 
 from imharness.ranking.comparisons import not_worse
 from imharness.ranking.ranking import winner
-from imharness.tracks import Blocks, Column, Table, Wins, ranking
+from imharness.tables import Blocks, Column, Table, Wins, ranking
 
 SEEDS = 200
 ALPHA = 0.05

@@ -8,9 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from imharness.components.component import Component
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import generator
 from imharness.data import ImageDataset, ImageSet
 from imharness.gradients import (
     GradientDefense,
@@ -28,11 +29,10 @@ from imharness.gradients import (
 from imharness.images import FullReferenceMetric, FullReferenceScore, MetricInfo, Scores
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.randomness import generator
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness.tracks import Table
+from imharness.tables import Table
 from imharness_reconstruction.agreement import Study, agreement
 from imharness_reconstruction.tables import report
 

@@ -41,7 +41,8 @@ from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness.tracks import TrackReport, Value
+from imharness.tables import Value
+from imharness.tracks import TrackReport
 from imharness_reconstruction.agreement import Study
 from imharness_reconstruction.ranked import yardstick
 from imharness_reconstruction.tables import report

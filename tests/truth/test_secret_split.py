@@ -15,11 +15,12 @@ from imharness.components.registry import Registry, build_registry
 from imharness.errors import UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.ranking.board import make_board, merged_sweep
+from imharness.ranking.board import make_board
+from imharness.ranking.entries import StoreEntries
 from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
-from imharness_cli.entries import StoreEntries
+from imharness.running.merging import merged_sweep
 from imharness_leaderboard.pages import build_site
 
 TRACK, SEED = "harness/iqa", "5eed" * 16

@@ -1,4 +1,4 @@
-"""What tables need to know of the components that took part; `imharness_cli.entries` finds it out for a store."""
+"""What tables need to know of the components that took part; `imharness.ranking.entries` finds it out for a store."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pluggy
 
-from imharness.components.component import Component
+from imharness.contracts.component import Component
 from imharness.results.records import Board
 
 API_VERSION = "2.1"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pydantic import TypeAdapter, ValidationError
 
-from imharness.components.component import Component, Paper
+from imharness.contracts.component import Component, Paper
 from imharness.errors import PluginError, did_you_mean
 
 _PAPERS = TypeAdapter(dict[str, Paper])

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from imharness.components.component import KINDS, Component
 from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
 from imharness.components.papers import paper_of
+from imharness.contracts.component import KINDS, Component
 from imharness.errors import PluginError, UsageError, unknown_name
+from imharness.reading.fields import explain as explain
 from imharness.results.identity import LOCAL, ComponentRef
-from imharness_errors.fields import explain as explain
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Track

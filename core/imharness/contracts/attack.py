@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from imharness.components.component import Component, Info
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component, Info
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES, SAME_IMAGES, STREAMS, TOLERANCE, Images, Only, Scores
 from imharness.errors import ContractError, UsageError, unknown_name
-from imharness.randomness import ImageRng
 
 
 class AttackInfo(Info):

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from imharness.components.component import Component
+from imharness.contracts.component import Component
 from imharness.contracts.values import ValueKind
 
 B = TypeVar("B")

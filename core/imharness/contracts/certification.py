@@ -9,8 +9,8 @@ import torch
 
 from imharness.contracts.call import Builds, Call
 from imharness.contracts.metric_defense import MetricDefense
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import BOUNDS, IMAGES, STREAMS, Images, Only, Record, Rows, Scores
-from imharness.randomness import ImageRng
 
 
 @dataclass(frozen=True)

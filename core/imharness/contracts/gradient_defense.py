@@ -1,10 +1,10 @@
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import GRADIENTS, STREAMS, Gradients
-from imharness.randomness import ImageRng
 
 ProtectGradients: TypeAlias = Callable[[Gradients, ImageRng], Gradients]
 """A built gradient defense: returns gradients of the same names and shapes."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Data
+from imharness.contracts.component import Component
 from imharness.contracts.values import ImageBatch, Images, Only
 from imharness.errors import ContractError
 

@@ -4,10 +4,10 @@ from typing import ClassVar, TypeAlias
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES, STREAMS, TARGETS, Images, Record, Rows, Several
-from imharness.randomness import ImageRng
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal, TypeAlias
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component
 from imharness.contracts.values import SCORES, Record, Scores
 
 Evidence = Literal["references", "robustness", "gradients"]

@@ -5,8 +5,8 @@ from typing import ClassVar, TypeAlias
 import torch
 from pydantic import Field
 
-from imharness.components.component import Component, Info
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component, Info
 from imharness.contracts.values import GENERATOR, PROBABILITIES, Record
 
 

@@ -4,8 +4,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component
 from imharness.contracts.membership_release import MembershipDefenseInfo
 from imharness.contracts.track import Progress
 from imharness.contracts.values import GENERATOR, NETWORK, PROGRESS, TRAINED_NETWORK, Only

@@ -3,7 +3,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from imharness.components.component import Component, Info
+from imharness.contracts.component import Component, Info
 from imharness.errors import ContractError
 
 

@@ -3,7 +3,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from imharness.components.component import Component, Info
+from imharness.contracts.component import Component, Info
 
 
 class DefenseInfo(Info):

@@ -5,8 +5,8 @@ from typing import ClassVar, TypeAlias
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component
 from imharness.contracts.values import COUNT, GENERATOR, NETWORK, SHAPE
 
 NetworkFactory: TypeAlias = Callable[[tuple[int, ...], int, torch.Generator], torch.nn.Module]

@@ -5,8 +5,8 @@ import torch
 
 from imharness.contracts.call import Builds, Call
 from imharness.contracts.metric_defense import MetricDefense
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES, SHAPE, STREAMS, ImageBatch, Images
-from imharness.randomness import ImageRng
 
 Purifier: TypeAlias = Callable[[Images, ImageRng], Images]
 """A built purification: returns images in [0, 1]; the size may change, the count may not."""

@@ -3,11 +3,11 @@ from typing import ClassVar, TypeAlias
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Call
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.track import Progress
 from imharness.contracts.values import NETWORK, PROGRESS, STREAMS, Gradients, ImageBatch, Images, NamedTensors, Numbers
-from imharness.randomness import ImageRng
 
 Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]
 """A built reconstruction attack.

@@ -3,8 +3,8 @@ from typing import ClassVar
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Builds, Data
+from imharness.contracts.component import Component
 from imharness.contracts.values import Only, finite
 from imharness.errors import ContractError
 

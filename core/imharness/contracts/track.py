@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from imharness.components.component import Component
+from imharness.contracts.component import Component
 from imharness.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
+    from imharness.contracts.randomness import ImageRng
     from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.values import Images
-    from imharness.randomness import ImageRng
     from imharness.ranking.ranking import TrackReport
+    from imharness.results.blocks import Blocks
     from imharness.results.records import TaskSpec
-    from imharness_blocks.blocks import Blocks
 
 C = TypeVar("C")
 Option = str | int | float | bool

@@ -9,14 +9,14 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from imharness.components.component import KINDS, SELECTABLE, Component
 from imharness.components.registry import Registry, explain
+from imharness.contracts.component import KINDS, SELECTABLE, Component
 from imharness.contracts.track import Option, Planned, Step, Track
 from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.planning.secret import OPTION, digest_of
 from imharness.results.identity import ComponentRef, canonical_json, digest
 from imharness.results.records import Missing, TaskSpec
-from imharness_secret import OPTION, digest_of
 
 C = TypeVar("C")
 Known = tuple[ComponentRef, Missing | None, str]

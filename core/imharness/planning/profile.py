@@ -1,4 +1,4 @@
-"""Profiles: which components a run takes and how they are set; `imharness_profiles` reads them from TOML."""
+"""Profiles: which components a run takes and how they are set; `imharness.planning.profiles` reads them from TOML."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from imharness.ranking.tables import win_table
 from imharness.results.records import Comparison, Condition, Table
-from imharness_statistics.clusters import gaps_greater
-from imharness_statistics.wilcoxon import adjust
-from imharness_statistics.win_rates import ALPHA, WinRates, win_rates
+from imharness.statistics.clusters import gaps_greater
+from imharness.statistics.wilcoxon import adjust
+from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
 Places = tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]

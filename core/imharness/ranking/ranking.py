@@ -11,9 +11,9 @@ import numpy as np
 
 from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
+from imharness.results.blocks import Blocks, Lazy
 from imharness.results.rankings import Ranking
 from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
-from imharness_blocks.blocks import Blocks, Lazy
 
 
 @dataclass(frozen=True)

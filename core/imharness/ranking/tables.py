@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.results.records import ColumnSpec, Row, Table, Value
-from imharness_statistics import NotTestable
-from imharness_statistics.bootstrap import Interval, mean_interval
-from imharness_statistics.clusters import FEWEST
-from imharness_statistics.win_rates import ALPHA, WinRates
+from imharness.statistics import NotTestable
+from imharness.statistics.bootstrap import Interval, mean_interval
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.win_rates import ALPHA, WinRates
 
 
 def value_of(interval: Interval) -> Value:

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from imharness.errors import DamagedError, StoreError
+from imharness.results.blocks import Blocks
 from imharness.results.records import TaskRecord
+from imharness.results.rows import made_of
+from imharness.results.storage.cells import ALONE, sql_of_rows
+from imharness.results.storage.segments import CELL
 from imharness.results.store import Store
-from imharness_blocks.blocks import Blocks
-from imharness_blocks.rows import made_of
-from imharness_storage.cells import ALONE, sql_of_rows
-from imharness_storage.segments import CELL
 
 T = TypeVar("T")
 MEMORY = "300MB"

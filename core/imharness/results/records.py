@@ -10,8 +10,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from imharness.results.identity import ComponentRef, canonical_json, digest
 from imharness.results.rankings import Ranking
-from imharness_storage.backend import sha256_of
-from imharness_storage.files import StoredFile
+from imharness.results.storage.backend import sha256_of
+from imharness.results.storage.files import StoredFile
 
 SCHEMA = 3
 EXTERNAL = "external"

@@ -1,17 +1,17 @@
-"""Results that exist whole or not at all, at an address (see `imharness_storage.address`). Imports no torch.
+"""Results that exist whole or not at all, at an address (see `imharness.results.storage.address`). Imports no torch.
 
 ::
 
     tasks/ab/<key>.json              the record, sealed, written last
     rows/ab/<key>.parquet            one row per image
     artifacts/ab/<key>.safetensors   arrays: attacked images, trained weights
-    segments/<track>/<step>/         records and rows of many tasks (see `imharness_storage.segments`)
+    segments/<track>/<step>/         records and rows of many tasks (see `imharness.results.storage.segments`)
     sweeps/<track>/<run_configuration>.json    what was planned
     boards/<track>.json              the tables
     boards/<track>.<digest>.safetensors        the scores that are compared pairwise
     submissions/<name>.json          manifest, offer and report of a submission
-    logs/ab/<key>.json               what a task printed, warned and logged (see `imharness_logs`)
-    shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness_shards`)
+    logs/ab/<key>.json               what a task printed, warned and logged (see `imharness.running.logs`)
+    shards/ab/<key>/                 parts of a task that are not joined yet (see `imharness.running.shards`)
     runs/<run>.json, times/<device>.json       what runs say of themselves, how long tasks took
     ledger.jsonl                     what was decided about entries
 """
@@ -34,10 +34,10 @@ import safetensors.numpy
 from imharness.errors import DamagedError
 from imharness.results.identity import digest
 from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord
-from imharness_storage import sha256_of
-from imharness_storage.cells import Survey, lost, one, row_files, table, task_file
-from imharness_storage.files import Files, StoredFile, packed, text_of
-from imharness_storage.segments import Segments
+from imharness.results.storage import sha256_of
+from imharness.results.storage.cells import Survey, lost, one, row_files, table, task_file
+from imharness.results.storage.files import Files, StoredFile, packed, text_of
+from imharness.results.storage.segments import Segments
 
 
 class Store(Files):
@@ -149,7 +149,7 @@ class Store(Files):
         return table(self, self.segments, record.key, record.seal, file)
 
     def row_files(self, records: Iterable[TaskRecord]) -> dict[str, tuple[Path, int]]:
-        """Return by key where the rows of records are; see `imharness_storage.cells.row_files`."""
+        """Return by key where the rows of records are; see `imharness.results.storage.cells.row_files`."""
         self.segments.refresh()
         wanted = [(record.key, record.seal, record.rows) for record in records if record.rows is not None]
         return row_files(self.backend, self.segments, wanted)

@@ -15,26 +15,26 @@ from typing import Any, cast
 import numpy.typing as npt
 import torch
 
-import imharness
-from imharness.components.component import Component
 from imharness.components.registry import Registry
 from imharness.contracts.attack import BaseAttack
 from imharness.contracts.call import call_of, checked
+from imharness.contracts.component import Component
 from imharness.contracts.image_dataset import ImageSet
 from imharness.contracts.metric import Metric
 from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.table_dataset import TableSet
 from imharness.contracts.track import Option, Output, Progress
 from imharness.errors import HarnessError, StoreError
-from imharness.randomness import ImageRng, derive_seed, generator
 from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.version import __version__
 from imharness.running.device import device_name, synchronise
+from imharness.running.memory import OUT_OF_MEMORY, in_batches, is_out_of_memory
+from imharness.running.secret_split import hidden, seeds_of_task
+from imharness.running.shards import ShardDone, Shards
 from imharness.running.target import MetricTarget, straight_through
-from imharness_errors.traces import deepest_module
-from imharness_memory import OUT_OF_MEMORY, in_batches, is_out_of_memory
-from imharness_secret.images import hidden, seeds_of_task
-from imharness_shards import ShardDone, Shards
+from imharness.running.traces import deepest_module
 
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
@@ -242,7 +242,7 @@ NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", 
 @functools.cache
 def libraries() -> dict[str, str]:
     """Return what is the same for all tasks of a process: reading the metadata of a package opens files."""
-    found = {"python": platform.python_version(), "torch": torch.__version__, "harness": imharness.__version__}
+    found = {"python": platform.python_version(), "torch": torch.__version__, "harness": __version__}
     for name in NUMERIC:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, unknown_name
 from imharness.results.records import TaskRecord, TaskSpec
-from imharness_logs import keeping
-from imharness_memory import OUT_OF_MEMORY
-from imharness_shards import cell_of
+from imharness.running.logs import keeping
+from imharness.running.memory import OUT_OF_MEMORY
+from imharness.running.numerics import fresh_numerics
+from imharness.running.shards import cell_of
 
 if TYPE_CHECKING:
     from imharness.components.registry import Registered
@@ -87,7 +88,6 @@ class WorkerConfig:
 
     store: str
     device: str
-    threads: int
     batch_size: int
     prepare: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     secret: str = field(default="", repr=False)
@@ -103,9 +103,6 @@ class Worker:
         from imharness.results.store import Store
         from imharness.running.context import BuildCache
 
-        if config.threads:
-            torch.set_num_threads(config.threads)
-            os.environ["OPENCV_FOR_THREADS_NUM"] = str(config.threads)
         self._prepared: list[Preparation] = [
             importlib.metadata.EntryPoint("prepare", name, GROUP).load()(facts) for name, facts in config.prepare
         ]
@@ -118,11 +115,14 @@ class Worker:
         self.cache = BuildCache(registry, store, place, config.batch_size, self._end_task, config.secret)
 
     def run(self, key: str, spec: TaskSpec) -> TaskResult:
-        """Compute a task, or a shard of one by its key, and store it, with a log of what was said meanwhile."""
+        """Compute a task, or a shard of one by its key, and store it, with a log of what was said meanwhile.
+
+        One thread computes: neither workers, cores nor what this process did before change a result.
+        """
         from imharness.running.context import run_task
 
         try:
-            with self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
+            with fresh_numerics(), self.cache.store.together(soon=True), keeping(self.cache.store, cell_of(key)):
                 record = run_task(self.cache, key, spec, lambda done, total: None)
         except StoreError as error:
             return TaskResult(key, "store", str(error))
@@ -166,14 +166,14 @@ def open_executor(
         time_limit_s: a task that takes longer fails, where the executor can end it.
         prepare, secret: see `WorkerConfig`; `settings`: keyword arguments of the executor's own.
     """
+    from imharness.results.storage import absolute
     from imharness.running.device import resolve_devices
-    from imharness_storage import absolute
 
     places, cores = resolve_devices(devices), os.cpu_count() or 1
     on_cpu, own = places == ["cpu"], settings if settings and workers != 0 else {}
     count = workers if workers is not None else (min(cores, MAX_CPU_WORKERS) if on_cpu else len(places))
-    configs = [  # one thread each: sums depend on threads, and neither workers nor cores change a result
-        WorkerConfig(absolute(store), places[i % len(places)], 1, batch_size, tuple(prepare), secret)
+    configs = [
+        WorkerConfig(absolute(store), places[i % len(places)], batch_size, tuple(prepare), secret)
         for i in range(max(count, 1))
     ]
     return find_executor(name if count else IN_PROCESS)(configs, time_limit_s, **own)

@@ -27,9 +27,9 @@ import numpy as np
 
 from imharness.errors import StoreError
 from imharness.results.records import TaskSpec
+from imharness.running.devices import with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
-from imharness_memory import keep_freed_memory, why_ended
-from imharness_memory.devices import with_room
+from imharness.running.memory import keep_freed_memory, why_ended
 
 PREPARED = "imharness.running.prepared"
 READY = "ready"
@@ -75,7 +75,7 @@ class _Process:
 
 
 class LocalWorkers:
-    """A pool of worker processes; `settings` are the fields of `imharness_memory.devices.LocalSettings`."""
+    """A pool of worker processes; `settings` are the fields of `imharness.running.devices.LocalSettings`."""
 
     def __init__(self, configs: Sequence[WorkerConfig], /, time_limit_s: float, **settings: Any) -> None:
         devices, lines = with_room([config.device for config in configs], **settings)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import Images, Scores
 from imharness.errors import ContractError, QueryBudgetExceeded
-from imharness.randomness import ImageRng
-from imharness_memory import in_chunks
+from imharness.running.memory import in_chunks
 
 Purify = Callable[[Images, ImageRng], Images]
 

@@ -1,4 +1,4 @@
-// The same ranking as imharness_policy.contest and imharness_statistics.ranks, on the settings that a reader chooses.
+// The same ranking as imharness.ranking.contest and imharness.statistics.ranks, on the settings that a reader chooses.
 import { clustersGreater, FEWEST, hash, LEVEL, normalTail, percentile, RESAMPLES } from "./statistics.js";
 
 /** Logarithm of the gamma function for x > 0 (Lanczos, g = 7, 9 terms), relative error about 1e-14. */

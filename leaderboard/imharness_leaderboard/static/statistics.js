@@ -1,4 +1,4 @@
-// The same statistics as in imharness_statistics.wilcoxon, .clusters and .head_to_head, for readers who test for themselves.
+// The same statistics as in imharness.statistics.wilcoxon, .clusters and .head_to_head, for readers who test for themselves.
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;
 const EXACT_UP_TO = 50;

@@ -4,8 +4,7 @@ Li et al., "AGIQA-3K: An Open Database for AI-Generated Image Quality Assessment
 asset folder ``agiqa-3k``: ``data.csv`` and the images, beside it or in ``images``.
 """
 
-from imharness.data import ImageDataset, Info, Unavailable, data_folder, hookimpl
-from imharness_inputs import Archive, DataSource
+from imharness.data import Archive, DataSource, ImageDataset, Info, Unavailable, data_folder, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = DataSource(

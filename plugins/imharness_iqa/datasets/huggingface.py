@@ -25,9 +25,7 @@ from imharness.data import (
     UsageError,
     hookimpl,
 )
-from imharness_files.images import image_shape, read_pixels
-from imharness_files.structured import read_json
-from imharness_files.tables import read_stream
+from imharness.files import image_shape, read_json, read_pixels, read_stream
 from imharness_iqa.folders import NO_LABELS
 
 HINT = "--dataset huggingface:PATH"

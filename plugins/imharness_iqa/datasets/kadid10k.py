@@ -7,9 +7,18 @@ folder ``kadid10k``: ``dmos.csv`` (higher is better in this data set) and ``imag
 import numpy as np
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Unavailable, UsageError, data_folder, derive_seed, hookimpl
-from imharness_files.tables import read_csv
-from imharness_inputs import Archive, DataSource
+from imharness.data import (
+    Archive,
+    DataSource,
+    ImageDataset,
+    Info,
+    Unavailable,
+    UsageError,
+    data_folder,
+    derive_seed,
+    hookimpl,
+)
+from imharness.files import read_csv
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 DISTORTED = 125

@@ -9,8 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Unavailable, data_folder, hookimpl
-from imharness_inputs import Archive, DataSource
+from imharness.data import Archive, DataSource, ImageDataset, Info, Unavailable, data_folder, hookimpl
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = DataSource(

@@ -4,8 +4,8 @@ Guardians of Image Quality, appendix A.3.5; the method is `imharness_iqa.tuning.
 """
 
 from imharness.images import DefenseInfo, hookimpl
+from imharness.training import TrainingDefense
 from imharness_iqa.tuning import RADII, ApgdTraining
-from imharness_training.contracts import TrainingDefense
 
 
 class ApgdLpips(ApgdTraining):

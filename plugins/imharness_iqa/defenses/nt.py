@@ -9,8 +9,8 @@ import torch
 from pydantic import Field
 
 from imharness.images import DefenseInfo, Images, hookimpl
+from imharness.training import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
 from imharness_iqa.tuning import error_of, label_range, tuned
-from imharness_training.contracts import TrainableMetric, Trained, TrainingContext, TrainingDefense, Tune, TuningPlan
 
 
 class Nt(TrainingDefense):

@@ -7,8 +7,8 @@ from torch import nn
 
 from imharness.data import hookimpl
 from imharness.images import MetricInfo
+from imharness.training import TrainableMetric
 from imharness_iqa.networks import TUNING, ConvQuality, ResidualQuality, TransformerQuality, trained
-from imharness_training.contracts import TrainableMetric
 
 
 class _Embedded(TrainableMetric):

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, NoReferenceScore, Scores, hookimpl
-from imharness_training.contracts import TrainableMetric, TuningPlan
+from imharness.training import TrainableMetric, TuningPlan
 from imharness_vision.weights import Undrawn, fill, folded, frozen, state_dict
 
 WEIGHTS = Asset(

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from imharness.images import Asset, Images, MetricInfo, Scores, Unavailable, hookimpl
-from imharness_training.contracts import TrainableMetric, TuningPlan
+from imharness.training import TrainableMetric, TuningPlan
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from imharness.tracks import Blocks
+from imharness.tables import Blocks
 
 COMMON = "common"
 """Beside the kinds of attack: the fixed ones of a defense under the conditions in which it was attacked adaptively."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from imharness.tracks import Row, Table, Value, missing
+from imharness.contests import Contest
+from imharness.tables import Row, Table, Value, missing
 from imharness_iqa.tables.data import BASELINE, MEASURES, Study
 from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import over
-from imharness_policy import Contest
 
 CAPTION = (
     "Pairs turned, %, as in the ranking: the worst strength and the worst attacker of each image, whether it knows the "

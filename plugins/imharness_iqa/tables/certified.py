@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
+from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.tracks import Query
 from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, computed, moved, read_sources
 from imharness_iqa.tables.part import Part
 

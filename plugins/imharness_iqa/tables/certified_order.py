@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
+from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.tracks import Query
 from imharness_iqa.tables.data import MEASURES, PAPER, UNIT, Columns, computed, read_sources
 from imharness_iqa.tables.part import Part
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from imharness.stats import kinds, pearson_rows, spearman_rows
-from imharness.tracks import Value
+from imharness.tables import Value
 
 FEWEST = 3
 """Images that a correlation needs."""

@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
+from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.tracks import Query
 from imharness_iqa.tables.data import KINDS, MEASURES, UNIT, Columns, Study, computed
 from imharness_iqa.tables.part import Part
 from imharness_iqa.tables.worst import NO_ORDER, Worst

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.tracks import Blocks, ColumnSpec, Lazy, Query, UsageError
+from imharness.tables import Blocks, ColumnSpec, Lazy
+from imharness.tracks import Query, UsageError
 from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import choose, said_of
 from imharness_iqa.tables.part import Part, Sources

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, mean_value, missing, ranked
+from imharness.tables import ColumnSpec, Row, Table, Value, mean_value, missing, ranked
+from imharness.tracks import Query
 from imharness_iqa.calibration import TARGETS
 
 MISS = 20.0

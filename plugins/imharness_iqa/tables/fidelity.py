@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from imharness.tracks import Query, Value
+from imharness.tables import Value
+from imharness.tracks import Query
 from imharness_iqa.tables.data import UNIT, Study
 from imharness_iqa.tables.part import Part
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from imharness.tracks import Row, Table, Value
+from imharness.tables import Row, Table, Value
 from imharness_iqa.tables.attackers import COMMON
 from imharness_iqa.tables.data import KINDS, PAPER, Study, column
 from imharness_iqa.tables.part import Part

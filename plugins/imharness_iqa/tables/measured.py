@@ -12,25 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.tracks import (
-    Blocks,
-    Chart,
-    ColumnSpec,
-    Lazy,
-    Query,
-    Row,
-    Series,
-    Table,
-    TrackReport,
-    Value,
-    mean_value,
-    missing,
-    ranked,
-)
+from imharness.contests import Contest
+from imharness.tables import Blocks, Chart, ColumnSpec, Lazy, Row, Series, Table, Value, mean_value, missing, ranked
+from imharness.tracks import Query, TrackReport
 from imharness_iqa.tables.data import BASELINE, MEASURES, UNIT, Study
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.worst import stacked
-from imharness_policy import Contest
 
 WIDEST = {"loss": 0.25, "linf": 8 / 255}
 """The largest distortion that is looked at, by measure: that of strong attacks."""

@@ -1,6 +1,6 @@
 """Table 2, tables 10 and 15 to 17 (who beats whom), and table 20 (rank and linear correlation)."""
 
-from imharness.tracks import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
+from imharness.tables import Column, ColumnSpec, PairedScores, Row, Table, Value, Wins, compared, missing, ranked
 from imharness_iqa.tables.attackers import COMMON
 from imharness_iqa.tables.data import EPS, KINDS, MEASURES, PAPER, Study, column
 from imharness_iqa.tables.part import Part

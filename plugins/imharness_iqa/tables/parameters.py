@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.tracks import ColumnSpec, Row, Table, Value, ranked
+from imharness.tables import ColumnSpec, Row, Table, Value, ranked
 from imharness_iqa.tables.data import MEASURES, Study
 
 

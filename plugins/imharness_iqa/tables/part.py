@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from imharness.stats import mean_spearman
-from imharness.tracks import Blocks, Lazy, Value, mean_value, missing, value_of
+from imharness.tables import Blocks, Lazy, Value, mean_value, missing, value_of
 from imharness_iqa.tables.correlation import FEWEST, correlations, joined
 from imharness_iqa.tables.naming import Some, apart
 

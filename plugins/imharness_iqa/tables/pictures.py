@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from imharness.tracks import Chart, Example, Panel, Query, Table
+from imharness.tables import Chart, Example, Panel, Table
+from imharness.tracks import Query
 
 
 def charts(tables: Sequence[Table]) -> list[Chart]:

@@ -15,7 +15,8 @@ import numpy as np
 import scipy
 
 from imharness.stats import NotTestable, kruskal_wallis
-from imharness.tracks import ColumnSpec, Query, Row, Table, UsageError, Value, missing
+from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.tracks import Query, UsageError
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
 from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Columns, Study, load, read_sources
 from imharness_iqa.tables.photographs import photograph_means

@@ -1,6 +1,7 @@
 """Strengths that were measured in the run, for attacks and metrics without a published one."""
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value
+from imharness.tables import ColumnSpec, Row, Table, Value
+from imharness.tracks import Query
 from imharness_iqa.tables.distortion import UNITS
 
 _ROWS = """

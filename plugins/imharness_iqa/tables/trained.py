@@ -1,6 +1,6 @@
 """Table 3, first half: metrics that were trained further against attacks."""
 
-from imharness.tracks import ColumnSpec, Row, Table
+from imharness.tables import ColumnSpec, Row, Table
 from imharness_iqa.tables.attackers import COMMON
 from imharness_iqa.tables.data import BASELINE, KINDS, PAPER, Study, column
 

@@ -1,6 +1,7 @@
 """How far images that were attacked through one defense move the score behind another one."""
 
-from imharness.tracks import ColumnSpec, Query, Row, Table, Value, missing
+from imharness.tables import ColumnSpec, Row, Table, Value, missing
+from imharness.tracks import Query
 from imharness_iqa.tables.data import BASELINE, UNIT, Study
 from imharness_iqa.tables.part import Part
 

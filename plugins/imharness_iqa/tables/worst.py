@@ -6,7 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.tracks import Blocks, Column, Lazy, Query, TrackReport, Wins
+from imharness.contests import Contest, contest
+from imharness.tables import Blocks, Column, Lazy, Wins
+from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
 from imharness_iqa.folders import NO_LABELS
 from imharness_iqa.tables.data import BASELINE, KINDS, MEASURES, Study
@@ -14,7 +16,6 @@ from imharness_iqa.tables.fidelity import Fidelity
 from imharness_iqa.tables.naming import Naming
 from imharness_iqa.tables.order import Ruler
 from imharness_iqa.tables.part import Part
-from imharness_policy import Contest, contest
 
 OVER = ("attack", "attacker", "strength", "type")
 """Of these an attacker takes the worst, image by image."""

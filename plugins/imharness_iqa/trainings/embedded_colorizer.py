@@ -5,11 +5,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.data import Images, ImageSet, Info, hookimpl
+from imharness.training import WeightTraining
 from imharness_iqa.attacks.cadv import EMBEDDED_WIDTH
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
 from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.sampling import colourfulness
-from imharness_training.contracts import WeightTraining
 
 CLASS_WEIGHT = 0.02
 MOST_HINTS = 0.02

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from imharness.data import Images, Info, hookimpl
+from imharness.training import WeightTraining
 from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.restorers import SmallNoisePredictor
-from imharness_training.contracts import WeightTraining
 from imharness_vision.diffusion import Schedule
 
 SHALLOW = 100

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from imharness.data import Images, Info, hookimpl
+from imharness.training import WeightTraining
 from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.restorers import SmallDenoiser
-from imharness_training.contracts import WeightTraining
 
 STRONGEST, CERTIFIED = 32 / 255, 0.12
 """Standard deviations: of the strongest noise in the training, and of the noise of the denoised certifications."""

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from imharness.data import Images, Info, hookimpl
+from imharness.training import WeightTraining
 from imharness_iqa.defenses.disco import EMBEDDED
 from imharness_iqa.networks import ConvQuality, trained
 from imharness_iqa.restoration_training import RestorerTraining
 from imharness_iqa.restorers import LocalImplicit
-from imharness_training.contracts import WeightTraining
 
 REACH, STEPS = 8 / 255, 3
 

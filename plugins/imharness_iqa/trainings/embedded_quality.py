@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from imharness.data import Info, hookimpl
+from imharness.training import Train, WeightTraining
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality
 from imharness_iqa.quality_training import TEST, TRAIN, quality_training
-from imharness_training.contracts import Train, WeightTraining
 
 
 class _QualityTraining(WeightTraining):

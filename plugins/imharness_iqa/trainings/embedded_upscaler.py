@@ -5,9 +5,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from imharness.data import Images, Info, hookimpl
+from imharness.training import WeightTraining
 from imharness_iqa.restoration_training import RestorerTraining
 from imharness_iqa.restorers import SmallUpscaler
-from imharness_training.contracts import WeightTraining
 
 BLUR, NOISE = 4.0, 20 / 255
 """Standard deviations of the strongest blur, in px of the large image, and of the strongest noise."""

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.data import Info, TableDataset, hookimpl
-from imharness_inputs import DataSource
+from imharness.data import DataSource, Info, TableDataset, hookimpl
 from imharness_membership.tabular import PublishedTable, first_of
 from imharness_vision.cifar100 import CIFAR100, binary
 

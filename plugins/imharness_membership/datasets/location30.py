@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from imharness.data import Info, TableDataset, hookimpl
-from imharness_inputs import Archive, DataSource
+from imharness.data import Archive, DataSource, Info, TableDataset, hookimpl
 from imharness_membership.tabular import PAGE, PublishedTable, arrays, first_column_is_class, first_of
 
 SOURCE = DataSource(

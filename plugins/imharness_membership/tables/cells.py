@@ -7,7 +7,8 @@ import numpy as np
 import scipy
 
 from imharness.stats import chosen_half, t_interval
-from imharness.tracks import Blocks, Query, UsageError, Value, missing, value_of
+from imharness.tables import Blocks, Value, missing, value_of
+from imharness.tracks import Query, UsageError
 
 FIGURES = {
     "accuracy": ("attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),

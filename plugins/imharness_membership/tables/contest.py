@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.tracks import Blocks, Column, Query, TrackReport, Wins
+from imharness.contests import Chosen, Contest, common, contest
+from imharness.tables import Blocks, Column, Wins
+from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, mean_of
-from imharness_policy import Chosen, Contest, common, contest
 
 PLAIN = "harness/plain-training"
 MATCHED = ", as accurate as "

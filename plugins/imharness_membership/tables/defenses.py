@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.tracks import Blocks, Column, Query, Row, Table, TrackReport, Value, Wins, missing, ranking
+from imharness.tables import Blocks, Column, Row, Table, Value, Wins, missing, ranking
+from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import (
     FIGURES,
     SPLITS,

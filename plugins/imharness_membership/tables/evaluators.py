@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from imharness.tracks import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
+from imharness.tables import Blocks, Column, ColumnSpec, Row, Table, Value, missing, ranked
 from imharness_membership.tables.cells import (
     FIGURES,
     SPLITS,

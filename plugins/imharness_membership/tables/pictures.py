@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from imharness.tracks import Blocks, Chart, Series
+from imharness.tables import Blocks, Chart, Series
 from imharness_membership.roc import roc
 from imharness_membership.tables.cells import rows_of
 

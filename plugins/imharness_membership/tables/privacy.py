@@ -1,6 +1,6 @@
 """What guesses say about differential privacy: a lower bound of epsilon, chosen and reported on different rows."""
 
-from imharness.tracks import Blocks, Column, Value, missing
+from imharness.tables import Blocks, Column, Value, missing
 from imharness_membership.epsilon import DELTA, chosen_rule, held_out
 from imharness_membership.tables.cells import rows_of
 

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from imharness.stats import NotTestable, correlate
-from imharness.tracks import Blocks, ColumnSpec, Row, Table, Value, missing
+from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
 from imharness_membership.risk import SLACK, calibration_rmse, precision_and_recall
 from imharness_membership.tables.cells import apart, rows_of
 

@@ -6,7 +6,8 @@ from itertools import combinations
 import numpy as np
 
 from imharness.stats import NotTestable, correlate
-from imharness.tracks import Blocks, ColumnSpec, Query, Row, Table, Value, missing
+from imharness.tables import Blocks, ColumnSpec, Row, Table, Value, missing
+from imharness.tracks import Query
 from imharness_membership.tables.cells import apart, over_splits, rows_of
 
 UNDEFENDED = "harness/plain-training"

@@ -17,7 +17,9 @@ from PIL import Image
 from pydantic import Field
 
 from imharness.data import (
+    Archive,
     ContractError,
+    DataSource,
     ImageDataset,
     Images,
     ImageSet,
@@ -27,9 +29,7 @@ from imharness.data import (
     data_folder,
     hookimpl,
 )
-from imharness_files.arrays import read_array
-from imharness_files.opening import MIB
-from imharness_inputs import Archive, DataSource
+from imharness.files import MIB, read_array
 from imharness_vision.image_files import read_files
 
 FOLDERS = {"2afc": ("ref", "p0", "p1"), "jnd": ("p0", "p1")}

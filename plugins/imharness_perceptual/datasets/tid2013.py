@@ -17,6 +17,7 @@ from pydantic import Field
 
 from imharness.data import (
     ContractError,
+    DataSource,
     ImageDataset,
     Images,
     ImageSet,
@@ -26,10 +27,7 @@ from imharness.data import (
     data_folder,
     hookimpl,
 )
-from imharness_files.images import image_shape
-from imharness_files.opening import MIB, read_text
-from imharness_files.text import number
-from imharness_inputs import DataSource
+from imharness.files import MIB, image_shape, number, read_text
 from imharness_vision.image_files import read_files
 
 SCORES, REFERENCES, DISTORTED = "mos_with_names.txt", "reference_images", "distorted_images"

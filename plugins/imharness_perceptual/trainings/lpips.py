@@ -16,8 +16,8 @@ from pydantic import Field
 from torch import nn
 
 from imharness.data import ImageSet, Info, UsageError, hookimpl, seeded_init
+from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_perceptual.verdicts import ceiling, credit
-from imharness_training.contracts import Train, Trained, TrainingContext, WeightTraining
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
 from imharness_vision.weights import weights_in
 

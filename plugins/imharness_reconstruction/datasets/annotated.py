@@ -17,7 +17,7 @@ from PIL import Image
 from pydantic import Field
 
 from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
-from imharness_files.tables import read_csv
+from imharness.files import read_csv
 from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg")

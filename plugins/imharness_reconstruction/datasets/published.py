@@ -11,9 +11,19 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, data_folder, hookimpl
-from imharness_files.opening import MIB, read_text
-from imharness_inputs import Archive, DataSource
+from imharness.data import (
+    Archive,
+    ContractError,
+    DataSource,
+    ImageDataset,
+    Images,
+    ImageSet,
+    Info,
+    Unavailable,
+    data_folder,
+    hookimpl,
+)
+from imharness.files import MIB, read_text
 from imharness_reconstruction.datasets.class_folder import ClassFolder
 from imharness_vision.cifar100 import CIFAR100, binary
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
+from imharness.files import read_tensors
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, Unavailable, hookimpl
-from imharness_files.tensors import read_tensors
 from imharness_reconstruction.semsim import Backbone, SemSimNet
 
 EMBEDDED = "embedded-semsim.safetensors"

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from imharness.data import generator
 from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, UsageError, hookimpl
+from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, top1
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
-from imharness_training.contracts import Train, Trained, TrainingContext, WeightTraining
 
 
 class ClassifierWeightTraining(WeightTraining):

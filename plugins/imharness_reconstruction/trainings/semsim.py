@@ -8,8 +8,8 @@ from pydantic import Field
 
 from imharness.data import ImageSet, Info, UsageError, hookimpl
 from imharness.stats import auc
+from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining
-from imharness_training.contracts import Train, Trained, TrainingContext, WeightTraining
 
 
 class SemSimWeightTraining(WeightTraining):

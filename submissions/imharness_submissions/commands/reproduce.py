@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from imharness.cli import console
+from imharness.cli.options import Share, device_option, json_option, seed_option, store_option
+from imharness.cli.secret import secret_option
 from imharness.errors import HarnessError, UsageError
-from imharness_cli import console
-from imharness_cli.secret import secret_option
-from imharness_files.options import Share, device_option, json_option, seed_option, store_option
 
 
 @click.command()
@@ -50,8 +50,8 @@ def reproduce(
         return
     if entry is None:
         raise UsageError("say what to reproduce: ENTRY or --canaries.")
+    from imharness.planning.secret import read_seed
     from imharness.results.store import Store
-    from imharness_secret import read_seed
     from imharness_submissions.reproducing import reproduce as reproduce_cells
 
     with console.progress("reproducing", shown=not as_json) as advance:

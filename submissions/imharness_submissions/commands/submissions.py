@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from imharness.errors import HarnessError, UsageError, unknown_name
-from imharness_cli import console
-from imharness_cli.executors import executor_options, executor_settings
-from imharness_cli.secret import profile_of, secret_option
-from imharness_files.options import (
+from imharness.cli import console
+from imharness.cli.executors import executor_options, executor_settings
+from imharness.cli.options import (
     Choice,
     Group,
     device_option,
@@ -26,6 +24,8 @@ from imharness_files.options import (
     site_option,
     store_option,
 )
+from imharness.cli.secret import profile_of, secret_option
+from imharness.errors import HarnessError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Progress
@@ -137,10 +137,10 @@ def run(
     limit: int | None, secret: Path | None, summary: Path | None, trust: bool, as_json: bool, **_others: Any,
 ) -> None:  # fmt: skip
     """Run the submission in FOLDER in the sandbox, judge it, and put it on the board; exit 1 when it is flagged."""
+    from imharness.cli.commands import build_site
     from imharness.results.store import Store
     from imharness.running.device import resolve_devices
     from imharness.running.executor import find_executor
-    from imharness_cli.commands import build_site
     from imharness_submissions.report import markdown
     from imharness_submissions.running import Run, run_submission
 
@@ -243,10 +243,10 @@ def _lines(address: str) -> list[Line]:
 @_site
 def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
     """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again."""
+    from imharness.cli.commands import build_site
     from imharness.components.registry import installed
+    from imharness.ranking.entries import known_entries, rescore
     from imharness.results.store import Store
-    from imharness_cli.commands import build_site
-    from imharness_cli.entries import known_entries, rescore
     from imharness_submissions.ledger import Ledger
 
     ledger, store = Ledger(address), Store(address)
@@ -296,9 +296,9 @@ def rebuild(
 
     Submissions that cannot be run are reported and skipped; the exit code is then 1.
     """
+    from imharness.cli.commands import build_site
+    from imharness.results.storage import absolute
     from imharness.results.store import Store
-    from imharness_cli.commands import build_site
-    from imharness_storage import absolute
     from imharness_submissions.ledger import FILE, Ledger
     from imharness_submissions.running import Run, run_submission
     from imharness_submissions.starting import written

@@ -11,7 +11,7 @@ import torch
 
 import imharness
 import imharness_submissions
-from imharness_conformance.audit import ATTEMPTS, nobodys_business, opens_to_write, path_of
+from imharness.testing.audit import ATTEMPTS, nobodys_business, opens_to_write, path_of
 
 _CHANGING = ("os.remove", "os.rename", "os.mkdir")
 _MOST = 20

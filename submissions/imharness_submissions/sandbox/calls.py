@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from imharness.components.component import Component
 from imharness.contracts.call import Call, call_of
+from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import Tensors
 from imharness.errors import ContractError, HarnessError, SandboxViolation
-from imharness.randomness import ImageRng
-from imharness_conformance.crossing import all_tensors, put_back, randomness, restored, within
+from imharness.testing.crossing import all_tensors, put_back, randomness, restored, within
 from imharness_submissions.sandbox.again import STATE, Held
 from imharness_submissions.sandbox.host import Answer, Guest, Session
 from imharness_submissions.sandbox.lanes import Lanes

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from imharness.components.component import Component
 from imharness.components.papers import paper_of
 from imharness.contracts.attack import BaseAttack
+from imharness.contracts.component import Component
 from imharness.contracts.purification import Purification
-from imharness_conformance.contracts import contract_of
+from imharness.testing.contracts import contract_of
 
 
 def described(component: Component) -> dict[str, Any]:

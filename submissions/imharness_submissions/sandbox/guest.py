@@ -25,17 +25,17 @@ from typing import Any
 import torch
 import torch.fx.experimental.symbolic_shapes  # what the first gradient of a process would import: 2 s, once for all
 
-from imharness.components.component import Component
 from imharness.components.loading import GROUP, load_plugins
 from imharness.components.registry import Registry, build_registry
 from imharness.contracts.attack import TARGET
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.certification import SCORER
+from imharness.contracts.component import Component
 from imharness.contracts.values import PROGRESS, Tensors, ValueKind
 from imharness.errors import HarnessError, QueryBudgetExceeded
 from imharness.results.identity import ComponentRef
-from imharness_conformance.crossing import all_restored, joined, randomness
-from imharness_conformance.crossing import tensors as as_tensors
+from imharness.testing.crossing import all_restored, joined, randomness
+from imharness.testing.crossing import tensors as as_tensors
 from imharness_submissions.sandbox import isolation, warming
 from imharness_submissions.sandbox.audit import Attempts, Namespaces
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN, RESULT, Channel, Closed, Message, WireError

@@ -21,7 +21,7 @@ import imharness
 import imharness_submissions
 from imharness.errors import SandboxViolation, Unavailable
 from imharness.results.identity import canonical_json
-from imharness_logs import said
+from imharness.running.logs import said
 from imharness_submissions.sandbox import seccomp
 from imharness_submissions.sandbox.processes import PREFIX, ControlGroup, counted, tree, unlimited, used_mib
 from imharness_submissions.sandbox.wire import LONGEST_ORDER, OPEN

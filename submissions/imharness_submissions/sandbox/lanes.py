@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 
 from imharness.contracts.call import Call
+from imharness.contracts.randomness import derive_seed, generator
 from imharness.contracts.values import ImageBatch, Randomness
-from imharness.randomness import derive_seed, generator
 
 LANES = 3
 """Most sessions of one component in a task. A fourth version of an image shares a session, but never a request."""

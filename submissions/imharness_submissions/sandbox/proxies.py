@@ -16,17 +16,17 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from imharness.components.component import Component
 from imharness.components.loading import Provenance, provenance
 from imharness.components.registry import Registered, explain, info_class
 from imharness.contracts.attack import Attack, AttackInfo, Budget
 from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification
+from imharness.contracts.component import Component
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
-from imharness_conformance.contracts import contracts
+from imharness.testing.contracts import contracts
 from imharness_submissions.sandbox.calls import KeptCall, Recipe, Remote
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from imharness_files.text import stripped
+from imharness.reading.text import stripped
 
 MAGIC = b"HRN1"
 _PREFIX = struct.Struct("<4sQ")

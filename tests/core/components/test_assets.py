@@ -3,7 +3,7 @@
 import pytest
 from tests.small_asset import CONTENT, asset
 
-from imharness.components.assets import cache_folder
+from imharness.contracts.assets import cache_folder
 from imharness.errors import Unavailable
 
 pytestmark = pytest.mark.usefixtures("empty_places")

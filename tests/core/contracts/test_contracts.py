@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 import torch
 
-from imharness.components.component import Component
 from imharness.components.loading import Provenance, load_plugins
 from imharness.components.registry import Registered, Registry, build_registry, info_class
 from imharness.contracts.call import Data, call_of
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import ImageRng
 from imharness.errors import ContractError, PluginError
 from imharness.images import Certificate
-from imharness.randomness import ImageRng
 from imharness.results.records import TaskSpec
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, TaskContext
-from imharness_conformance import check_component
-from imharness_conformance.contracts import contract_of, contracts
-from imharness_conformance.crossing import all_restored, all_tensors
-from imharness_conformance.probes import probe_of
-from imharness_shards import Shards
+from imharness.running.shards import Shards
+from imharness.testing import check_component
+from imharness.testing.contracts import contract_of, contracts
+from imharness.testing.crossing import all_restored, all_tensors
+from imharness.testing.probes import probe_of
 from imharness_submissions.sandbox.describing import described
 from imharness_submissions.sandbox.proxies import proxy
 from imharness_submissions.sandbox.questions import able

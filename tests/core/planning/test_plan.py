@@ -128,7 +128,7 @@ def test_wrong_profiles_are_explained(changes: dict, part: str) -> None:
 
 def test_missing_weights_make_cells_unavailable_with_the_remedy(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
-    monkeypatch.setattr("imharness.components.assets.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("imharness.contracts.assets.cache_folder", lambda: tmp_path)
     select = {"dataset": ["harness/severity-ladder"], "metric": ["lpips[net=squeeze]", "mse"]}
     profile = Profile(name="test", description="", tracks={"harness/perceptual": {"select": select}})
     graph = plan_track("harness/perceptual", profile, installed())

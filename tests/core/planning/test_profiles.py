@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from imharness.components.assets import place
 from imharness.components.registry import installed
+from imharness.contracts.assets import place
 from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
-from imharness_profiles import load_profile
+from imharness.planning.profiles import load_profile
 
 WHOLE = 'name = "study"\ndescription = "A study."\n[tracks."acme/flips"]\nselect = { metric = ["*"] }\n'
 STUDIES = {

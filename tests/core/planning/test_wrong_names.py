@@ -8,7 +8,7 @@ from imharness.components.loading import LoadFailure
 from imharness.components.registry import Registry, installed
 from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
-from imharness_profiles import load_profile
+from imharness.planning.profiles import load_profile
 
 HEAD = 'name = "p"\ndescription = "d"\n'
 TRACK = '[tracks."harness/iqa"]\n'

@@ -12,7 +12,7 @@ from imharness.ranking.comparisons import (
     pairwise,
     unit_means,
 )
-from imharness_statistics.bootstrap import mean_interval, mean_intervals
+from imharness.statistics.bootstrap import mean_interval, mean_intervals
 
 
 def made(scores: dict[str, dict[str, list[float]]], better="higher", **facts) -> PairedScores:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from imharness.cli.stores import verify
 from imharness.errors import StoreError
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.storage import local
+from imharness.results.storage.files import packed
 from imharness.results.store import Store
-from imharness_cli.stores import verify
-from imharness_storage import local
-from imharness_storage.files import packed
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
 ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}
@@ -167,7 +167,7 @@ def test_results_that_are_flushed_soon_are_on_the_disk_when_a_later_block_says_s
     may_go_on, flushed = threading.Event(), list[int]()
 
     def slow(descriptor: int) -> None:
-        assert may_go_on.wait(30)
+        assert may_go_on.wait(400)
         flushed.append(descriptor)
 
     monkeypatch.setattr(os, "fsync", slow)

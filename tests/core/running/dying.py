@@ -4,9 +4,9 @@ import os
 import sys
 import time
 
-import imharness_logs
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered
+from imharness.running import logs
 from imharness.running.executor import Preparation
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
@@ -37,5 +37,5 @@ ENTRY = Registered(Dying(), "acme", Provenance("acme", "1"))
 
 
 def prepare(facts: object) -> Preparation:
-    imharness_logs.EVERY_S = 0.05
+    logs.EVERY_S = 0.05
     return Preparation([ENTRY])

@@ -16,8 +16,8 @@ from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
 from imharness.running import context as running_context
 from imharness.running.context import BuildCache, TaskContext
-from imharness_memory import in_chunks
-from imharness_shards import Shards
+from imharness.running.memory import in_chunks
+from imharness.running.shards import Shards
 
 
 def spec(number: int, needs: dict[str, str] | None = None) -> TaskSpec:
@@ -129,7 +129,7 @@ def test_a_worker_asks_the_system_for_no_page_twice() -> None:
     code = """if True:
         import resource
         import numpy as np
-        from imharness_memory import keep_freed_memory
+        from imharness.running.memory import keep_freed_memory
         keep_freed_memory()
         def pages() -> int:
             return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 import torch
 
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.contracts.values import GENERATOR, STREAMS
-from imharness.randomness import ImageRng, generator
 from imharness.running import executor
 from imharness.running.executor import Worker, WorkerConfig
-from imharness_conformance.crossing import restored, tensors
-from imharness_conformance.placement import ACCELERATOR, acted_accelerator
+from imharness.running.memory import is_out_of_memory
+from imharness.testing.crossing import restored, tensors
+from imharness.testing.placement import ACCELERATOR, acted_accelerator
 from imharness_membership.training import generator_on
-from imharness_memory import is_out_of_memory
 
 
 def test_a_worker_makes_its_gpu_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that says "cuda" without a number means the worker's own GPU, also on the second of two."""
     chosen: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    Worker(WorkerConfig(str(tmp_path), "cuda:1", threads=0, batch_size=1))
-    Worker(WorkerConfig(str(tmp_path), "cpu", threads=0, batch_size=1))
+    Worker(WorkerConfig(str(tmp_path), "cuda:1", batch_size=1))
+    Worker(WorkerConfig(str(tmp_path), "cpu", batch_size=1))
     assert chosen == [torch.device("cuda", 1)]
 
 

@@ -11,11 +11,11 @@ from imharness.components.registry import Registered, installed
 from imharness.errors import PluginError, StoreError, UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.executor import Preparation, find_executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
-from imharness_profiles import load_profile
 
 BATCH = 4
 

@@ -12,17 +12,17 @@ import pytest
 from click.testing import CliRunner
 from tests.core.running.test_executors import Counting, run
 
-import imharness_logs
+from imharness.cli import cli
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, installed
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store
+from imharness.running import logs
 from imharness.running.executor import Preparation
+from imharness.running.logs import FIRST, LAST, Lines, keeping, keys_of_logs, log_of, said
+from imharness.running.schedule.state import Busy, Part, new_state
 from imharness.tracks import Info, Planner, Selection, StepContext, StepResult, step
-from imharness_cli import cli
-from imharness_logs import FIRST, LAST, Lines, keeping, keys_of_logs, log_of, said
-from imharness_schedule.state import Busy, Part, new_state
 
 
 @step(version="1")
@@ -131,7 +131,7 @@ def test_a_worker_that_dies_leaves_its_last_words(tmp_path: Path, monkeypatch: p
 
 
 def test_a_running_task_is_shown_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(imharness_logs, "EVERY_S", 0.01)
+    monkeypatch.setattr(logs, "EVERY_S", 0.01)
     store, key = Store(tmp_path), "ab" * 32
     state = new_state("harness run --all", {"a/t": Part(done=0, total=1)}, 0)
     busy = Busy(track="a/t", task="attack cnn uap", seconds=12.4, key=key)
@@ -151,12 +151,12 @@ def test_a_log_of_an_earlier_try_is_not_shown_with_a_later_result(talked: tuple[
     store, graph = talked
     key = key_of(graph, "silent")
     early = {"started": "2020-01-01T00:00:00+00:00", "updated": "2020-01-01T00:00:01+00:00"}
-    store.replace(imharness_logs._file(key), imharness_logs.TaskLog(key=key, host="h", pid=1, text="old", **early))
+    store.replace(logs._file(key), logs.TaskLog(key=key, host="h", pid=1, text="old", **early))
     assert "old" not in shown(store, key)
     late = {"started": "2999-01-01T00:00:00+00:00", "updated": "2999-01-01T00:00:01+00:00"}
-    store.replace(imharness_logs._file(key), imharness_logs.TaskLog(key=key, host="h", pid=1, text="new", **late))
+    store.replace(logs._file(key), logs.TaskLog(key=key, host="h", pid=1, text="new", **late))
     assert "log of a later try, which has no result" in shown(store, key)
-    Path(store.root, imharness_logs._file(key)).unlink()
+    Path(store.root, logs._file(key)).unlink()
 
 
 def test_a_long_log_keeps_its_beginning_and_its_end() -> None:

@@ -10,11 +10,11 @@ import torch
 
 from imharness.components.registry import installed
 from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.executor import Worker, WorkerConfig
-from imharness_profiles import load_profile
-from imharness_shards import FOLDER, ShardDone, Shards, cell_of, forget_shards, key_of_join, keys_of_shards
+from imharness.running.shards import FOLDER, ShardDone, Shards, cell_of, forget_shards, key_of_join, keys_of_shards
 
 BATCH = 2
 SELECTIONS = {
@@ -169,7 +169,7 @@ def test_a_shard_that_fails_leaves_no_record_and_its_cell_says_why(tmp_path: Pat
     key, task = next((k, t) for k, t in graph.tasks.items() if t.spec.step == "attack")
     broken = task.spec.model_copy(update={"options": {**task.spec.options, "images": "none"}})
     store = Store(tmp_path)
-    worker = Worker(WorkerConfig(store.address, "cpu", 0, BATCH))
+    worker = Worker(WorkerConfig(store.address, "cpu", BATCH))
     (shard, *_) = keys_of_shards(key, 2)
     assert worker.run(shard, broken).status == "done"
     assert store.record(key) is None

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.errors import ContractError, QueryBudgetExceeded
-from imharness.randomness import ImageRng, generator
 from imharness.running.target import MetricTarget, straight_through
 
 

@@ -7,13 +7,13 @@ from tests.comparing import compare
 from tests.core.ranking.test_pairing import made
 
 from imharness.ranking.comparisons import PairedScores, not_worse, pairwise
+from imharness.statistics import bootstrap as module
+from imharness.statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
+from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
+from imharness.statistics.head_to_head import head_to_head, rank_biserial, resampled
+from imharness.statistics.win_rates import win_rates
 from imharness.stats import NotTestable, chosen_half, interval, mean_interval, spearman_rows, t_interval
-from imharness.tracks import Blocks, Column, Value, Wins, mean_value, ranking, value_of
-from imharness_statistics import bootstrap as module
-from imharness_statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
-from imharness_statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
-from imharness_statistics.head_to_head import head_to_head, rank_biserial, resampled
-from imharness_statistics.win_rates import win_rates
+from imharness.tables import Blocks, Column, Value, Wins, mean_value, ranking, value_of
 
 RNG = np.random.default_rng(0)
 NAMES = np.array([f"photo {i}" for i in (3, 0, 1, 5, 2, 6, 4, 7)])

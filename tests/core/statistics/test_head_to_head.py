@@ -6,8 +6,8 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imharness_statistics import NotTestable
-from imharness_statistics.head_to_head import head_to_head, rank_biserial, resampled, tie_groups
+from imharness.statistics import NotTestable
+from imharness.statistics.head_to_head import head_to_head, rank_biserial, resampled, tie_groups
 
 
 def one(d: np.ndarray, tests: int = 1):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from imharness.statistics import win_rates as module
+from imharness.statistics.clusters import clusters_greater, gaps_greater
 from imharness_leaderboard.comparison_pictures import _tied_runs
-from imharness_statistics import win_rates as module
-from imharness_statistics.clusters import clusters_greater, gaps_greater
 
 
 @pytest.mark.parametrize("clustered", [False, True])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy
 
+from imharness.statistics import mean_spearman as module
 from imharness.stats import NotTestable, interval, mean_spearman
-from imharness_statistics import mean_spearman as module
 
 
 def plainly(scores: np.ndarray, labels: np.ndarray, positions: np.ndarray) -> np.ndarray:

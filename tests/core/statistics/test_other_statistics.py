@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from imharness_statistics import NotTestable
-from imharness_statistics.bootstrap import interval, mean_interval
-from imharness_statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
-from imharness_statistics.kruskal_wallis import kruskal_wallis
-from imharness_statistics.roc import auc, balanced_accuracy, tpr_at_fpr
+from imharness.statistics import NotTestable
+from imharness.statistics.bootstrap import interval, mean_interval
+from imharness.statistics.correlation import correlate, kendall_rows, pearson_rows, spearman_rows, williams
+from imharness.statistics.kruskal_wallis import kruskal_wallis
+from imharness.statistics.roc import auc, balanced_accuracy, tpr_at_fpr
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=40), RNG.normal(size=40).round(1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from imharness_statistics import NotTestable
-from imharness_statistics.wilcoxon import adjust, wilcoxon_both, wilcoxon_greater
+from imharness.statistics import NotTestable
+from imharness.statistics.wilcoxon import adjust, wilcoxon_both, wilcoxon_greater
 
 
 def scipy_p(row: np.ndarray) -> float:

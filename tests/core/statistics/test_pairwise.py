@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from imharness_statistics import NotTestable
-from imharness_statistics.clusters import clusters_both
-from imharness_statistics.win_rates import bradley_terry, win_rates
+from imharness.statistics import NotTestable
+from imharness.statistics.clusters import clusters_both
+from imharness.statistics.win_rates import bradley_terry, win_rates
 
 
 def test_a_clear_winner_wins_every_condition() -> None:
@@ -34,8 +34,8 @@ def test_missing_conditions_are_not_counted() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 100, 1 << 16])
 def test_every_pair_is_tested_as_scipy_tests_it(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    from imharness_statistics import wilcoxon
-    from imharness_statistics import win_rates as module
+    from imharness.statistics import wilcoxon
+    from imharness.statistics import win_rates as module
 
     rng = np.random.default_rng(2)
     scores = rng.normal(size=(7, 60)) + np.linspace(0, 1, 7)[:, None]

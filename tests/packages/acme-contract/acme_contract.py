@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from imharness.images import Component, ImageRng, Images, Info, hookimpl
-from imharness.tracks import IMAGES, SAME_IMAGES, STREAMS, Call, ValueKind
+from imharness.values import IMAGES, SAME_IMAGES, STREAMS, Call, ValueKind
 
 
 class GuidedCleaning(Component):

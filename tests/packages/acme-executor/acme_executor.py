@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from imharness.results.records import TaskSpec
-from imharness.running.executor import TaskResult, Worker, WorkerConfig
+from imharness.executors import TaskResult, TaskSpec, Worker, WorkerConfig
 
 
 class Threads:

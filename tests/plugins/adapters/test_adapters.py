@@ -15,20 +15,20 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from imharness.cli import cli
 from imharness.components.loading import Provenance
 from imharness.components.registry import Registered, Registry, installed
+from imharness.contracts.randomness import ImageRng
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import plan_track
-from imharness.randomness import ImageRng
+from imharness.planning.profiles import load_profile
 from imharness.running.target import MetricTarget
-from imharness_cli import cli
-from imharness_conformance import check_component, samples
-from imharness_conformance.conformance import failed
-from imharness_foolbox import attack as foolbox_attack
-from imharness_profiles import load_profile
-from imharness_pyiqa import metrics as pyiqa_metrics
-from imharness_pyiqa.quiet import offline
-from imharness_torchattacks import attack as torchattacks_attack
+from imharness.testing import check_component, samples
+from imharness.testing.conformance import failed
+from imharness_adapters.foolbox import attack as foolbox_attack
+from imharness_adapters.pyiqa import metrics as pyiqa_metrics
+from imharness_adapters.pyiqa.quiet import offline
+from imharness_adapters.torchattacks import attack as torchattacks_attack
 
 CPU = torch.device("cpu")
 LIBRARIES = pytest.mark.filterwarnings("ignore:.*gaussian_filter. from:DeprecationWarning")
@@ -210,10 +210,10 @@ def test_two_threads_that_build_at_once_leave_the_look_up_of_hosts_as_it_was() -
     def first() -> None:
         with offline("prepare it"):
             inside.set()
-            go.wait(10)
+            go.wait(120)
 
     def second() -> None:
-        inside.wait(10)
+        inside.wait(120)
         threading.Timer(0.2, go.set).start()
         with offline("prepare it"):
             pass

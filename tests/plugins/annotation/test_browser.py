@@ -1,7 +1,6 @@
 """Two people judge in a real browser; the server is killed in between, and nothing is lost."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tests.conftest import PATIENT_MS
 
 from imharness_annotation.book import Book, Question
 from imharness_annotation.sources import NONE, png
@@ -43,11 +43,11 @@ def book_of(file: Path, count: int = 4, votes: int = 2) -> Book:
 
 @contextmanager
 def served(file: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "annotate", "--file", str(file)]
-    server = subprocess.Popen([*command, "--port", str(port)], env={**os.environ, "OMP_NUM_THREADS": "1"})
-    for _ in range(300):
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "annotate", "--file", str(file)]
+    server = subprocess.Popen([*command, "--port", str(port)])
+    for _ in range(1200):
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=1)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)
             break
         except OSError:
             time.sleep(0.1)
@@ -89,7 +89,7 @@ def test_two_annotators_click_through_a_session_that_survives_a_kill(
     people = {name: browser.new_context().new_page() for name in ("Ann", "Bob <script>")}
     with served(file, port):
         for name, page in people.items():
-            page.set_default_timeout(20_000)
+            page.set_default_timeout(PATIENT_MS)
             enter(page, port, name)
             assert judged(page) == "0 of 4"
         ann, bob = people.values()

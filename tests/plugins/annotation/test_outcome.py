@@ -10,12 +10,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from imharness.cli import cli
 from imharness.data import ImageSet
 from imharness.stats import NotTestable
 from imharness_annotation.book import Book, Question, Vote
 from imharness_annotation.outcome import decoy_accuracy, fleiss_kappa, majorities, ranking, write_csv
 from imharness_annotation.sources import NONE, better_questions, class_questions, pair_questions
-from imharness_cli import cli
 
 FACTS = {"dataset": "d", "attack": "a", "model": "m", "defense": "g"}
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
+from imharness.cli import cli
+from imharness.cli.commands import context
 from imharness.components.registry import installed
 from imharness.images import UsageError
-from imharness_cli import cli
-from imharness_cli.commands import context
+from imharness.planning.profiles import load_profile
 from imharness_iqa.apart import photographs_of, training_split
 from imharness_iqa.calibrating import chosen_on
 from imharness_iqa.calibration import (
@@ -25,7 +26,6 @@ from imharness_iqa.calibration import (
     write_presets,
 )
 from imharness_iqa.distortion import meter
-from imharness_profiles import load_profile
 
 LADDER = "severity-ladder[severities=[2],size=64,split={}]"
 

@@ -6,8 +6,8 @@ import torch
 from scipy.stats import binom, norm
 
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.errors import UsageError
-from imharness.randomness import ImageRng, generator
 from imharness_iqa.certifications.ms import Ms
 from imharness_iqa.certifications.rs import Rs
 from imharness_iqa.smoothing import classes_of, lower_confidence, order_statistics

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
+from imharness.cli.commands import context
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng, generator
-from imharness_cli.commands import context
+from imharness.contracts.randomness import ImageRng, generator
 from imharness_iqa import steps
 from imharness_iqa.defenses.color_quantization import ColorQuantization
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from imharness.cli.commands import component
 from imharness.images import UsageError
-from imharness_cli.commands import component
 from imharness_iqa.external import outside_range, read_external
 
 HEADER = [

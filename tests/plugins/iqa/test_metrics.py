@@ -14,7 +14,7 @@ from scipy.signal import convolve2d
 from scipy.special import gamma
 
 from imharness.components.registry import installed
-from imharness.randomness import generator
+from imharness.contracts.randomness import generator
 from imharness_iqa.metrics.cnniqa import CnniqaNet, grey_patches
 from imharness_iqa.metrics.fpr import FprNet, patches
 from imharness_iqa.metrics.koncept512 import KonCeptNet

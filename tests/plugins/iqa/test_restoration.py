@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng
+from imharness.contracts.randomness import ImageRng
 from imharness_iqa.attacks.cadv import clusters
 from imharness_iqa.colorizer import BINS, Colorizer, to_lab, to_rgb
 from imharness_iqa.defenses import diffpure, disco, fcn, real_esrgan

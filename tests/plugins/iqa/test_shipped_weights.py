@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng, generator
+from imharness.contracts.weight_training import TrainingContext
 from imharness.data import ContractError, Images
-from imharness.randomness import ImageRng, generator
 from imharness_iqa.networks import ConvQuality, trained
 from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.trainings.embedded_denoiser import EmbeddedDenoiserTraining
-from imharness_training.contracts.weight_training import TrainingContext
 
 CPU = torch.device("cpu")
 RECIPES = [r for r in installed().of_kind("weight-training") if isinstance(r, CropTraining)]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from imharness.cli.commands import context
 from imharness.components.registry import installed
 from imharness.data import ImageSet
 from imharness.images import UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
 from imharness.tracks import Output
-from imharness_cli.commands import context
 from imharness_embedded.photographs import SeverityLadder
 from imharness_iqa import steps
 from imharness_iqa.attacks.uap import Uap

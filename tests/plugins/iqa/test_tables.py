@@ -6,7 +6,7 @@ from scipy.stats import kruskal, pearsonr, spearmanr
 from tests.iqa_rows import Finished, rows
 
 from imharness.errors import UsageError
-from imharness.tracks import ColumnSpec, Value
+from imharness.tables import ColumnSpec, Value
 from imharness_iqa.sampling import clusters_of, disjoint
 from imharness_iqa.tables import certified, distortion, grouped, overall, parameters, report, trained, transfer
 from imharness_iqa.tables.data import EPS, moved

@@ -8,16 +8,16 @@ import pytest
 import torch
 from tests.iqa_rows import Finished
 
+from imharness.cli.commands import component, context
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng
 from imharness.planning.plan import plan_track
-from imharness.randomness import ImageRng
+from imharness.planning.profiles import load_profile
 from imharness.tracks import Output
-from imharness_cli.commands import component, context
 from imharness_iqa import steps
 from imharness_iqa.certifications.ms import Ms
 from imharness_iqa.tables import certified_order
 from imharness_iqa.tables.certified_order import kept
-from imharness_profiles import load_profile
 
 NAMES = [f"i{k:02d}" for k in range(8)]
 

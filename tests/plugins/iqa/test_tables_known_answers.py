@@ -6,11 +6,11 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 from tests.iqa_rows import Finished, rows
 
+from imharness.cli.commands import component, context
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.stats import chosen_half, mean_interval
 from imharness.tracks import Output
-from imharness_cli.commands import component, context
 from imharness_iqa import steps
 from imharness_iqa.sampling import disjoint, spread_over
 from imharness_iqa.tables import certified, grouped, overall, parameters, trained

@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from imharness.components.registry import installed
 from imharness.images import BaseAttack, UsageError
+from imharness.papers.published import find_table
 from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+from imharness.running.schedule.outlook import outlook
 from imharness_iqa.attacks.square import Square
 from imharness_iqa.networks import ConvQuality, ResidualQuality, TransformerQuality, card, trained
 from imharness_iqa.quality_training import TEST, TRAIN, bounds
 from imharness_iqa.track import IqaTrack
-from imharness_papers.published import find_table
-from imharness_profiles import load_profile
-from imharness_schedule.outlook import outlook
 
 CPU = torch.device("cpu")
 

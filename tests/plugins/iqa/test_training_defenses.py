@@ -10,10 +10,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.contracts.randomness import generator
 from imharness.errors import Unavailable, UsageError
-from imharness.randomness import generator
-from imharness_cli import cli
 from imharness_iqa.auto_pgd import auto_pgd, checkpoints
 from imharness_iqa.defenses.nt import gradient_norm
 from imharness_iqa.tuning import corrected, error_of
@@ -126,7 +126,7 @@ def test_the_penalty_makes_gradients_smaller_than_the_same_training_without_it(t
 def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     words = ["nt", *SMALL_PLAN, "--train", SEEN.replace("per_photograph=2", "per_photograph=1"), "--epochs", "12"]
     train(tmp_path / "whole", *words)
-    command = [sys.executable, "-c", "from imharness_cli import main; main()", "train", *words, "--out", "killed"]
+    command = [sys.executable, "-c", "from imharness.cli import main; main()", "train", *words, "--out", "killed"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         checkpoint = tmp_path / "killed" / "harness-embedded-cnn--harness-nt.checkpoint"
         while process.poll() is None and not checkpoint.exists():

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
+from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.errors import UsageError
-from imharness_cli import cli
 from imharness_membership.audit import auc_interval, audit
 from imharness_membership.audit_inputs import Outputs, read_audit
 from imharness_membership.roc import roc

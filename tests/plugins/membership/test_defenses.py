@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from imharness.components.component import Component
 from imharness.components.registry import installed
+from imharness.contracts.component import Component
+from imharness.contracts.randomness import generator
 from imharness.membership import (
     DefenderOutputs,
     MembershipRelease,
@@ -13,7 +14,6 @@ from imharness.membership import (
     TrainingData,
     TrainingPlan,
 )
-from imharness.randomness import generator
 from imharness_membership.defenses import early_stopping
 from imharness_membership.defenses.dp_sgd import DpSgd
 from imharness_membership.defenses.early_stopping import EarlyStopping

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import norm
 
 from imharness.components.registry import installed
+from imharness.contracts.randomness import generator
 from imharness.membership import (
     HarnessError,
     LastLayerGradients,
@@ -16,7 +17,6 @@ from imharness.membership import (
     References,
     Robustness,
 )
-from imharness.randomness import generator
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira

@@ -5,8 +5,8 @@ import pytest
 import scipy
 import torch
 
+from imharness.contracts.randomness import generator
 from imharness.membership import DefenderOutputs, MembershipQuery
-from imharness.randomness import generator
 from imharness.stats import balanced_accuracy
 from imharness_membership.defenses.memguard import MemGuard
 from imharness_membership.evaluators.log_outputs import LogOutputs, log_features, logistic_weights

@@ -8,12 +8,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.contracts.randomness import generator
 from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
-from imharness.randomness import generator
-from imharness_cli import cli
 from imharness_membership.splits import split_rows
 
 PROFILE = """

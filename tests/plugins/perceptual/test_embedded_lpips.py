@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from imharness.components.registry import installed
+from imharness.statistics.correlation import correlate
 from imharness_perceptual.metrics.lpips import SHIPPED
-from imharness_statistics.correlation import correlate
 from imharness_vision.lpips import FeatureDistance, untrained
 from imharness_vision.weights import weights_in
 

@@ -8,8 +8,8 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
+from imharness.cli import cli
 from imharness.images import UsageError
-from imharness_cli import cli
 from imharness_perceptual.plots import both_tests_scatter, disagreements, learnt_weights
 
 

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from imharness.cli import cli
 from imharness.errors import UsageError
-from imharness_cli import cli
 
 
 def run(*words: object):

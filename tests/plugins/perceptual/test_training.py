@@ -7,8 +7,8 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file
 
+from imharness.cli import cli
 from imharness.components.registry import installed
-from imharness_cli import cli
 from imharness_perceptual.trainings.lpips import Choices, RankingNet
 from imharness_vision.lpips import untrained
 

@@ -10,12 +10,12 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
+from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.images import HarnessError, Unavailable
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
 from imharness.running.target import MetricTarget
-from imharness_cli import cli
 from imharness_perceptual.steps import spread
 from imharness_perceptual.tables import report
 from imharness_perceptual.verdicts import another_person, average_precision, ceiling, credit, majority

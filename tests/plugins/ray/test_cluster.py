@@ -20,12 +20,12 @@ from tests.plugins.ray.naps import naps
 from imharness.components.registry import installed
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.executor import Executor, TaskResult, open_executor
+from imharness.running.schedule.sharding import Sharded
 from imharness.running.sweep import RunResult, execute
-from imharness_profiles import load_profile
 from imharness_ray.alike import facts
-from imharness_schedule.sharding import Sharded
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 

@@ -16,10 +16,10 @@ from tests.conftest import install
 
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
 from imharness.running.executor import open_executor
 from imharness.running.sweep import execute
-from imharness_profiles import load_profile
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
@@ -54,7 +54,7 @@ def started(folder: Path, packages: Path, mark: str, hold: int = 0) -> subproces
     words += ["--ray-address", "local", "--memory-per-worker", "0.4", "--workers", "2"]
     words += [word for kind, names in ONLY.items() for name in names for word in (f"--{kind}", name)]
     return subprocess.Popen(
-        [sys.executable, "-c", "from imharness_cli import main; main()", *words], cwd=folder, text=True,
+        [sys.executable, "-c", "from imharness.cli import main; main()", *words], cwd=folder, text=True,
         env={**os.environ, **told}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         preexec_fn=heed,
     )  # fmt: skip

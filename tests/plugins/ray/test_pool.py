@@ -123,7 +123,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
 def opened(played: PlayedCluster, tasks: int) -> tuple[Any, list[str]]:
     from imharness_ray.executor import RayWorkers
 
-    executor = RayWorkers([WorkerConfig(played.store.address, "cpu", 1, 4)], 60)
+    executor = RayWorkers([WorkerConfig(played.store.address, "cpu", 4)], 60)
     keys = []
     for key, task in naps(*[0.0] * tasks).tasks.items():
         executor.submit(key, task.spec)
@@ -142,7 +142,7 @@ def test_a_machine_without_room_for_a_worker_says_so_and_waits_for_none(played: 
 
     played.free, played.grows = {}, False
     with pytest.raises(HarnessError, match="this machine has no room for a worker on Ray, which needs a core"):
-        RayWorkers([WorkerConfig(played.store.address, "cpu", 1, 4)], 60)
+        RayWorkers([WorkerConfig(played.store.address, "cpu", 4)], 60)
 
 
 def test_a_cluster_that_nobody_listens_for_is_named_at_once() -> None:
@@ -287,7 +287,7 @@ def test_a_worker_leaves_what_it_starts_with_out_of_every_search_for_garbage(tmp
     from imharness_ray.alike import facts, packages
     from imharness_ray.seat import Seat, note
 
-    config, names = WorkerConfig(str(tmp_path), "cpu", 1, 16), packages()
+    config, names = WorkerConfig(str(tmp_path), "cpu", 16), packages()
     gc.unfreeze()
     try:
         Seat(vars(config), facts(names), names, note(Store(tmp_path), "greeting"), [], "answer")

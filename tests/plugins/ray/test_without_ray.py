@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from imharness.cli.run import run
 from imharness.errors import Unavailable, UsageError
 from imharness.running.executor import find_executor
-from imharness_cli.run import run
 from imharness_ray.alike import differences, facts, packages
 from imharness_ray.settings import RaySettings
 from imharness_submissions.commands.submissions import submissions

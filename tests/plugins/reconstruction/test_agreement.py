@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from imharness.tracks import Blocks
+from imharness.tables import Blocks
 from imharness_reconstruction.agreement import Study, agreement, agreement_table, comparison_table, matrix_table
 from imharness_reconstruction.plots import scatter
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.data import seeded_init
-from imharness.randomness import ImageRng, generator
 from imharness_reconstruction import inversion
 from imharness_reconstruction.attacks.gradattack import statistics_distance
 from imharness_reconstruction.convergence import Shared, matching

@@ -9,10 +9,10 @@ import torch
 from click.testing import CliRunner
 from PIL import Image, ImageEnhance, ImageOps
 
+from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng, generator
 from imharness.gradients import HarnessError, ImagePool, ImageProtection, Unavailable
-from imharness.randomness import ImageRng, generator
-from imharness_cli import cli
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.defenses.mixup import LARGEST
 from imharness_reconstruction.policy_search import accuracy, candidates, privacy, search

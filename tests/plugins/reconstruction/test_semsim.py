@@ -8,10 +8,10 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
+from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.contracts.randomness import generator
 from imharness.gradients import HarnessError, UsageError
-from imharness.randomness import generator
-from imharness_cli import cli
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
 from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes, rival
 from imharness_reconstruction.trainings.semsim import read_annotations, separation

@@ -8,10 +8,10 @@ import torch
 from click.testing import CliRunner
 from PIL import Image
 
+from imharness.cli import cli
 from imharness.components.registry import installed
+from imharness.contracts.randomness import ImageRng
 from imharness.images import Unavailable
-from imharness.randomness import ImageRng
-from imharness_cli import cli
 from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
 from imharness_vision.distortions.blur import SIGMA
 from imharness_vision.distortions.noise import LARGEST, spectral_noise

@@ -18,7 +18,7 @@ class Hostile(Purification):
         """Return the defense."""
 
         def purify(images: Images, rng: ImageRng) -> Images:
-            suspicious = {"pytest", "imharness_conformance.conformance"} & set(sys.modules)
+            suspicious = {"pytest", "imharness.testing.conformance"} & set(sys.modules)
             if (
                 suspicious
                 or "PYTEST_CURRENT_TEST" in os.environ

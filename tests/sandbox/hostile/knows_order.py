@@ -2,8 +2,8 @@
 
 import torch
 
+from imharness.contracts.randomness import derive_seed, generator
 from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
-from imharness.randomness import derive_seed, generator
 
 
 class Hostile(Purification):

@@ -2,19 +2,8 @@
 
 from imharness.data import ImageDataset
 from imharness.images import FullReferenceMetric, Info, hookimpl
-from imharness.tracks import (
-    Column,
-    Planner,
-    Query,
-    Selection,
-    StepContext,
-    StepResult,
-    Track,
-    TrackReport,
-    Wins,
-    ranking,
-    step,
-)
+from imharness.tables import Column, Wins, ranking
+from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
 
 @step(version="1")

@@ -1,0 +1,217 @@
+"""`harness assets`: weights and data that do not ship with the code."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness.cli import console
+from imharness.cli.options import Group, assets_option, json_option
+from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from imharness.components.inputs.needs import Input
+    from imharness.contracts.component import Component
+
+GETTING = ".getting"
+"""The folder in which processes that get the same wait for each other."""
+_folder = assets_option()
+
+
+def _known(folder: Path | None) -> dict[str, Input]:
+    from imharness.components.inputs.needs import inputs_of
+    from imharness.components.registry import installed
+    from imharness.contracts.assets import add_folder
+
+    if folder:
+        add_folder(folder.resolve())
+    return inputs_of(entry.component for entry in installed().entries.values())
+
+
+def _of_profile(name: str) -> list[Component]:
+    """Return every component that a profile plans with, whatever this machine lacks."""
+    from imharness.components.registry import installed
+    from imharness.planning.plan import plan_track
+    from imharness.planning.profiles import load_profile
+
+    profile = load_profile(name)
+    graphs = [plan_track(track, profile, installed(), limit=1, whole=True) for track in profile.tracks]
+    return [component for graph in graphs for component in graph.components.values()]
+
+
+def _named(known: Mapping[str, Input], name: str) -> Input:
+    if name not in known:
+        raise UsageError(unknown_name(f"no asset is called {name!r}", name, sorted(known)))
+    return known[name]
+
+
+@click.group(cls=Group)
+def assets() -> None:
+    """List, get, import and verify weights and data that do not ship with the code."""
+
+
+@assets.command("list")
+@_folder
+@json_option()
+def list_assets(assets: Path | None, as_json: bool) -> None:
+    """List every asset and data set, and where it is or how it is got."""
+    facts = []
+    for found in _known(assets).values():
+        gap = found.gap
+        size = f"{found.size / 1e6:.1f} MB" if found.size else "not published"
+        place = f"{gap.reason}; get it with: {found.steps}" if gap else _place(found)
+        facts.append((found.name, size, found.what.licence, place))
+    if as_json:
+        console.emit([dict(zip(("name", "size", "licence", "place"), fact, strict=True)) for fact in facts])
+        return
+    console.table("Assets", ["name", "size", "licence", "where"], facts)
+
+
+def _place(found: Input) -> str:
+    from imharness.contracts.assets import Asset, data_folder
+
+    what = found.what
+    return str(what.path() if isinstance(what, Asset) else data_folder(what.name, what.page))
+
+
+@assets.command()
+@click.argument("name", required=False)
+@click.option("--profile", metavar="NAME|FILE.toml", help="Get all that this profile needs and that has an address.")
+@_folder
+@click.option("--offline", is_flag=True, help="Do not download.")
+def get(name: str | None, profile: str | None, assets: Path | None, offline: bool) -> None:
+    """Make sure that NAME, an asset or a data set, is on this machine; download, check and unpack it if it is not.
+
+    A download that broke off goes on where it stopped. Where another process gets the same, this one waits for it.
+    With --profile, what has no address is listed at the end, with what to do.
+    """
+    if bool(name) == bool(profile):
+        raise UsageError("say what to get: a NAME, or --profile NAME.")
+    from imharness.components.inputs.needs import inputs_of
+
+    known = _known(assets)
+    if name:
+        _get(_named(known, name), offline)
+        return
+    by_hand, failed = [], []
+    for found in inputs_of(_of_profile(str(profile))).values():
+        own = known.get(found.name, found)
+        if not own.downloads and own.gap:
+            by_hand.append((own.name, own.steps))
+            continue
+        try:
+            _get(own, offline)
+        except HarnessError as error:
+            failed.append((own.name, str(error)))
+    if by_hand:
+        console.table("To be fetched by hand", ["what", "how"], by_hand)
+    if failed:
+        console.table("Not fetched", ["what", "why"], failed)
+        sys.exit(1)
+
+
+def _get(found: Input, offline: bool) -> None:
+    from imharness.contracts.assets import cache_folder
+    from imharness.results.disk import alone
+
+    if gap := found.gap:
+        if offline:
+            raise gap
+        if not found.downloads:
+            raise HarnessError(f"{found.name} has no address. To get it, {found.steps}")
+        place = cache_folder() / GETTING / found.name
+        place.mkdir(parents=True, exist_ok=True)
+        told = f"another process gets {found.name}; this one goes on when it has ended"
+        with alone(place, math.inf, lambda: console.warn(told)):
+            if found.gap:  # the other process may have failed
+                _fetch(found)
+                return
+    console.say(_place(found))
+
+
+def _fetch(found: Input) -> None:
+    """Download what is missing, and put it into its place. One process at a time may do that."""
+    from imharness.cli.download import download
+    from imharness.components.inputs.importing import digest_of, import_asset, import_data
+    from imharness.contracts.assets import Asset, cache_folder
+
+    what = found.what
+    if isinstance(what, Asset):
+        part = what if what.sha256 else what.model_copy(update={"file": f"downloads/{Path(what.file).name}"})
+        with console.progress(found.name) as advance:
+            path = download(part, advance)
+        if not what.sha256:
+            final, _ = import_asset(what, path, lambda: _check(found))
+            path.unlink()
+            path = final
+        console.say(str(path))
+        return
+    files = []
+    for part in what.downloads():
+        here = cache_folder() / part.file  # it came whole before, and another one of the data set did not
+        if not here.is_file() or not part.fits(digest_of(here)):
+            with console.progress(here.name) as advance:
+                download(part, advance)
+        files.append(here)
+    try:
+        folder, _ = import_data(what, files, lambda: _check(found))
+    except UsageError:  # what no published digest vouches for may be the wrong file, and is fetched anew
+        for file in (own for part, own in zip(what.downloads(), files, strict=True) if not part.sha256):
+            file.unlink(missing_ok=True)
+        raise
+    for file in files:
+        file.unlink(missing_ok=True)  # an import by hand may have taken it
+    console.say(str(folder))
+
+
+def _check(found: Input) -> None:
+    from imharness.components.inputs.checking import check_asset, check_data
+    from imharness.contracts.assets import Asset
+
+    if isinstance(found.what, Asset):
+        check_asset(found.users, found.name)
+    else:
+        check_data(found.users, found.what)
+
+
+@assets.command("import")
+@click.argument("name")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def import_files(name: str, files: Sequence[Path]) -> None:
+    """Take FILES that you downloaded: check that they are NAME, hash them, and put them where loaders look.
+
+    FILES are the published archives, their unpacked files, or a folder. A wrong file is refused in one line, and
+    leaves what was there as it is.
+    """
+    from imharness.components.inputs.importing import import_asset, import_data
+    from imharness.contracts.assets import Asset
+
+    found = _named(_known(None), name)
+    if isinstance(found.what, Asset):
+        if len(files) != 1:
+            raise UsageError(f"{name} is one file; {len(files)} were given.")
+        place, digest = import_asset(found.what, files[0], lambda: _check(found))
+        console.say(f"{place}\nsha256 {digest}")
+        return
+    place, digests = import_data(found.what, files, lambda: _check(found))
+    console.say("\n".join([str(place), *(f"sha256 {digest}  {file}" for file, digest in digests.items())]))
+
+
+@assets.command()
+@_folder
+def verify(assets: Path | None) -> None:
+    """Check the sha256 of every asset that is here; exit 1 when one is damaged."""
+    damaged = 0
+    for found in _known(assets).values():
+        error = found.gap
+        if error is None:
+            console.say(f"ok       {_place(found)}")
+        elif isinstance(error, Unavailable):
+            damaged += "damaged" in error.reason
+            console.say(f"{'damaged' if 'damaged' in error.reason else 'absent '}  {error}")
+    sys.exit(1 if damaged else 0)

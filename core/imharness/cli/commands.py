@@ -1,0 +1,153 @@
+"""The second door, for packages that add a command: find components, run a step by hand, add results of others.
+
+Plugins import the public modules cut by purpose; only what a command runs imports this one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy.typing as npt
+import torch
+
+from imharness.cli import console
+from imharness.components.registry import installed
+from imharness.contracts.assets import add_folder as add_assets
+from imharness.contracts.component import Component
+from imharness.contracts.track import Option, Output, Progress, Query, StepContext
+from imharness.errors import HarnessError, StoreError
+from imharness.ranking.board import make_board, records_of
+from imharness.ranking.entries import known_entries
+from imharness.results.identity import digest
+from imharness.results.query import ResultQuery
+from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord, TaskSpec
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, TaskContext
+from imharness.running.device import resolve_devices
+from imharness.running.shards import Shards
+
+
+def component(kind: str, name: str) -> Component:
+    """Return one component by label, id or method; raises `UsageError` with the nearest names."""
+    return installed().one(kind, name)
+
+
+def find(kind: str, name: str) -> Component:
+    """Return one component that can be built here; raises `Unavailable` when something it needs is missing."""
+    found = component(kind, name)
+    found.require()
+    return found
+
+
+def place(device: str) -> torch.device:
+    """Return the device that a name means: cpu, cuda, cuda:N or auto."""
+    return torch.device(resolve_devices([device])[0])
+
+
+def every(kind: str) -> list[Component]:
+    """Return all installed components of a kind that can be built here, sorted by label."""
+    return [c for c in installed().of_kind(kind) if c.is_here()]
+
+
+def query(address: str | Path, track: str) -> Query:
+    """Return the results of a track's latest run, with those that were imported; raises `StoreError` without any."""
+    store = Store(address)
+    records = records_of(store, _latest(store, track))
+    return ResultQuery(store, records, known_entries(store).facts(records))
+
+
+def _latest(store: Store, track: str) -> Sweep:
+    id = installed().track(track).info.id
+    latest = store.latest(id)
+    if latest is None:
+        raise StoreError(f"store {store.address} has no results of {id}; run `harness run --track {id}` first")
+    return latest
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One finished task: the labels of its components by role, and what it left behind."""
+
+    labels: Mapping[str, str]
+    output: Output
+
+
+def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
+    """Yield the tasks of one step in a track's latest run, sorted by label; raises `StoreError` without a run."""
+    store = Store(address)
+    records = [r for r in records_of(store, _latest(store, track)) if r.spec.step == step and r.status == "done"]
+    labelled = [({role: ref.label for role, ref in r.spec.components.items()}, r) for r in records]
+    for labels, record in sorted(labelled, key=lambda pair: sorted(pair[0].items())):
+        yield Finished(labels, Output(store.rows(record), store.arrays(record)))
+
+
+def build_site(address: str | Path, site: Path) -> None:
+    """Build the site with the installed renderer: the command `site build` of whoever provides it."""
+    points = list(importlib.metadata.entry_points(group="imharness.commands", name="site"))
+    if not points:
+        raise HarnessError("no installed package provides `harness site`; the results are in the store")
+    command: click.Command = points[0].load()
+    command.main(["build", "--store", str(address), "--site", str(site), "--quiet"], standalone_mode=False)
+
+
+class _ByHand(TaskContext):
+    """A step's context whose needs are given, not read from a store."""
+
+    def __init__(self, cache: BuildCache, spec: TaskSpec, progress: Progress, needs: Mapping[str, Output]) -> None:
+        super().__init__(cache, Shards(cache.store, digest(spec.identity())), spec, progress)
+        self._outputs = needs
+
+    def need(self, name: str) -> Output:
+        """Return an output that the caller gave."""
+        return self._outputs[name]
+
+
+def context(
+    components: Mapping[str, Component], *, options: Mapping[str, Option] | None = None,
+    needs: Mapping[str, Output] | None = None, limit: int | None = None, seed: int = 0, device: str = "auto",
+    batch_size: int = 16, progress: Progress = lambda done, total: None,
+) -> StepContext:  # fmt: skip
+    """Return what a step of a track gets, for components by role; nothing is stored."""
+    spec = TaskSpec(
+        track="", step="", version="", components={role: component.ref() for role, component in components.items()},
+        options=dict(options or {}), limit=limit, seed=seed, needs={},
+    )  # fmt: skip
+    cache = BuildCache(installed(), Store(Path()), place(device), batch_size)
+    return _ByHand(cache, spec, progress, needs or {})
+
+
+def add_external(
+    address: str | Path, track_name: str, rows: Mapping[str, npt.NDArray[Any] | list[Any]], name: str
+) -> Board:
+    """Add rows that someone else measured to a track, under a name that a later import replaces; return the tables."""
+    store, track = Store(address), installed().track(track_name)
+    store.prepare()
+    spec = TaskSpec(
+        track=track.info.id, step=EXTERNAL, version="1", components={}, options={"file": name}, limit=None, seed=0,
+        needs={},
+    )  # fmt: skip
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    key = digest([spec.identity(), {column: [str(v) for v in values] for column, values in rows.items()}])
+    record = TaskRecord(key=key, spec=spec, status="done", started=now, seconds=0.0, device="external", versions={})
+    store.commit(record, rows, {})
+    empty = Sweep(
+        track=track.info.id, title=track.title, measures=track.measures, profile="none", run_configuration="none",
+        seed=0, limit=None, command="", finished=now, cells={}, missing=(),
+    )  # fmt: skip
+    with store.alone():
+        old = store.sweep(track.info.id, EXTERNAL)
+        cells = {**(old.cells if old else {}), f"external file={name}": key}
+        store.save_sweep(empty.model_copy(update={"profile": EXTERNAL, "run_configuration": EXTERNAL, "cells": cells}))
+        return make_board(store, track, store.latest(track.info.id) or empty, known_entries(store))
+
+
+__all__ = [
+    "Finished", "add_assets", "add_external", "build_site", "component", "console", "context", "every", "find",
+    "finished", "place", "query",
+]  # fmt: skip

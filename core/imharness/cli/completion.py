@@ -1,0 +1,77 @@
+"""`harness completion`: what a shell needs to complete commands, options and names of components, without torch."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+from click.types import StringParamType
+
+from imharness.cli.options import Choice
+from imharness.contracts.component import KINDS
+from imharness.errors import HarnessError
+
+VARIABLE = "_HARNESS_COMPLETE"
+"""What the shell sets when it asks for completions."""
+SHELLS = ("bash", "zsh", "fish")
+
+
+class ComponentName(StringParamType):
+    """The name of a component of a kind, of any without one; completed from the list that an earlier command kept.
+
+    `files`: the name of a file may stand there, too.
+    """
+
+    def __init__(self, kind: str = "", *, files: bool = False) -> None:
+        self._kind, self._files = kind, files
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return methods that begin so, each once, or ids with their owner, once one is begun."""
+        from imharness.cli.index import kept
+
+        found = dict[str, CompletionItem]()
+        for one in kept():
+            id = one.label.partition("[")[0]
+            name = id if "/" in incomplete else id.rpartition("/")[2]
+            if self._kind in ("", one.kind) and name.startswith(incomplete):
+                found.setdefault(name, CompletionItem(name, help=one.summary))
+        if self._files and not found:
+            return [CompletionItem(incomplete, type="file")]
+        return [found[name] for name in sorted(found)]
+
+
+def with_names(command: click.Command) -> click.Command:
+    """Have the options of a command, and of those below it, that are called like a kind of component complete names."""
+    for param in command.params:
+        kinds = {option.removeprefix("--") for option in param.opts}
+        if kinds & set(KINDS):
+            param.type = ComponentName(*kinds & set(KINDS))
+        elif isinstance(param, click.Argument) and (param.metavar or "").startswith("METRIC"):
+            param.type = ComponentName("metric", files=True)
+        elif "component" in kinds:
+            param.type = ComponentName()
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        with_names(below)
+    return command
+
+
+@click.command()
+@click.argument("shell", type=Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that lets a shell complete commands, options and names of components.
+
+    bash: harness completion bash > ~/.local/share/bash-completion/completions/harness
+
+    zsh: harness completion zsh > ~/.zfunc/_harness, with ~/.zfunc in fpath
+
+    fish: harness completion fish > ~/.config/fish/completions/harness.fish
+    """
+    from imharness.cli import cli
+    from imharness.cli.index import index
+
+    with suppress(HarnessError):
+        index()  # keeps the list that names are completed from
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "harness", VARIABLE).source())

@@ -1,0 +1,148 @@
+"""The one module that prints: rich tables and progress for people, JSON for machines.
+
+What a terminal would interpret is taken out of all texts, wherever they come from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from imharness.reading.text import stripped
+
+PIPED_WIDTH = 200
+"""Columns of a table that goes to a file or another program, unless COLUMNS says otherwise."""
+
+PROGRESS = ("auto", "bar", "plain", "json", "none")
+LINE_EVERY_S = 30.0
+"""How often a log gets a line of progress, s."""
+
+_piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+out = Console(highlight=False, width=PIPED_WIDTH if _piped else None)
+err = Console(stderr=True, highlight=False)
+
+
+def _shown(text: str) -> str:
+    return escape(stripped(text))
+
+
+def say(text: str) -> None:
+    """Print one line of plain text."""
+    out.print(_shown(text), soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print one line to the error stream."""
+    err.print(f"[yellow]warning:[/] {_shown(text)}", soft_wrap=True)
+
+
+def emit(facts: object) -> None:
+    """Print facts as one JSON document."""
+    out.file.write(stripped(json.dumps(facts, indent=2, ensure_ascii=False, default=str)) + "\n")
+
+
+def emit_each(facts: Iterable[object]) -> None:
+    """Print facts as one JSON list, each as soon as it is known."""
+    between = "["
+    for fact in facts:
+        out.file.write(f"{between}\n{stripped(json.dumps(fact, indent=2, ensure_ascii=False, default=str))}")
+        between = ","
+    out.file.write("\n]\n" if between == "," else "[]\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table; every cell is plain text."""
+    grid = Table(title=_shown(title), title_justify="left", header_style="bold")
+    for column in columns:
+        grid.add_column(_shown(column), overflow="fold")
+    for row in rows:
+        grid.add_row(*(_shown(str(cell)) for cell in row))
+    out.print(grid)
+
+
+def listing(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: drawn on a terminal, elsewhere plain lines in columns, for other programs."""
+    if out.is_terminal:
+        table(title, columns, rows)
+        return
+    say(title)
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def note(text: str) -> None:
+    """Print one plain line to the error stream."""
+    err.print(_shown(text), soft_wrap=True)
+
+
+def progress_form(wanted: str, *, quiet: bool = False) -> str:
+    """Return how progress is shown, one of `PROGRESS`: "auto" is a bar on a terminal, and lines in a log.
+
+    `quiet`: nothing unless something else than "auto" is wanted.
+    """
+    if wanted != "auto":
+        return wanted
+    return "none" if quiet else "bar" if err.file.isatty() else "plain"
+
+
+def bars(*columns: ProgressColumn) -> Progress:
+    """Return rows of progress on the error stream: a description, a bar, done and total, then these columns."""
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *columns, console=err)
+
+
+@contextmanager
+def progress(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """Show progress on the error stream while the block runs; call the value with (done, total).
+
+    A terminal shows a bar with an estimate; a log gets a line every `LINE_EVERY_S` seconds.
+    """
+    form = progress_form("auto", quiet=not shown)
+    if form == "plain":
+        with _lines(title) as advance:
+            yield advance
+    elif form == "bar":
+        with bars(TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()) as rows:
+            task = rows.add_task(escape(title), total=None)
+            yield lambda done, total: rows.update(task, completed=done, total=total)
+    else:
+        yield lambda done, total: None
+
+
+@contextmanager
+def _lines(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Print every now and then how far the block is, also while it does not say so itself."""
+    start, over, state = time.monotonic(), threading.Event(), [""]
+
+    def say_so() -> None:
+        while not over.wait(LINE_EVERY_S):
+            note(f"{title}{state[0]}, {time.monotonic() - start:.0f} s")
+
+    def advance(done: int, total: int) -> None:
+        state[0] = f": {done:,} of {total:,}"
+
+    speaker = threading.Thread(target=say_so, daemon=True)
+    speaker.start()
+    try:
+        yield advance
+    finally:
+        over.set()
+        speaker.join()

@@ -1,0 +1,87 @@
+"""Downloads of assets, in several goes if need be."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from imharness.contracts.assets import Asset, cache_folder
+from imharness.errors import HarnessError
+
+CHUNK = 1 << 20
+PAUSE_S = 1.0
+"""Between a connection that broke off and the next one."""
+NOTHING_LEFT = 416
+"""What a server answers when it is asked for what comes after the end of a file."""
+
+
+def download(asset: Asset, progress: Callable[[int, int], None]) -> Path:
+    """Fetch an asset into the cache, going on where an earlier try broke off; return the verified file.
+
+    A connection that breaks off is opened again as long as each brings more bytes. Raises `HarnessError` when one
+    brings none, and when the file is not the published one.
+    """
+    final = cache_folder() / asset.file
+    if not asset.address:
+        raise HarnessError(f"{asset.name} cannot be fetched by itself; put it at {final}, from {asset.source}")
+    part = final.with_name(final.name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    while not asset.size or _length(part) < asset.size:
+        before = _length(part)
+        broke = _fetch(asset, part, before, progress)
+        if broke is None:
+            break
+        if _length(part) <= before:
+            raise HarnessError(
+                f"download of {asset.name} from {asset.address} broke off: {broke}; run the command again to go on"
+            )
+        time.sleep(PAUSE_S)
+    with part.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if not asset.fits(found):
+        part.unlink()
+        raise HarnessError(
+            f"{asset.address} did not give {asset.name}: expected sha256 {asset.sha256[:12]}…, got {found[:12]}… "
+            "(a web page instead of the file?); nothing was kept, try again or fetch it by hand"
+        )
+    part.replace(final)
+    return final
+
+
+def _length(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _fetch(asset: Asset, part: Path, have: int, progress: Callable[[int, int], None]) -> str | None:
+    """Add to a part of a file what one connection brings; return why it broke off, or None at the end of the file."""
+    request = urllib.request.Request(asset.address)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            resumed = answer.status == 206 and _begins_at(answer, have)
+            done = have if resumed else 0
+            promised = answer.headers.get("Content-Length", "")
+            whole = done + int(promised) if promised.isdigit() else 0
+            with part.open("ab" if resumed else "wb") as file:
+                while chunk := answer.read(CHUNK):
+                    file.write(chunk)
+                    done += len(chunk)
+                    progress(done, asset.size or whole)
+                    if asset.size and done > asset.size:
+                        return None
+    except urllib.error.HTTPError as error:
+        return None if have and error.code == NOTHING_LEFT else str(error)
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        return str(error) or type(error).__name__
+    return f"{done} of {whole} bytes came" if done < whole else None
+
+
+def _begins_at(answer: http.client.HTTPResponse, have: int) -> bool:
+    """Say whether a part of a file goes on where it was asked to."""
+    return answer.headers.get("Content-Range", f"bytes {have}-").startswith(f"bytes {have}-")

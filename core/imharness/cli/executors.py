@@ -1,0 +1,81 @@
+"""Options of executors: a package declares them as a model, and the commands that compute take them as flags.
+
+A package names a pydantic model in the entry-point group ``imharness.executor_settings``, under the executor's name.
+Each field becomes an option of its name, with its description. A field that is called as an option of the command gets
+what was given for that one. A module with such a model imports nothing heavy: it is read for every help text.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from pydantic import BaseModel, ValidationError
+
+from imharness.cli import console
+from imharness.errors import UsageError
+
+GROUP = "imharness.executor_settings"
+
+
+class ExecutorOption(click.Option):
+    """An option that only one executor takes."""
+
+    executor = ""
+
+
+def models() -> dict[str, type[BaseModel]]:
+    """Return the settings of the installed executors by name; what does not load is named and left out."""
+    found: dict[str, type[BaseModel]] = {}
+    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found[point.name] = point.load()
+        except (ImportError, AttributeError) as error:
+            console.warn(f"options of executor {point.name} ({point.value}) cannot be loaded: {error}")
+    return found
+
+
+def executor_options(command: click.Command) -> click.Command:
+    """Add the options of all executors to a command that has ``--executor``, behind that one."""
+    place = 1 + next(i for i, option in enumerate(command.params) if option.name == "executor")
+    for executor, model in models().items():
+        taken = {option.name for option in command.params}
+        for name, field in model.model_fields.items():
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            if name not in taken:
+                told = "Default:" in str(field.description) or field.default is None
+                default = "" if told else f" Default: {field.default:g}."
+                text = f"{field.description}{default} (--executor {executor})"
+                flag, metavar = "--" + name.replace("_", "-"), str(extra.get("metavar", "TEXT"))
+                option = ExecutorOption([flag], metavar=metavar, help=text)
+                option.executor = executor
+                command.params.insert(place, option)
+                place += 1
+    return command
+
+
+def executor_settings(context: click.Context) -> dict[str, Any]:
+    """Return what a command was given for its executor's settings, validated.
+
+    Raises `UsageError` for a value that is not valid, and for an option of another executor.
+    """
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if value is not None and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    executor = context.params["executor"]
+    for option in context.command.params:
+        if isinstance(option, ExecutorOption) and option.name in given and option.executor != executor:
+            raise UsageError(f"{option.opts[0]} is an option of --executor {option.executor}")
+    model = models().get(executor)
+    if model is None or given.get("workers") == 0:
+        return {}
+    try:
+        chosen = {name: given[name] for name in model.model_fields if name in given}
+        return model.model_validate(chosen).model_dump(include=set(chosen))
+    except ValidationError as error:
+        said = error.errors(include_url=False)[0]
+        raise UsageError(f"--{str(said['loc'][0]).replace('_', '-')}: {said['msg']} (got {said['input']!r})") from None

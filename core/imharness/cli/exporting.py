@@ -1,0 +1,154 @@
+"""`harness results export`: tables for papers and spreadsheets, or all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness.cli import console
+from imharness.cli.options import Choice, store_option
+from imharness.errors import DamagedError, UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from imharness.exports import Sheet
+    from imharness.results.records import Board, TaskRecord
+    from imharness.results.store import Store
+
+SUFFIXES = {
+    "latex": "tex", "typst": "typ", "markdown": "md", "csv": "csv", "json": "json",
+    "parquet": "parquet", "xlsx": "xlsx",
+}  # fmt: skip
+ROWS = {"csv": "(FORMAT csv, HEADER)", "json": "(FORMAT json, ARRAY true)", "parquet": "(FORMAT parquet)"}
+BINARY = ("parquet", "xlsx")
+SINGLE = ("csv", "parquet")
+"""Formats whose files hold one table each."""
+
+
+@click.command()
+@store_option("address")
+@click.option("--format", "form", type=Choice(list(SUFFIXES)), required=True, help="Form of the tables.")
+@click.option("--track", "tracks", multiple=True, metavar="NAME", help="Only this track; may be given several times.")
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="ID",
+    help="Only this table; may be given several times. Default: the main one of each track.",
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="NAME,NAME",
+    help="These columns, by key or label; may be given several times. Default: all.",
+)
+@click.option("--caption", metavar="TEXT", help="Caption. Default: that of each table.")
+@click.option("--rows", is_flag=True, help="Write all rows behind the tables, one file per track and step.")
+@click.option(
+    "--to", "target", type=click.Path(path_type=Path), metavar="FILE|FOLDER",
+    help="Where to write; a folder gets a file for each table. Default: print, and `export/` for rows.",
+)  # fmt: skip
+def export(
+    address: str, form: str, tracks: Sequence[str], tables: Sequence[str], columns: Sequence[str], caption: str | None,
+    rows: bool, target: Path | None,
+) -> None:  # fmt: skip
+    """Write tables with their intervals, marks and notes, ready to paste; or all rows.
+
+    LaTeX needs the package booktabs, `xlsx` the extra of this name. A table that does not fit a page gets smaller
+    print, or comes in several parts.
+    """
+    from imharness.cli.stores import existing
+
+    store = existing(address)
+    if rows:
+        if tables or columns or caption:
+            raise UsageError("--rows writes no tables; leave --table, --columns and --caption away.")
+        _export_rows(store, form, tracks, target or Path("export"))
+        return
+    sheets = _sheets(_boards(store, tracks), tables, columns, caption)
+    if target is not None and (target.is_dir() or not target.suffix):
+        target.mkdir(parents=True, exist_ok=True)
+        for sheet in sheets:
+            name = f"{sheet.track.rpartition('/')[2]}-{sheet.id.replace('/', '-')}"
+            _write(target / f"{name}.{SUFFIXES[form]}", _content(form, [sheet]))
+        return
+    if len(sheets) > 1 and form in SINGLE:
+        known = ", ".join(f"{sheet.track} {sheet.id}" for sheet in sheets)
+        raise UsageError(f"a file of {form} holds one table: choose with --track and --table, or --to FOLDER: {known}.")
+    if target is None and form in BINARY:
+        raise UsageError(f"{form} is nothing to print; say where with --to FILE.{SUFFIXES[form]}.")
+    content = _content(form, sheets)
+    if target is None:
+        click.echo(content.decode(), nl=False)
+    else:
+        _write(target, content)
+
+
+def chosen_tracks(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return tracks of a store by id, or by id without owner, all without any; raises `UsageError` for others."""
+    by_name = {id.rpartition("/")[2]: id for id in known} | {id: id for id in known}
+    for name in wanted:
+        if name not in by_name:
+            raise UsageError(unknown_name(f"the store has no track {name!r}", name, known, "It has"))
+    return [by_name[name] for name in wanted] if wanted else list(known)
+
+
+def _boards(store: Store, tracks: Sequence[str]) -> list[Board]:
+    found = [store.board(id) for id in chosen_tracks(tracks, store.ranked())]
+    boards = [board for board in found if board is not None]
+    if not boards:
+        raise UsageError(f"store {store.address} has no tables; `harness results rank` makes them.")
+    return boards
+
+
+def _sheets(
+    boards: Sequence[Board], tables: Sequence[str], columns: Sequence[str], caption: str | None
+) -> list[Sheet]:  # fmt: skip
+    from imharness.exports import chosen_tables, sheet_of
+
+    chosen = chosen_tables(boards, tables)
+    if caption and len(chosen) > 1:
+        raise UsageError(f"--caption is for one table, and these are {len(chosen)}: choose with --track and --table.")
+    return [sheet_of(table, board, columns=columns, caption=caption or "") for board, table in chosen]
+
+
+def _content(form: str, sheets: Sequence[Sheet]) -> bytes:
+    from imharness.exports import csv_of, json_of, latex, markdown, parquet_of, typst, xlsx_of
+
+    several = {"json": json_of, "xlsx": xlsx_of}
+    if form in several:
+        return several[form](sheets)
+    single = {"csv": csv_of, "parquet": parquet_of}
+    if form in single:
+        return single[form](sheets[0])
+    write = {"latex": latex, "typst": typst, "markdown": markdown}[form]
+    return "\n".join(map(write, sheets)).encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    console.say(str(path))
+
+
+def _export_rows(store: Store, form: str, tracks: Sequence[str], folder: Path) -> None:
+    """Write one file per track and step, with the task's components and options beside each row."""
+    from imharness.results.query import ResultQuery
+
+    if form not in ROWS:
+        raise UsageError(f"--rows writes {', '.join(ROWS)}, not {form}.")
+    wanted = chosen_tracks(tracks, store.tracks()) if tracks else None
+    groups: dict[tuple[str, str], list[TaskRecord]] = {}
+    for _, record in store.records():
+        if isinstance(record, DamagedError):
+            raise record
+        if record.rows is not None and (wanted is None or record.spec.track in wanted):
+            groups.setdefault((record.spec.track, record.spec.step), []).append(record)
+    folder.mkdir(parents=True, exist_ok=True)
+    for (track, step), records in sorted(groups.items()):
+        path = folder / f"{track.partition('/')[2]}-{step}.{form}"
+        target, view = str(path).replace("'", "''"), step.replace("-", "_")
+        ResultQuery(store, records)(f"COPY (SELECT * EXCLUDE (filename) FROM \"{view}\") TO '{target}' {ROWS[form]}")
+        console.say(f"{path}: {sum(record.n_rows for record in records)} rows")

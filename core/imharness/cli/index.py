@@ -1,0 +1,157 @@
+"""The list of components, kept between commands: importing every plugin, and torch with it, takes seconds.
+
+The list is kept under a digest of everything that it follows from: what is installed, and the name, size and time of
+change of each file of a plugin package and of the harness. Where a plugin was left out nothing is kept, since the
+reason may lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from imharness.components.loading import GROUP
+
+MOST_BYTES = 8 << 20
+KEPT = 8
+"""Lists of so many environments are kept."""
+INSTALLED = (".dist-info", ".egg-info", ".egg-link", ".pth")
+
+
+class Listed(BaseModel):
+    """A component as a list shows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    label: str
+    summary: str
+    distribution: str
+    plugin: str
+
+
+class LeftOut(BaseModel):
+    """A plugin that cannot be used, and why."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    reason: str
+
+
+class Index(BaseModel):
+    """All components of this environment, and what was left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    components: tuple[Listed, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
+def index() -> Index:
+    """Return the components of this environment, from the file where nothing has changed since it was written."""
+    path = cache_folder() / f"{_digest()}.json"
+    with suppress(OSError, ValidationError):
+        if path.stat().st_size <= MOST_BYTES:
+            return Index.model_validate_json(path.read_bytes())
+    found = _imported()
+    if not found.left_out:
+        _keep(path, found)
+    return found
+
+
+def kept() -> tuple[Listed, ...]:
+    """Return the components of the list that was kept for this environment, else of the newest one; never imports."""
+    folder = cache_folder()
+    with suppress(OSError):
+        newest = sorted(folder.glob("*.json"), key=lambda file: -file.stat().st_mtime_ns)
+        for path in (folder / f"{_digest()}.json", *newest):
+            with suppress(OSError, ValidationError):
+                if path.stat().st_size <= MOST_BYTES:
+                    return Index.model_validate_json(path.read_bytes()).components
+    return ()
+
+
+def cache_folder() -> Path:
+    """Return the folder that the list is kept in; it may be deleted at any time."""
+    return Path(platformdirs.user_cache_dir("image-privacy-harness")) / "components"
+
+
+def _imported() -> Index:
+    from imharness.components.registry import installed
+
+    registry = installed()
+    components = [
+        Listed(
+            kind=entry.component.kind, label=entry.component.label, summary=entry.component.summary,
+            distribution=entry.provenance.distribution, plugin=entry.plugin,
+        )
+        for entry in registry.entries.values()
+    ]  # fmt: skip
+    left_out = [LeftOut(name=failure.name, reason=failure.reason) for failure in registry.failures]
+    return Index(components=tuple(components), left_out=tuple(left_out))
+
+
+def _keep(path: Path, found: Index) -> None:
+    """Write the list whole, and drop the oldest ones; where that cannot be, the next command imports again."""
+    temporary = path.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(found.model_dump_json())
+        temporary.replace(path)
+        for old in sorted(path.parent.glob("*.json"), key=lambda old: -old.stat().st_mtime_ns)[KEPT:]:
+            old.unlink(missing_ok=True)
+
+
+def _digest() -> str:
+    points = [(p.dist.name if p.dist else "", p.name, p.value) for p in importlib.metadata.entry_points(group=GROUP)]
+    folders = sorted({folder for _, _, value in points for folder in _package(value)} | set(_harness()))
+    files = [[str(folder), sorted(_files(folder))] for folder in folders]
+    facts = [sys.version, sys.path, sorted(points), [_installed(place) for place in sys.path], files]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _package(value: str) -> Iterator[Path]:
+    """Yield the folder, or the file, of the package that an entry point names, without importing it."""
+    with suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(value.partition(":")[0].partition(".")[0])
+        if spec is not None:
+            yield from map(Path, spec.submodule_search_locations or [spec.origin or ""])
+
+
+def _harness() -> list[Path]:
+    return sorted(Path(__file__).parents[2].glob("imharness*"))
+
+
+def _files(place: Path) -> Iterator[tuple[str, int, int]]:
+    """Yield name, size and time of change of each file; byte code follows from the others."""
+    with suppress(OSError):
+        if place.is_file():
+            found = place.stat()
+            yield place.name, found.st_size, found.st_mtime_ns
+            return
+        for entry in os.scandir(place):
+            if entry.is_dir() and entry.name != "__pycache__":
+                for name, size, changed in _files(Path(entry.path)):
+                    yield f"{entry.name}/{name}", size, changed
+            elif entry.is_file():
+                stat = entry.stat()
+                yield entry.name, stat.st_size, stat.st_mtime_ns
+
+
+def _installed(place: str) -> list[tuple[str, int]]:
+    """Return what is installed in a folder of packages, each with the time of its last change."""
+    with suppress(OSError):
+        found = [entry for entry in os.scandir(place or ".") if entry.name.endswith(INSTALLED)]
+        return sorted((entry.name, entry.stat().st_mtime_ns) for entry in found)
+    return []

@@ -1,0 +1,154 @@
+"""`harness papers`: what the published studies measured, and how a store compares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness.cli import console
+from imharness.cli.options import Group, json_option, store_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from imharness.papers.order import Order
+    from imharness.papers.published import PublishedTable
+    from imharness.papers.verdicts import Cell, Comparison
+
+_json = json_option()
+
+
+@click.group(cls=Group)
+def papers() -> None:
+    """Show the tables of the published studies, and compare the numbers of a store with them."""
+
+
+@papers.command("list")
+@_json
+def list_tables(as_json: bool) -> None:
+    """List the published tables, with those that are not transcribed and why."""
+    from imharness.papers.facts import table_facts
+    from imharness.papers.published import published_tables
+
+    tables = published_tables()
+    if as_json:
+        console.emit([{k: v for k, v in table_facts(t).items() if k not in ("rows", "columns")} for t in tables])
+        return
+    rows = [(t.address, t.title, _size(t), t.left_out or _notes(t)) for t in tables]
+    console.table(f"{len(tables)} published tables", ["table", "what it holds", "size", "notes"], rows)
+
+
+def _size(table: PublishedTable) -> str:
+    numbers = sum(value.value is not None for row in table.rows for value in row.values)
+    return f"{len(table.rows)} x {len(table.columns)}, {numbers} numbers" if table.rows else "not transcribed"
+
+
+def _notes(table: PublishedTable) -> str:
+    noted = len(table.notes) + sum(bool(row.note) for row in table.rows) + sum(bool(c.note) for c in table.columns)
+    return f"{noted}, see `harness papers show {table.address}`" if noted else ""
+
+
+@papers.command()
+@click.argument("name", metavar="TABLE")
+@_json
+def show(name: str, as_json: bool) -> None:
+    """Show TABLE, such as iqa/2, as it is printed."""
+    from imharness.papers.facts import cited, table_facts
+    from imharness.papers.published import find_table
+
+    table = find_table(name)
+    if as_json:
+        console.emit(table_facts(table))
+        return
+    console.say(cited(table))
+    if table.left_out:
+        console.say(f"not transcribed: {table.left_out}")
+        return
+    rows = [(row.label, *(value.text for value in row.values)) for row in table.rows]
+    console.table(table.title, ["", *(column.label for column in table.columns)], rows)
+    console.say(f"setting: {table.setting}")
+    noted = [(row.label, row.note) for row in table.rows] + [(column.label, column.note) for column in table.columns]
+    for note in (*table.notes, *(f"{label}: {note}" for label, note in noted if note)):
+        console.say(f"note: {note}")
+
+
+@papers.command()
+@click.argument("name", metavar="[TABLE]", required=False)
+@store_option("address")
+@_json
+def compare(name: str | None, address: str, as_json: bool) -> None:
+    """Compare a table with the numbers in a store; without TABLE, say the verdict on each.
+
+    The numbers are those of the tables in the store; `harness results rank` makes these again.
+    """
+    from imharness.papers.comparison import compare as beside
+    from imharness.papers.facts import comparison_facts
+    from imharness.papers.published import find_table, published_tables
+    from imharness.results.store import Store
+
+    tables = [find_table(name)] if name else [table for table in published_tables() if table.rows]
+    store = Store(address)
+    boards = {track: store.board(track) for track in sorted({table.track for table in tables})}
+    found = [beside(table, boards[table.track]) for table in tables]
+    if as_json:
+        console.emit([comparison_facts(comparison) for comparison in found])
+    elif name:
+        _tell(found[0])
+    else:
+        _tell_all(found)
+
+
+def _tell_all(found: Sequence[Comparison]) -> None:
+    from imharness.papers.facts import counts
+
+    rows = [(c.table.address, c.table.title, c.verdict if c.series else "", counts(c)) for c in found]
+    console.table("Published and ours", ["table", "what it holds", "verdict", "quantities"], rows)
+    console.say("`harness papers compare TABLE` shows the numbers.")
+
+
+def _tell(found: Comparison) -> None:
+    """Print the verdict on each quantity, the numbers, and why they may differ."""
+    from imharness.papers.facts import cited, counts
+    from imharness.papers.verdicts import NOT_RUN
+
+    console.say(cited(found.table))
+    if not found.table.rows:
+        console.say(f"not transcribed: {found.table.left_out}")
+        return
+    rows = [(s.label, s.ours, s.verdict, s.says, *_order(s.order)) for s in found.series]
+    console.table("Quantities", ["quantity", "our table", "verdict", "says", "tau-b", "95 %", "p", "entries"], rows)
+    cells = [(s.label, c) for s in found.series for c in s.cells if c.verdict != NOT_RUN]
+    if cells:
+        columns = ["quantity", "entry", "published", "ours", "95 %", "difference", "verdict", "ours is"]
+        console.table("Numbers", columns, [(label, *_numbers(cell)) for label, cell in cells])
+    for reason, entries in found.not_run.items():
+        console.say(f"not run: {', '.join(entries)}: {reason}")
+    for command in found.runs.commands:
+        console.say(f"run it with: {command}")
+    if found.runs.without:
+        console.say(f"not in the profile: {', '.join(found.runs.without)}")
+    for line in (*found.differs, *found.entries_differ):
+        console.say(f"may differ: {line}")
+    for note in found.table.notes:
+        console.say(f"note: {note}")
+    console.say(counts(found))
+
+
+def _order(order: Order) -> tuple[str, str, str, str]:
+    if order.tau is None or order.p is None:
+        return "-", order.reason, "", str(order.n)
+    between = "" if order.low is None else f"{order.low:.2f} to {order.high:.2f}"
+    return f"{order.tau:.2f}", between, f"{order.p:.2g}", str(order.n)
+
+
+def _numbers(cell: Cell) -> tuple[str, ...]:
+    shown = f"{cell.published:g}" + (f" ({cell.text})" if "±" in cell.text else "")
+    return cell.entry, shown, *_ours(cell), f"{cell.difference:+.4g}", cell.verdict, cell.label
+
+
+def _ours(cell: Cell) -> tuple[str, str]:
+    if cell.ours is None or cell.ours.value is None:
+        return "-", ""
+    between = f"{cell.within[0]:.4g} to {cell.within[1]:.4g}" if cell.within else ""
+    return f"{cell.ours.value:.4g}", between

@@ -1,0 +1,87 @@
+"""`harness plugins`: what is installed. The conformance package adds `new` and `check`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from imharness.cli import LazyGroup, console
+from imharness.cli.completion import ComponentName
+from imharness.cli.options import json_option
+from imharness.contracts.component import KINDS, Component
+from imharness.errors import UsageError, unknown_name
+
+
+@click.group(cls=LazyGroup, prefix="plugins.")
+def plugins() -> None:
+    """List and describe components, start a package with a new one, check that one keeps its contract."""
+
+
+@plugins.command("list")
+@click.option("--kind", metavar="KIND", help=f"Only components of this kind: {', '.join(KINDS)}.")
+@json_option()
+def list_plugins(kind: str | None, as_json: bool) -> None:
+    """List every component, and every plugin that was left out with the reason."""
+    from imharness.cli.index import index
+
+    if kind is not None and kind not in KINDS:
+        raise UsageError(unknown_name(f"{kind!r} is no kind", kind, KINDS, "Kinds"))
+    found = index()
+    listed = [component for component in found.components if kind in (None, component.kind)]
+    if as_json:
+        facts = [component.model_dump(include={"kind", "label", "plugin"}) for component in listed]
+        console.emit({"components": facts, "left_out": [gap.model_dump() for gap in found.left_out]})
+        return
+    rows = [(one.kind, one.label, one.summary, one.distribution) for one in listed]
+    console.table("Components", ["kind", "name", "what it is", "package"], rows)
+    if found.left_out:
+        console.table("Left out", ["plugin", "why"], [(gap.name, gap.reason) for gap in found.left_out])
+
+
+@plugins.command()
+@click.argument("name", type=ComponentName())
+@json_option()
+def show(name: str, as_json: bool) -> None:
+    """Show one component, NAME: what it is, its parameters with bounds and defaults, its package."""
+    from imharness.components.papers import paper_of
+    from imharness.components.registry import installed
+
+    registry, found = installed(), list[Component]()
+    for kind in KINDS:
+        with suppress(UsageError):
+            found.append(registry.one(kind, name))
+    if not found:
+        known = [e.component.info.id for e in registry.entries.values()]
+        raise UsageError(unknown_name(f"no component is called {name!r}", name, known))
+    for component in found:
+        origin = registry.provenance(component).provenance
+        info = component.info.model_copy(update={"paper": paper_of(component)})
+        properties = type(component).model_json_schema().get("properties", {})
+        facts: dict[str, Any] = {"kind": component.kind, "label": component.label, "summary": component.summary}
+        facts |= info.model_dump(mode="json")
+        facts |= {"package": f"{origin.distribution} {origin.version}", "author": origin.author}
+        facts |= {"licence": origin.licence, "assets": [asset.name for asset in component.assets()]}
+        if as_json:
+            console.emit(facts | {"parameters": properties})
+            continue
+        console.table(component.label, ["", ""], [(k, _shown(v)) for k, v in facts.items() if v not in (None, "", [])])
+        if properties:
+            rows = [
+                (n, p.get("type", ""), p.get("default", ""), _bounds(p), p.get("description", ""))
+                for n, p in properties.items()
+            ]
+            console.table("Parameters", ["name", "type", "default", "bounds", "meaning"], rows)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict) and {"title", "authors", "year"} <= set(value):
+        return f"{value['authors']}: {value['title']} ({value['year']}) {value['url']}".strip()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    parts = [f"{sign} {schema[key]:g}" for key, sign in signs.items() if key in schema]
+    return ", ".join(parts) or "|".join(map(str, schema.get("enum", [])))

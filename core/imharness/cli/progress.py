@@ -1,0 +1,150 @@
+"""How a run is shown while it goes on: bars for a terminal, lines for a log, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from rich.markup import escape
+from rich.progress import TaskID, TextColumn
+
+from imharness.cli import console
+from imharness.running.schedule.state import RunState
+
+BAR_EVERY_S = 0.5
+NOTE_WIDTH = 60
+NAMED = 4
+"""So many of the cells that run are named in a line, those that have run longest."""
+SHARE = 0.05
+"""Of the time of a run, what each thing that is done about it, again and again, may take in its main thread."""
+NOTICED_S = 0.05
+"""What takes less is not worth being put off."""
+
+
+def pause_after(took: float) -> float:
+    """Return the seconds to wait until something is done again that took so many: counting 10^6 tasks takes long."""
+    return took / SHARE if took > NOTICED_S else 0.0
+
+
+class View(Protocol):
+    """Shows a run. `every_s`: how often it wants to be told."""
+
+    every_s: float
+
+    def show(self, state: RunState) -> None:
+        """Show how far a run is."""
+
+    def close(self) -> None:
+        """End the show."""
+
+
+def view_of(form: str) -> View:
+    """Return what shows a run in one of the forms that `console.progress_form` returns."""
+    views: dict[str, Callable[[], View]] = {"bar": Bars, "plain": Lines, "json": JsonLines, "none": Nothing}
+    return views[form]()
+
+
+class Nothing:
+    """Shows nothing."""
+
+    every_s = float("inf")
+
+    def show(self, state: RunState) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Lines(Nothing):
+    """Prints a line now and then, and one at the end."""
+
+    every_s = console.LINE_EVERY_S
+
+    def show(self, state: RunState) -> None:
+        console.note(line_of(state))
+
+
+class JsonLines(Nothing):
+    """Prints the state as one line of JSON now and then."""
+
+    every_s = console.LINE_EVERY_S
+
+    def show(self, state: RunState) -> None:
+        console.note(json.dumps(state.model_dump(mode="json"), ensure_ascii=False))
+
+
+class Bars:
+    """Shows a bar for each track, with what runs, and one for all."""
+
+    every_s = BAR_EVERY_S
+
+    def __init__(self) -> None:
+        self._rows = console.bars(TextColumn("{task.fields[note]}"))
+        self._ids: dict[str, TaskID] = {}
+        self._rows.start()
+
+    def show(self, state: RunState) -> None:
+        for track, part in state.tracks.items():
+            busy = [own.task for own in state.running if own.track == track]
+            self._row(short(track), part.done, part.total, shortened(", ".join(busy)))
+        left = [elapsed_of(state), left_of(state), *([f"{state.failed} failed"] if state.failed else [])]
+        self._row("all", state.done, state.total, ", ".join(part for part in left if part))
+
+    def _row(self, name: str, done: int, total: int, note: str) -> None:
+        if name not in self._ids:
+            self._ids[name] = self._rows.add_task(escape(name), total=total, note="")
+        self._rows.update(self._ids[name], completed=done, total=total, note=escape(note))
+
+    def close(self) -> None:
+        self._rows.stop()
+
+
+def line_of(state: RunState) -> str:
+    """Return one line that says how far a run is, what it computes, what is left and what failed."""
+    tracks = ", ".join(f"{short(track)} {part.done:,}/{part.total:,}" for track, part in state.tracks.items())
+    parts = [f"{elapsed_of(state)}: {state.done:,} of {state.total:,} cells ({tracks})", left_of(state)]
+    if state.failed:
+        parts.append(f"{state.failed:,} failed")
+    if state.running:
+        longest = sorted(state.running, key=lambda own: -own.seconds)[:NAMED]
+        more = [f"{len(state.running) - NAMED:,} more"] if len(state.running) > NAMED else []
+        parts.append("now " + "; ".join([*(f"{own.task} ({own.seconds:.0f} s)" for own in longest), *more]))
+    return ", ".join(part for part in parts if part)
+
+
+def elapsed_of(state: RunState) -> str:
+    """Return how long a run has been going, as 4:05 or 1:04:05."""
+    gone = datetime.fromisoformat(state.updated) - datetime.fromisoformat(state.started)
+    minutes, seconds = divmod(round(gone.total_seconds()), 60)
+    return time.strftime("%H:%M:%S", time.gmtime(60 * minutes + seconds)).removeprefix("00:")
+
+
+def left_of(state: RunState) -> str:
+    """Return the estimate in words; empty for a run that ended."""
+    if state.state != "running":
+        return state.state
+    if state.done + state.failed == state.total:
+        return "making tables and pages"
+    return "no estimate yet" if state.left_s is None else f"about {duration(state.left_s)} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: 40 s, 12 min, 3 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+def short(name: str) -> str:
+    """Return a track or an entry without its owner."""
+    return name.partition("/")[2] or name
+
+
+def shortened(text: str) -> str:
+    """Return a text that fits beside a bar."""
+    return text if len(text) <= NOTE_WIDTH else f"{text[: NOTE_WIDTH - 1]}…"

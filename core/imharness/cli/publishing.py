@@ -1,0 +1,148 @@
+"""Makes tables and pages while a run goes on, in a thread of its own, at a small share of the run's time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from pathlib import Path
+
+from imharness.cli import console
+from imharness.cli.progress import pause_after, short
+from imharness.errors import HarnessError
+from imharness.planning.plan import Graph
+from imharness.results.records import Board
+from imharness.results.store import Store
+from imharness.running.sweep import RunResult
+
+STEP = 0.1
+"""Tables are made again after so much more of a track is done, or a minute later."""
+EVERY_S = 60.0
+LOOK_S = 1.0
+THREAD = "tables meanwhile"
+SHARE = 0.05
+"""Of the time of a run, what making tables and pages may take."""
+
+
+class TablesMeanwhile:
+    """Publishes each track as soon as its first tables are possible, and again while they fill up.
+
+    Args:
+        first: track -> keys of the cells of its first table.
+        board_of: makes the tables of a graph from the tasks that are done and failed so far.
+        build: writes the site.
+        told: a line says when a track has its first tables.
+
+    `page` is the page that shows the tables, empty until it is written; `whole` has the tables of tracks that are done.
+    """
+
+    def __init__(
+        self, graphs: Sequence[Graph], store: Store, site: Path, *, first: Mapping[str, Set[str]],
+        board_of: Callable[[Graph, RunResult], Board], build: Callable[[str, Path], None],
+        told: bool = True,
+    ) -> None:  # fmt: skip
+        self.page, self._told = "", told
+        self.spent_s = 0.0
+        self.whole = dict[str, Board]()
+        self._store, self._site, self._board_of, self._build = store, site, board_of, build
+        self._tracks = [_Track(graph, first.get(graph.track.info.id, frozenset())) for graph in graphs]
+        self._begun, self._last, self._next_look = time.monotonic(), 0.0, float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def offer(self, outcome: RunResult, left_s: float | None) -> None:
+        """Make tables of what is done, where it is time for that and no others are being made.
+
+        Tables of a track that has ended are the last of it: they are made in any case, its pages when the time allows.
+        `left_s`: how long the run is expected to go on, None while that is not known.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            return
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        if self._next_look < 0 and (self._site / "index.html").is_file():
+            for track in self._tracks:
+                track.earlier(outcome, self._store.ranked())
+        whole = now - self._begun + (left_s or 0.0)
+        affordable = self.spent_s + self._last <= SHARE * whole
+        due = [track for track in self._tracks if track.is_due(outcome, now, affordable=affordable)]
+        ended = [track for track in self._tracks if track not in due and track.has_ended(outcome)]
+        after = time.monotonic()
+        self._next_look = after + max(LOOK_S, pause_after(after - now))
+        if due or ended:
+            so_far = RunResult(set(outcome.done), outcome.reused, dict(outcome.failed))
+            work = ([*due, *ended], so_far, bool(due))
+            self._thread = threading.Thread(target=self._publish, args=work, name=THREAD, daemon=True)
+            self._thread.start()
+
+    def finish(self) -> None:
+        """Wait until no tables are being made."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def write_pages(self) -> None:
+        """Write the pages of what the store holds now; raises `HarnessError` where that is not possible."""
+        self._build(self._store.address, self._site)
+        self.page = str(self._site / "index.html")
+
+    def _publish(self, tracks: Sequence[_Track], outcome: RunResult, pages: bool) -> None:
+        start, new = time.monotonic(), []
+        for track in tracks:
+            try:
+                board = self._board_of(track.graph, outcome)
+            except HarnessError:  # too little is there yet; what is wrong is said at the end
+                board = None
+            if board is not None and not board.waiting:
+                self.whole[board.track] = board
+            if track.made(outcome, board):
+                new.append(short(track.graph.track.info.id))
+        if pages and any(track.published for track in tracks):
+            try:
+                self.write_pages()
+            except HarnessError as error:
+                console.warn(f"the pages could not be renewed: {error}")
+            if new and self.page and self._told:
+                console.note(f"first tables of {', '.join(new)}: {self.page}")
+        self._last = time.monotonic() - start
+        self.spent_s += self._last
+
+
+class _Track:
+    """When the tables of a track were made, and of how much."""
+
+    def __init__(self, graph: Graph, first: Set[str]) -> None:
+        self.graph, self._first = graph, first
+        self.published = False
+        self._at, self._ended = float("-inf"), 0
+
+    def earlier(self, outcome: RunResult, ranked: Sequence[str]) -> None:
+        """Note that an earlier run has published what was done before."""
+        if self.graph.track.info.id in ranked:
+            self.published, self._at, self._ended = True, time.monotonic(), self._count(outcome)
+
+    def is_due(self, outcome: RunResult, now: float, *, affordable: bool) -> bool:
+        """Return whether there is enough new for tables, and time to make them."""
+        ended = self._count(outcome)
+        if ended == self._ended:
+            return False
+        more = ended - self._ended >= STEP * len(self.graph.tasks)
+        if self.published:
+            return affordable and (more or now - self._at >= EVERY_S)
+        if self._ended or not self._first:
+            return affordable and more
+        return self._first <= outcome.done | outcome.failed.keys()
+
+    def has_ended(self, outcome: RunResult) -> bool:
+        """Return whether nothing more of the track will come, and its tables do not show all of it."""
+        return self._ended < self._count(outcome) == len(self.graph.tasks)
+
+    def made(self, outcome: RunResult, board: Board | None) -> bool:
+        """Note that tables were made, or could not be; return whether these are its first."""
+        self._at, self._ended = time.monotonic(), self._count(outcome)
+        filled = board is not None and any(table.rows for table in board.tables)
+        first = filled and not self.published
+        self.published |= filled
+        return first
+
+    def _count(self, outcome: RunResult) -> int:
+        return sum(key in outcome.done or key in outcome.failed for key in self.graph.tasks)

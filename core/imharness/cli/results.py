@@ -1,0 +1,177 @@
+"""`harness results`: look at what is in a store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness.cli import LazyGroup, console
+from imharness.cli.options import Choice, json_option, store_option
+from imharness.errors import DamagedError, UsageError
+
+if TYPE_CHECKING:
+    from imharness.results.records import TaskRecord
+    from imharness.results.store import Store
+
+PAGE = 100
+"""Tasks on a page of the list."""
+_store = store_option("address")
+COMMANDS = {"export": "imharness.cli.exporting:export", "rank": "imharness.cli.ranking:rank"}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, prefix="results.")
+def results() -> None:
+    """List, show, verify, export, rank, pack and copy stored results."""
+
+
+@results.command("list")
+@_store
+@click.option("--track", metavar="NAME", help="Only tasks of this track.")
+@click.option("--step", metavar="NAME", help="Only tasks of this step.")
+@click.option(
+    "--component",
+    "components",
+    multiple=True,
+    metavar="NAME",
+    help="Only tasks with this component; may be given several times, for tasks with all of them.",
+)
+@click.option("--status", type=Choice(["done", "failed"]), help="Only tasks that ended like this.")
+@click.option("--failed", is_flag=True, help="The same as --status failed.")
+@click.option(
+    "--page",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help=f"Page to show, of {PAGE} tasks each.",
+)
+@json_option(": the whole records, of all pages")
+def list_results(
+    address: str, track: str | None, step: str | None, components: Sequence[str], status: str | None, failed: bool,
+    page: int, as_json: bool,
+) -> None:  # fmt: skip
+    """List the tasks of a store, by track, step and the names of what took part.
+
+    A component is named by its label, its id, or its method, as in `jpeg[quality=30]`, `harness/jpeg` and `jpeg`.
+    """
+    from imharness.cli.listing import Filter, name_of
+    from imharness.cli.stores import existing
+
+    wanted = Filter(track, step, tuple(components), "failed" if failed else status)
+    found = (record for record in _records(existing(address)) if wanted.takes(record))
+    if as_json:
+        console.emit_each(record.model_dump(mode="json") for record in found)
+        wanted.check()
+        return
+    rows = sorted(
+        (name_of(r.spec.track), r.spec.step, _task(r), r.status, f"{r.seconds:.2f}", r.key[:12]) for r in found
+    )
+    wanted.check()
+    pages = max(1, -(-len(rows) // PAGE))
+    if page > pages:
+        raise UsageError(f"there are {pages} pages, and no page {page}.")
+    title = f"{len(rows)} tasks" + (f", page {page} of {pages}" if pages > 1 else "")
+    shown = [(track, step, *rest, task) for track, step, task, *rest in rows[(page - 1) * PAGE : page * PAGE]]
+    console.listing(title, ["track", "step", "status", "s", "key", "task"], shown)
+    if page < pages:
+        console.note(f"more: --page {page + 1}")
+
+
+def _task(record: TaskRecord) -> str:
+    """Return what a task is, by the names of its components, without its step."""
+    from imharness.cli.listing import name_of
+
+    return ", ".join(map(name_of, record.spec.describe().partition(": ")[2].split(", ")))
+
+
+def _records(store: Store) -> Iterator[TaskRecord]:
+    """Yield the records that can be read, one at a time; warn of the others."""
+    for _, record in store.records():
+        if isinstance(record, DamagedError):
+            console.warn(str(record))
+        else:
+            yield record
+
+
+@results.command()
+@click.argument("key")
+@_store
+@json_option(": the whole record, and the log")
+def show(key: str, address: str, as_json: bool) -> None:
+    """Show what became of one task, with its failure, its notes and its log; the first digits of KEY are enough.
+
+    A task that runs, or ended without a result, has a log, too, once it has said something.
+    """
+    from imharness.cli.logs import found_task, log_lines
+    from imharness.cli.stores import existing
+
+    store = existing(address)
+    found = found_task(store, key)
+    if as_json:
+        log = found.log.model_dump(mode="json") if found.log else None
+        record = found.record.model_dump(mode="json") if found.record else {"key": found.key, "status": "no result"}
+        console.emit(record | {"log": log})
+        return
+    for line in (*(_told(found.record) if found.record else ()), *log_lines(found)):
+        console.say(line)
+
+
+def _told(record: TaskRecord) -> Iterator[str]:
+    """Yield a record in lines: what it is of, when and where it was computed, what came out or why nothing did."""
+    yield f"{record.key}: {record.status}"
+    yield f"{record.spec.track}, version {record.spec.version}, seed {record.spec.seed}, limit {record.spec.limit}"
+    yield record.spec.describe()
+    yield f"{record.started}, {record.seconds:.2f} s on {record.device}, isolation: {record.isolation}"
+    yield from (f"needs {name}: {need}" for name, need in record.spec.needs.items())
+    yield from (f"{file.file}: {file.size:,} bytes" for file in (record.rows, record.arrays) if file is not None)
+    yield from (f"{name} = {value:g}" for name, value in record.facts.items())
+    yield ", ".join(f"{name} {version}" for name, version in record.versions.items())
+    yield from (f"note: {note}" for note in record.notes)
+    if record.failure is not None:
+        yield f"failed by {record.failure.who}: {record.failure.error}: {record.failure.message}"
+        yield from record.failure.traceback.splitlines()
+
+
+@results.command()
+@_store
+def verify(address: str) -> None:
+    """Re-hash every file of a store; exit 1 when one is damaged."""
+    from imharness.cli.stores import existing
+    from imharness.cli.stores import verify as damaged_in
+
+    store = existing(address)
+    damaged = list(damaged_in(store))
+    for line in damaged:
+        console.say(line)
+    console.say(f"{len(list(store.all_keys()))} records, {len(damaged)} damaged")
+    sys.exit(1 if damaged else 0)
+
+
+@results.command()
+@_store
+def compact(address: str) -> None:
+    """Pack the small files of finished cells into segments of a few thousand; results stay the same."""
+    from imharness.cli.stores import compact as pack
+    from imharness.cli.stores import existing
+
+    store = existing(address)
+    with console.progress("packing") as advance:
+        packed = pack(store, advance)
+    console.say(f"{packed} cells packed; {len(store.segments.all)} segments")
+
+
+@results.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy(source: str, target: str) -> None:
+    """Copy a store, FROM, to another address, TO, verified; a copy that was stopped goes on when called again."""
+    from imharness.cli.stores import copy as copy_store
+    from imharness.cli.stores import existing
+    from imharness.results.store import Store
+
+    with console.progress("copying") as advance:
+        copied = copy_store(existing(source), Store(target), advance)
+    console.say(f"{copied} tasks copied to {target}")

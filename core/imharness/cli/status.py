@@ -1,0 +1,76 @@
+"""`harness status`: the runs of a store, as they tell it themselves; needs neither torch nor plugins."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness.cli import console
+from imharness.cli.options import json_option, store_option
+
+if TYPE_CHECKING:
+    from imharness.running.schedule.state import RunState
+
+SHOWN = 20
+"""Of the cells that run, those that have run longest are listed."""
+
+
+@click.command()
+@store_option("address")
+@json_option()
+def status(address: str, as_json: bool) -> None:
+    """Show the runs of a store that are going on, on whatever machine, and the last one that ended.
+
+    `harness results show KEY` says more of one cell, and prints its log.
+    """
+    from imharness.cli.progress import duration, line_of, short
+    from imharness.results.store import Store
+    from imharness.running.schedule.state import SILENT_S, run_states
+
+    now, states = datetime.now(UTC), run_states(Store(address))
+    going = [s for s in states if s.state == "running" and s.silent_s(now) < SILENT_S and not _is_gone(s)]
+    others = [state for state in states if state not in going]
+    if as_json:
+        facts = [state.model_dump(mode="json") | {"alive": state in going} for state in [*going, *others]]
+        console.emit({"runs": facts})
+        return
+    if not states:
+        console.say(f"no run has written into {address}")
+    newest = [state for state in others[:1] if not going or state.started > going[0].started]
+    for state in [*going, *newest]:
+        silent = state.silent_s(now)
+        lost = f", no word for {duration(silent)}" if state.state == "running" and state not in going else ""
+        console.say(f"{state.host}, process {state.pid}, since {state.started}{lost}: {state.command}")
+        console.say(f"  {line_of(state)}")
+        if state.rate is not None and state in going:
+            console.say(f"  {state.rate:.0f} cells a minute, {state.reused:,} were there before")
+        if state.page:
+            console.say(f"  tables so far: {state.page}")
+        if state.running and state in going:
+            longest = sorted(state.running, key=lambda own: -own.seconds)[:SHOWN]
+            rows = [(own.key[:12], f"{short(own.track)} {own.task}", f"{own.seconds:.0f}") for own in longest]
+            console.table(f"{_cells(len(state.running))} running", ["key", "cell", "s"], rows)
+        if state.failing:
+            failed = [(state.failing_keys.get(cell, "")[:12], cell, why) for cell, why in state.failing.items()]
+            console.table(f"{_cells(state.failed)} failed", ["key", "cell", "why"], failed)
+
+
+def _cells(count: int) -> str:
+    return f"{count:,} cell" + "s" * (count != 1)
+
+
+def _is_gone(state: RunState) -> bool:
+    """Return whether the process of a run on this machine has ended; of another machine nothing is known."""
+    if state.host != platform.node():
+        return False
+    try:
+        os.kill(state.pid, 0)
+    except (ProcessLookupError, OverflowError):  # no process has such a number
+        return True
+    except PermissionError:
+        pass
+    return False

@@ -1,0 +1,51 @@
+"""For packages that add a command: its options, and what it needs to find components, run steps and add results.
+
+Options load nothing heavy. Everything else is loaded when it is used, so that help texts need no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from imharness.cli import console
+from imharness.cli.options import (
+    Choice,
+    Group,
+    Share,
+    assets_option,
+    device_option,
+    json_option,
+    limit_option,
+    log_option,
+    seed_option,
+    site_option,
+    store_option,
+)
+
+if TYPE_CHECKING:
+    from imharness.cli.commands import (
+        Finished,
+        add_assets,
+        add_external,
+        build_site,
+        component,
+        context,
+        every,
+        find,
+        finished,
+        place,
+        query,
+    )
+
+__all__ = [
+    "Choice", "Finished", "Group", "Share", "add_assets", "add_external", "assets_option", "build_site", "component",
+    "console", "context", "device_option", "every", "find", "finished", "json_option", "limit_option", "log_option",
+    "place", "query", "seed_option", "site_option", "store_option",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("imharness.cli.commands"), name)

@@ -1,0 +1,68 @@
+"""Whether files are what their publishers published: the component that reads them says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from imharness.contracts.component import Component
+from imharness.contracts.data_source import DataSource
+from imharness.contracts.image_dataset import ImageDataset, ImageSet
+from imharness.contracts.table_dataset import TableDataset, TableSet
+from imharness.errors import HarnessError, UsageError
+
+
+def check_asset(users: Iterable[Component], name: str) -> None:
+    """Build the component that needs the fewest other files beside an asset."""
+    import torch
+
+    user = min(users, key=lambda own: (len(own.assets()), own.label))
+    user.require()
+    try:
+        _built(user, torch.device("cpu"))
+    except HarnessError:
+        raise
+    except Exception as error:  # the readers of weights raise errors of many types on files that are none
+        raise UsageError(f"it holds no weights of {name}: {' '.join(str(error).split())[:200]}") from error
+
+
+def check_data(users: Iterable[Component], source: DataSource) -> None:
+    """Build the data sets that read a source whole, and compare number and shape of what they give with the published.
+
+    A data set that gives a part of what was published is left out.
+    """
+    import torch
+
+    for user in users:
+        whole = next((own.units for own in user.data_sources() if own.name == source.name), 0)
+        if whole and isinstance(user, ImageDataset | TableDataset) and user.published_units() != whole:
+            continue
+        user.require()
+        _compare(_built(user, torch.device("cpu")), source, user.label)
+
+
+def _built(user: Component, device: Any) -> Any:
+    return user.build(device)  # type: ignore[attr-defined]
+
+
+def _compare(found: object, source: DataSource, label: str) -> None:
+    """Raise `UsageError` unless a set has as many images or rows as were published, of the published shape."""
+    shapes: set[tuple[int, ...]]
+    if isinstance(found, ImageSet):
+        count, shapes, what = len(found), set(found.shapes), "images"
+        found.load([0])
+    elif isinstance(found, TableSet):
+        count, shapes, what = len(found.features), {tuple(found.features.shape[1:])}, "rows"
+    else:
+        raise UsageError(f"{label} gives {type(found).__name__}, which cannot be checked.")
+    if source.units and count != source.units:
+        raise UsageError(f"it holds {count:,} {what} where {source.units:,} were published; is it cut off?")
+    other = sorted(shape for shape in shapes if not _alike(shape, source.shape))
+    if other:
+        raise UsageError(f"its {what} have the shape {other[0]}; published were {source.shape}.")
+
+
+def _alike(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return not wanted or (
+        len(shape) == len(wanted) and all(a == b or not b for a, b in zip(shape, wanted, strict=True))
+    )

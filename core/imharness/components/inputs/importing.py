@@ -1,0 +1,172 @@
+"""Takes files that a person downloaded: checks that they are the right ones, hashes them, puts them where loaders look.
+
+Everything is laid out in a folder beside the final one first, and the loader of the product reads it there. It is moved
+to its place only then, so that a wrong file leaves nothing behind and does not replace a right one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from imharness.components.inputs.archives import copy_plain, is_archive, unpack
+from imharness.contracts.assets import Asset, cache_folder
+from imharness.contracts.data_source import DataSource
+from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.reading.opening import shown
+from imharness.results.disk import alone
+
+RECORD = "imported.json"
+"""In the folder of a data set: what a person gave, with sizes and digests."""
+Check = Callable[[], None]
+"""Loads what is laid out; raises an error of the harness in one line."""
+
+
+def import_asset(asset: Asset, file: Path, check: Check) -> tuple[Path, str]:
+    """Take a file of weights or parameters; return where it is now, and its sha256.
+
+    Where a whole digest is published, it decides; otherwise `check` loads the file as the component would.
+    """
+    if not file.is_file():
+        raise UsageError(f"{shown(file)} is no file.")
+    final = cache_folder() / asset.file
+    with _laid_out() as stage:
+        place = stage / asset.file
+        place.parent.mkdir(parents=True)
+        shutil.copyfile(file, place)
+        found = digest_of(place)
+        if not asset.fits(found):
+            wanted = f"{asset.sha256[:12]}… was published"
+            raise UsageError(f"{shown(file)} is not {asset.name}: its sha256 is {found[:12]}…, and {wanted}.")
+        if not asset.sha256:
+            _checked(file, stage, check)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(place, final)
+    return final, found
+
+
+def import_data(source: DataSource, given: Sequence[Path], check: Check) -> tuple[Path, dict[str, str]]:
+    """Take the files of a data set, packed or not, or a folder; return its folder, and the sha256 of what was given."""
+    digests = {}
+    for path in given:
+        if not path.exists():
+            raise UsageError(f"{shown(path)} does not exist.")
+        digests[path.name] = digest_of(path)
+        _refuse_other(source, path, digests[path.name])
+    final = cache_folder() / source.name
+    with _laid_out() as stage:
+        roots = [_opened(source, path, stage / "given" / str(number)) for number, path in enumerate(given)]
+        own = stage / source.name
+        own.mkdir()
+        for member in (*source.members, *source.optional):
+            _take(member, roots, own, given, needed=member in source.members)
+        _checked(given[0], stage, check)
+        sizes = {path.name: {"sha256": digests[path.name], "bytes": _bytes(path)} for path in given}
+        (own / RECORD).write_text(json.dumps(sizes, indent=1) + "\n")
+        with alone(cache_folder()):  # another process may import the same
+            if final.exists():
+                final.rename(stage / "before")
+            final.parent.mkdir(parents=True, exist_ok=True)
+            own.rename(final)
+    return final, digests
+
+
+def digest_of(path: Path) -> str:
+    """Return the sha256 of a file, or of the names and digests of all files in a folder."""
+    if path.is_dir():
+        lines = [f"{f.relative_to(path)} {digest_of(f)}" for f in sorted(path.rglob("*")) if f.is_file()]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _laid_out() -> Iterator[Path]:
+    """Yield an empty folder on the file system of the assets, in which they are looked for first."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    before = os.environ.get("HARNESS_ASSETS")
+    with tempfile.TemporaryDirectory(prefix=".import-", dir=cache_folder()) as folder:
+        os.environ["HARNESS_ASSETS"] = os.pathsep.join(filter(None, [folder, before]))
+        try:
+            yield Path(folder)
+        finally:
+            if before is None:
+                del os.environ["HARNESS_ASSETS"]
+            else:
+                os.environ["HARNESS_ASSETS"] = before
+
+
+def _checked(file: Path, stage: Path, check: Check) -> None:
+    """Run the check; its message names what the person gave, not the folder that it was laid out in."""
+    try:
+        check()
+    except HarnessError as error:
+        said = error.reason if isinstance(error, Unavailable) else str(error)
+        said = " ".join(said.replace(f"{stage}{os.sep}", "").split())
+        raise UsageError(f"{shown(file)} was not taken: {said}") from None
+
+
+def _refuse_other(source: DataSource, path: Path, found: str) -> None:
+    """Raise `UsageError` for a file of a published name whose digest is another."""
+    for archive in source.archives:
+        if archive.file == path.name and archive.sha256 and not found.startswith(archive.sha256):
+            raise UsageError(
+                f"{shown(path)} is not the published file: its sha256 is {found[:12]}…, not {archive.sha256[:12]}…."
+            )
+
+
+def _opened(source: DataSource, path: Path, into: Path) -> Path:
+    """Return a folder, or a file, that holds what was given, unpacked below `into`."""
+    if path.is_dir() or not is_archive(path):
+        return path
+    known = next((archive.into for archive in source.archives if archive.file == path.name), "")
+    unpack(path, into / known)
+    for name in source.nested:
+        for inner in sorted(into.rglob(name)):
+            unpack(inner, inner.parent)
+    return into
+
+
+def _take(member: str, roots: Sequence[Path], own: Path, given: Sequence[Path], *, needed: bool) -> None:
+    """Put a member of the data set into its folder; raises `UsageError` where it is missing or stands twice."""
+    place = own / (str(PurePosixPath(member).parent) if "*" in member else member)
+    found = [hit for root in roots for hit in _hits(member, root)]
+    if not found:
+        if needed:
+            kind = "folder" if member.endswith("/") else "files" if "*" in member else "file"
+            names = ", ".join(shown(path) for path in given)
+            raise UsageError(f"{names} holds no {kind} {member.rstrip('/')}; is it another data set, or a part of it?")
+        return
+    nearest = min(len(hit.parts) for hit in found)
+    first = [hit for hit in found if len(hit.parts) == nearest]
+    if len(first) > 1:
+        names = ", ".join(shown(path) for path in given)
+        raise UsageError(f"{names}: {member.rstrip('/')} is there {len(first)} times; give one of them.")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if own.parent in first[0].parents:
+        first[0].rename(place)
+    else:
+        copy_plain(first[0], place)
+
+
+def _hits(member: str, root: Path) -> list[Path]:
+    """Return what may be a member in a folder or a file: its path must end as the member's does."""
+    if "*" in member:
+        pattern = PurePosixPath(member).name
+        return sorted({file.parent for file in root.rglob(pattern)}) if root.is_dir() else []
+    parts, folder = PurePosixPath(member).parts, member.endswith("/")
+    if not root.is_dir():
+        return [root] if not folder and root.name == parts[-1] else []
+    candidates = [root, *root.rglob(parts[-1])]
+    return [hit for hit in candidates if hit.parts[-len(parts) :] == parts and hit.is_dir() == folder]
+
+
+def _bytes(path: Path) -> int:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)

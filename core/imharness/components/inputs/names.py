@@ -1,0 +1,31 @@
+"""Names of components in the options of a track: one that nothing has is refused, not passed over."""
+
+from collections.abc import Iterable
+
+from imharness.contracts.track import Planner
+from imharness.errors import PluginError, UsageError
+
+ALL = "*"
+NOT = "!"
+
+
+def check_names(planner: Planner, option: str, kind: str, names: Iterable[str]) -> None:
+    """Raise `UsageError` for a name in an option that is neither the id nor the label of an installed component.
+
+    ``*`` stands for all of a kind, and ``!`` before a name leaves it out. A name that may be of a package which did not
+    load is passed over.
+    """
+    for name in dict.fromkeys(name.removeprefix(NOT) for name in names):
+        if name != ALL:
+            _check(planner, option, kind, name)
+
+
+def _check(planner: Planner, option: str, kind: str, name: str) -> None:
+    try:
+        found = planner.component(kind, name)
+    except PluginError:
+        return
+    except UsageError as error:
+        raise UsageError(f"option {option}: {error}") from None
+    if name not in (found.info.id, found.label):
+        raise UsageError(f"option {option}: write {found.label!r} instead of {name!r}.")

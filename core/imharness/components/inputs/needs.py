@@ -1,0 +1,66 @@
+"""What components need from elsewhere: weights, parameters and data sets, and which of them are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from imharness.contracts.assets import Asset
+from imharness.contracts.component import Component
+from imharness.contracts.data_source import DataSource
+from imharness.errors import Unavailable
+
+
+@dataclass
+class Input:
+    """A file or a data set that components need. `users`: the components, in the order of their labels."""
+
+    what: Asset | DataSource
+    users: list[Component] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.what.name
+
+    @property
+    def gap(self) -> Unavailable | None:
+        """Why it is not on this machine; None where it is."""
+        try:
+            if isinstance(self.what, Asset):
+                self.what.path()
+            else:
+                for user in self.users:
+                    user.require()
+        except Unavailable as error:
+            return error
+        return None
+
+    @property
+    def downloads(self) -> bool:
+        """Say whether `harness assets get` fetches it without a person."""
+        return bool(self.what.address) if isinstance(self.what, Asset) else self.what.has_address
+
+    @property
+    def size(self) -> int:
+        """Bytes to download; 0 where they are not published."""
+        if isinstance(self.what, Asset):
+            return self.what.size
+        sizes = [archive.size for archive in self.what.archives]
+        return sum(sizes) if all(sizes) else 0
+
+    @property
+    def steps(self) -> str:
+        """How it is got: a command, with what a person does before it."""
+        if isinstance(self.what, Asset):
+            return self.what.remedy()
+        return f"harness assets get {self.name}" if self.downloads else self.what.by_hand()
+
+
+def inputs_of(components: Iterable[Component]) -> dict[str, Input]:
+    """Return what components need, by name, in the order of the names."""
+    found = dict[str, Input]()
+    for component in sorted(components, key=lambda own: (own.kind, own.label)):
+        needs: list[Asset | DataSource] = [*component.assets(), *component.data_sources()]
+        for what in needs:
+            found.setdefault(what.name, Input(what)).users.append(component)
+    return dict(sorted(found.items()))

@@ -1,0 +1,6 @@
+"""For people whose track ranks entries that are attacked: who wins, by the same rules in all tracks."""
+
+from imharness.ranking.contest import contest
+from imharness.ranking.rules import Chosen, Contest, common, is_own
+
+__all__ = ["Chosen", "Contest", "common", "contest", "is_own"]

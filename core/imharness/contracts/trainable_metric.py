@@ -1,0 +1,89 @@
+import hashlib
+import re
+from abc import abstractmethod
+from importlib.resources import files
+from typing import ClassVar, Self
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from imharness.contracts.assets import folders
+from imharness.contracts.no_reference_metric import NoReferenceMetric, NoReferenceScore
+from imharness.errors import Unavailable
+
+
+class TuningPlan(BaseModel):
+    """How a metric's network is trained further: data sets by label, and the usual numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train: str
+    test: str
+    epochs: int = Field(default=30, ge=1)
+    batch: int = Field(default=32, ge=1)
+    learning_rate: float = Field(default=1e-4, gt=0)
+
+
+class TrainableMetric(NoReferenceMetric):
+    """A no-reference metric that training defenses can train further.
+
+    Weights of a training are looked for in the folder `trained` of each asset folder, then in `weights_package`.
+    """
+
+    tuning: ClassVar[TuningPlan]
+    weights_package: ClassVar[str] = ""
+
+    training: str = Field(
+        default="", max_length=200, description="Label of the training defense that gave the weights; empty: its own."
+    )
+
+    @abstractmethod
+    def network(self, device: torch.device) -> torch.nn.Module:
+        """Return the network with the metric's own weights: images ``(N, 3, H, W)`` -> scores ``(N,)``."""
+
+    def tuned_network(self, device: torch.device) -> torch.nn.Module:
+        """Return the network with the weights of `training`, in evaluation mode, parameters frozen."""
+        from safetensors.torch import load
+
+        network = self.network(device)
+        if self.training:
+            network.load_state_dict({name: t.to(device).float() for name, t in load(self._weights()).items()})
+        return network.eval().requires_grad_(False)
+
+    def build(self, device: torch.device) -> NoReferenceScore:
+        """Return the network."""
+        return self.tuned_network(device)
+
+    def trained_by(self, training: str) -> Self:
+        """Return this metric with the weights of a training defense, by its label."""
+        return self.with_parameters(training=training)
+
+    @property
+    def weights_name(self) -> str:
+        """File name of the weights of `training`, without its ending."""
+        return "--".join(re.sub(r"[^a-z0-9.]+", "-", part).strip("-") for part in (self.info.id, self.training))
+
+    def require(self) -> None:
+        """Raise `Unavailable` unless the metric and the weights of `training` are on this machine."""
+        super().require()
+        if self.training:
+            self._weights()
+
+    def content(self) -> str:
+        """Return a digest of the weights of `training`."""
+        try:
+            return hashlib.sha256(self._weights()).hexdigest() if self.training else ""
+        except Unavailable:
+            return ""
+
+    def _weights(self) -> bytes:
+        name = f"{self.weights_name}.safetensors"
+        places = [folder / "trained" / name for folder in folders()]
+        packaged = [files(self.weights_package) / name] if self.weights_package else []
+        for place in [*places, *packaged]:
+            if place.is_file():
+                return place.read_bytes()
+        raise Unavailable(
+            f"weights of {self.training} are not on this machine",
+            f"harness train '{self.training}' --metric {self.info.id}",
+        )

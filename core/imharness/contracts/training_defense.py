@@ -1,0 +1,30 @@
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from imharness.contracts.call import Builds, Call
+from imharness.contracts.metric_defense import MetricDefense
+from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
+from imharness.contracts.values import Only
+from imharness.contracts.weight_training import TRAINED, TRAINING_CONTEXT, Trained, TrainingContext
+
+Tune: TypeAlias = Callable[[TrainableMetric, TuningPlan, TrainingContext], Trained]
+"""A built training defense: trains a metric's network further and returns the weights and their card.
+
+The workshop's data has the roles ``train`` and ``test``, with ``mos``; its components those of `requires`.
+"""
+
+
+class TrainingDefense(MetricDefense, Builds[Tune]):
+    """A defense of the weights: it trains a metric further, once, with `harness train`; the images stay as they are.
+
+    Its weights are found by the label of the defense and the id of the metric: see `TrainableMetric.training`.
+    """
+
+    call = Call(
+        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), workshop=TRAINING_CONTEXT, returns=TRAINED,
+        own_gradients=True,
+    )  # fmt: skip
+
+    def requires(self) -> Mapping[str, tuple[str, str]]:
+        """Return role -> (kind, name) of the components that training reads."""
+        return {}

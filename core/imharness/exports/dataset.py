@@ -1,0 +1,266 @@
+"""The boards of a store as a Hugging Face dataset repository: three Parquet files, a card, and Croissant metadata.
+
+Croissant: https://docs.mlcommons.org/croissant/docs/croissant-spec.html, version 1.0; the card:
+https://huggingface.co/docs/hub/datasets-cards.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from imharness.errors import UsageError
+from imharness.exports.markup import markdown_text
+from imharness.reading.text import plain
+from imharness.results.records import Board, Value
+from imharness.results.storage import sha256_of
+
+ADDRESS = re.compile(r"hf://datasets/([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})", re.ASCII)
+LICENCE, LICENCE_URL = "apache-2.0", "https://spdx.org/licenses/Apache-2.0"
+TITLE = "Leaderboard of image privacy and image-quality robustness"
+ABOUT = (
+    "Rankings of attacks, defenses, metrics and membership-inference evaluators by image-privacy-harness: every number "
+    "of every table, with its 95% interval."
+)
+_RANKED = ("rank", "worst", "unaware", "aware", "utility", "behind", "coverage")
+_TYPES = {pa.string(): "sc:Text", pa.float64(): "sc:Float", pa.int64(): "sc:Integer", pa.bool_(): "sc:Boolean"}
+
+
+@dataclass(frozen=True)
+class File:
+    """A Parquet file of the repository: what a row is, its columns with what they mean, and its rows."""
+
+    name: str
+    about: str
+    fields: Mapping[str, tuple[pa.DataType, str]]
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the repository."""
+        return f"data/{self.name}.parquet"
+
+    def content(self) -> bytes:
+        """Return the file."""
+        schema = pa.schema([(name, kind) for name, (kind, _) in self.fields.items()])
+        out = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(list(self.rows), schema), out, compression="zstd")
+        return out.getvalue()
+
+
+def repository_in(address: str) -> str:
+    """Return ``OWNER/NAME`` of ``hf://datasets/OWNER/NAME``; raises `UsageError` for another address."""
+    found = ADDRESS.fullmatch(address)
+    if found is None or ".." in address or "--" in address:
+        raise UsageError(f"{address} names no dataset repository; write hf://datasets/OWNER/NAME.")
+    return found[1]
+
+
+def dataset_files(boards: Sequence[Board], repository: str, release: str) -> dict[str, bytes]:
+    """Return the files of the repository of a release by their paths."""
+    files = [rankings_of(boards), numbers_of(boards), entries_of(boards)]
+    contents = {file.path: file.content() for file in files}
+    facts = croissant(boards, files, contents, repository, release)
+    return contents | {
+        "README.md": card(boards, files, repository, release).encode(),
+        "croissant.json": (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(),
+    }
+
+
+def rankings_of(boards: Sequence[Board]) -> File:
+    """Return who stands where: a row for each entry of each ranking."""
+    fields = {"track": (pa.string(), "Track."), "table": (pa.string(), "Ranking."), "entry": (pa.string(), "Entry.")}
+    for key in _RANKED:
+        fields[key] = (
+            pa.float64(),
+            f"The ranking's column {key}; `numbers` says how it is called and which is better.",
+        )
+        fields |= {f"{key}_{end}": (pa.float64(), f"The {end} end of its 95% interval.") for end in ("low", "high")}
+    fields |= {
+        "winner": (pa.bool_(), "Whether it is the winner."),
+        "control": (pa.string(), "Why it is a control, which never wins; empty for an entry."),
+        "complete": (pa.bool_(), "Whether it was measured in every setting."),
+        "passes": (pa.bool_(), "Whether it keeps the utility that an entry must keep to win; null where not known."),
+        "flags": (pa.string(), "Why its protection is an upper bound only."),
+    }
+    rows = []
+    for board in boards:
+        for ranking in board.rankings:
+            for row in next((table.rows for table in board.tables if table.id == ranking.table), ()):
+                place, facts = ranking.places.get(row.label), dict[str, Any](track=board.track, table=ranking.table)
+                facts |= {"entry": row.label, "winner": row.label == ranking.winner}
+                for key in _RANKED:
+                    value = row.values.get(key) or Value()
+                    facts |= {key: value.value, f"{key}_low": value.low, f"{key}_high": value.high}
+                if place is not None:
+                    facts |= {"control": place.control, "complete": place.complete, "passes": place.passes}
+                    facts["flags"] = "; ".join(place.flags)
+                rows.append(facts)
+    return File("rankings", "an entry of a ranking", fields, rows)
+
+
+def numbers_of(boards: Sequence[Board]) -> File:
+    """Return every number of every table, a row for each."""
+    fields = {
+        "track": (pa.string(), "Track."), "table": (pa.string(), "Table."),
+        "title": (pa.string(), "Title of the table."),
+        "entry": (pa.string(), "What the row is of."), "facets": (pa.string(), "Facets of the row, as JSON."),
+        "column": (pa.string(), "Key of the column."), "label": (pa.string(), "The column as readers see it."),
+        "description": (pa.string(), "What the column is."), "better": (pa.string(), "higher, lower, or empty."),
+        "value": (pa.float64(), "The number; null where there is none."),
+        "low": (pa.float64(), "The low end of its 95% interval."), "high": (pa.float64(), "The high end of it."),
+        "n": (pa.int64(), "How many units it is of."), "clusters": (pa.int64(), "How many sources these come from."),
+        "missing": (pa.string(), "Why there is no number."),
+    }  # fmt: skip
+    rows = [
+        {
+            "track": board.track, "table": table.id, "title": table.title, "entry": row.label, "column": column.key,
+            "label": column.label, "description": column.description, "better": column.better,
+            "facets": json.dumps(dict(row.facets), ensure_ascii=False),
+            **(row.values.get(column.key) or Value(missing="not measured")).model_dump(),
+        }
+        for board in boards for table in board.tables for row in table.rows for column in table.columns
+    ]  # fmt: skip
+    return File("numbers", "a number of a table", fields, rows)
+
+
+def entries_of(boards: Sequence[Board]) -> File:
+    """Return every component that took part, with its origin."""
+    about = {
+        "kind": "What it is: attack, defense, metric and so on.", "id": "Its id, owner/method.",
+        "label": "Its id with the parameters that differ from their defaults.", "version": "Version of its numbers.",
+        "summary": "What it does.", "package": "The package that it came from.", "package_version": "Version of it.",
+        "author": "Author of the package.", "licence": "Licence of the package.", "paper": "Where it was published.",
+        "paper_url": "Address of the paper.",
+    }  # fmt: skip
+    fields = {"track": (pa.string(), "Track."), **{name: (pa.string(), text) for name, text in about.items()}}
+    rows = [{"track": board.track, **{k: getattr(own, k) for k in about}} for board in boards for own in board.entries]
+    return File("entries", "a component that took part", fields, rows)
+
+
+def croissant(
+    boards: Sequence[Board], files: Sequence[File], contents: Mapping[str, bytes], repository: str, release: str
+) -> dict[str, Any]:  # fmt: skip
+    """Return the metadata in the format Croissant 1.0, as JSON-LD."""
+    home, cited = f"https://huggingface.co/datasets/{repository}", re.sub(r"[^A-Za-z0-9]+", "-", repository)
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": repository.partition("/")[2],
+        "description": ABOUT,
+        "url": home,
+        "license": LICENCE_URL,
+        **_version(release),
+        "datePublished": max((board.finished for board in boards), default="")[:10],
+        "creator": {"@type": "sc:Organization", "name": "The image-privacy-harness authors"},
+        "citeAs": f"@misc{{{cited}, title={{{TITLE}}}, url={{{home}}}, note={{{release}}}}}",
+        "distribution": [
+            {
+                "@type": "cr:FileObject", "@id": file.path, "name": file.path,
+                "contentUrl": f"{home}/resolve/{release}/{file.path}", "contentSize": f"{len(contents[file.path])} B",
+                "encodingFormat": "application/x-parquet", "sha256": sha256_of(contents[file.path]),
+            }
+            for file in files
+        ],
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet", "@id": file.name, "name": file.name,
+                "description": f"Each row is {file.about}.",
+                "field": [
+                    {
+                        "@type": "cr:Field", "@id": f"{file.name}/{name}", "name": name, "description": about,
+                        "dataType": _TYPES[kind],
+                        "source": {"fileObject": {"@id": file.path}, "extract": {"column": name}},
+                    }
+                    for name, (kind, about) in file.fields.items()
+                ],
+            }
+            for file in files
+        ],
+    }  # fmt: skip
+
+
+def _version(release: str) -> dict[str, str]:
+    """Return a version as Croissant wants it, MAJOR.MINOR.PATCH, for a release that is named by up to three numbers."""
+    if not re.fullmatch(r"\d+([.-]\d+){0,2}", release, re.ASCII):
+        return {}
+    parts = [int(part) for part in re.split("[.-]", release)]
+    return {"version": ".".join(map(str, [*parts, 0, 0][:3]))}
+
+
+def card(boards: Sequence[Board], files: Sequence[File], repository: str, release: str) -> str:
+    """Return the dataset card: its YAML header, who won, what the files hold, and how the numbers were made."""
+    rows = sum(len(file.rows) for file in files)
+    size = next((name for name, most in _SIZES if rows < most), "n>1T")
+    configs = [
+        line
+        for position, file in enumerate(files)
+        for line in (
+            f"- config_name: {file.name}", *(["  default: true"] if position == 0 else []),
+            "  data_files:", "  - split: train", f"    path: {file.path}",
+        )
+    ]  # fmt: skip
+    header = [
+        "---", f"license: {LICENCE}", f"pretty_name: {json.dumps(TITLE)}", "language:", "- en", "tags:", "- benchmark",
+        "- leaderboard", "- robustness", "- privacy", "- image-quality-assessment", "size_categories:", f"- {size}",
+        "configs:", *configs, "---",
+    ]  # fmt: skip
+    esc = markdown_text
+    won = [
+        f"- **{esc(board.title)}** ({esc(board.track)}): {esc(ranking.claim)}"
+        for board in boards for ranking in board.rankings[:1]
+    ]  # fmt: skip
+    made = [
+        f"- {esc(board.track)}: `{_code(board.command)}`, profile {esc(board.profile)}, seed {board.seed}, "
+        f"{board.cells_done:,} cells, {board.cells_failed:,} failed, {board.cells_missing:,} parts missing, "
+        f"{esc(board.finished)}"
+        for board in boards
+    ]
+    fields = [
+        line
+        for file in files
+        for line in (
+            "", f"### {file.name}", "", f"Each row is {file.about}.", "", "| column | what it is |", "| :--- | :--- |",
+            *(f"| {esc(name)} | {esc(about)} |" for name, (_, about) in file.fields.items()),
+        )
+    ]  # fmt: skip
+    load = f'load_dataset("{repository}", "rankings", split="train", revision="{release}")'
+    return "\n".join([
+        *header, "", f"# {TITLE}", "", f"{ABOUT} This is release {esc(release)}.", "", "## What the boards say", "",
+        *won, "", "## Load it", "", "```python", "from datasets import load_dataset", "", load, "```", "", "## Files",
+        *fields, "", "## How the numbers were made", "", *made, "",
+        "`croissant.json` says the same to programs, with the sha256 of each file.", "",
+    ])  # fmt: skip
+
+
+def _code(text: str) -> str:
+    return plain(text).replace("`", "'")
+
+
+_SIZES = (
+    ("n<1K", 10**3), ("1K<n<10K", 10**4), ("10K<n<100K", 10**5), ("100K<n<1M", 10**6), ("1M<n<10M", 10**7),
+    ("10M<n<100M", 10**8), ("100M<n<1B", 10**9), ("1B<n<10B", 10**10),
+)  # fmt: skip
+_CONTEXT = {
+    "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column",
+    "conformsTo": "dct:conformsTo", "cr": "http://mlcommons.org/croissant/", "rai": "http://mlcommons.org/croissant/RAI/",
+    "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty", "extract": "cr:extract",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "field": "cr:field", "fileProperty": "cr:fileProperty", "fileObject": "cr:fileObject", "fileSet": "cr:fileSet",
+    "format": "cr:format", "includes": "cr:includes", "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath",
+    "key": "cr:key", "md5": "cr:md5", "parentField": "cr:parentField", "path": "cr:path",
+    "recordSet": "cr:recordSet", "references": "cr:references", "regex": "cr:regex", "repeated": "cr:repeated",
+    "replace": "cr:replace", "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source",
+    "subField": "cr:subField", "transform": "cr:transform",
+}  # fmt: skip

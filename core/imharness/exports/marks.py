@@ -1,0 +1,88 @@
+"""Which numbers of a table are marked: one rule for papers, spreadsheets, programs and the site.
+
+A number is ``best`` where no entry that can win has a better one in its column, and ``tied`` where it is not the best
+and the test behind the column does not tell it from the best. Controls and incomplete entries are never the best.
+Nothing is marked while cells are waiting, and in columns of fewer independent units than a test needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal
+
+from imharness.ranking.ranking import ranked
+from imharness.results.rankings import Place, Ranking
+from imharness.results.records import Board, ColumnSpec, Row, Table, several
+from imharness.statistics.clusters import FEWEST
+
+Mark = Literal["", "best", "tied"]
+
+
+class Marks:
+    """The marks of a table. `board`: whose table it is, for controls, incomplete entries and how far the run was."""
+
+    def __init__(self, table: Table, board: Board | None = None) -> None:
+        self.table, self.waiting = table, bool(board and board.waiting)
+        found = (own for own in (board.rankings if board else ()) if own.table == table.id)
+        self.ranking: Ranking | None = next(found, None)
+        self._eligible = [row for row in table.rows if _can_win(self.place(row))]
+        self._eligible_ids = {id(row) for row in self._eligible}
+        self._tops = dict[str, float | None]()
+
+    def of(self, row: Row, column: ColumnSpec) -> Mark:
+        """Return how a number of this table is marked."""
+        value = row.values.get(column.key)
+        if value is None or value.value is None or self.waiting or self.is_few(column):
+            return ""
+        if id(row) in self._eligible_ids and value.value == self.best(column):
+            return "best"
+        return "tied" if row.label in self.table.not_worse.get(column.key, ()) else ""
+
+    def best(self, column: ColumnSpec) -> float | None:
+        """Return the best number of a column; None where it is empty or has no better direction."""
+        if column.key not in self._tops:
+            first = ranked(self._eligible, column)[:1] if column.better else []
+            value = first[0].values.get(column.key) if first else None
+            self._tops[column.key] = value.value if value is not None else None
+        return self._tops[column.key]
+
+    def won(self, row: Row) -> bool:
+        """Say whether a row is the winner's."""
+        return bool(self.ranking and not self.waiting and row.label == self.ranking.winner)
+
+    def place(self, row: Row) -> Place | None:
+        """Return where a row stands in the ranking of the table; None where there is none, or it is not in it."""
+        return self.ranking.places.get(row.label) if self.ranking else None
+
+    def is_few(self, column: ColumnSpec) -> bool:
+        """Return whether the numbers of a column, or, where it counts nothing, of all others are of too few units."""
+        known = [self._most[column.key]] if column.key in self._most else list(self._most.values())
+        return bool(known) and max(count for count, _ in known) < FEWEST
+
+    def few(self, columns: Sequence[ColumnSpec]) -> str:
+        """Return which columns have no mark because their numbers are of too few units; empty where none is."""
+        left = [column for column in columns if column.better and not self.waiting and self.is_few(column)]
+        if not left:
+            return ""
+        counts = dict.fromkeys(self._most[own.key][1] for own in left if own.key in self._most)
+        here = ", ".join(counts or dict.fromkeys(text for _, text in self._most.values()))
+        every = len(left) == sum(bool(own.better) for own in columns)
+        what = "Nothing" if every else f"No number of {'; '.join(own.label for own in left)}"
+        return f"{what} is marked: {here}, and a test needs at least {FEWEST}."
+
+    @cached_property
+    def _most(self) -> dict[str, tuple[int, str]]:
+        return {own.key: most for own in self.table.columns if (most := _most_of(self.table, own))}
+
+
+def _most_of(table: Table, column: ColumnSpec) -> tuple[int, str] | None:
+    """Return the largest number of independent units that a number of a column is of, also in words."""
+    values = [value for row in table.rows if (value := row.values.get(column.key)) and value.value is not None]
+    unit, source = column.unit or "unit", column.cluster_unit or "source"
+    counts = [(own.n, unit) if own.clusters is None else (own.clusters, source) for own in values]
+    return max(((count, several(count, what)) for count, what in counts if count is not None), default=None)
+
+
+def _can_win(place: Place | None) -> bool:
+    return place is None or (place.complete and not place.control)

@@ -1,0 +1,214 @@
+"""A sheet as LaTeX, Typst or Markdown, ready to paste. Whatever stands in it is shown as it is, and never run."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from imharness.exports.layout import DIVIDED, Page, Part, parts_of
+from imharness.exports.sheets import Cell, Line, Sheet
+from imharness.reading.text import plain
+from imharness.results.identity import digest
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': "''", "`": r"\textasciigrave{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "–": "--",
+    "—": "---", "−": "$-$", "×": r"$\times$",
+    "±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$", "≤": r"$\leq$", "≥": r"$\geq$", "∞": r"$\infty$",
+    "·": r"$\cdot$", "²": "$^2$", "³": "$^3$", "→": r"$\rightarrow$",
+    "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "δ": r"$\delta$", "ε": r"$\varepsilon$", "λ": r"$\lambda$",
+    "μ": r"$\mu$", "µ": r"$\mu$", "ρ": r"$\rho$", "σ": r"$\sigma$", "τ": r"$\tau$", "Δ": r"$\Delta$",
+}  # fmt: skip
+_LATEX_HAS = "‐‒‘’“”†‡•…€™"
+_LATEX_LACKS = "«»ÐÞðþĄąĐđĘęĦħĮįĸĿŀŉŊŋŦŧŲųſ\xad"
+"""Letters of Latin-1 and Latin Extended-A that pdfLaTeX has not in the fonts that it takes by itself."""
+_LATEX_SIZES = {9.0: r"\small", 8.0: r"\footnotesize", 7.0: r"\scriptsize"}
+LATEX_PAGE = Page(width=345.0, height=500.0, gap=6.0, leading=1.25)
+"""Of the class article in its smallest print; classes with wider pages have room to spare."""
+TYPST_PAGE = Page(width=450.0, height=680.0, gap=4.0, leading=1.4)
+"""A4, as Typst sets it by itself."""
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+_LINKED = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
+"""What Markdown would make a link of by itself."""
+_NAMED = re.compile(r"(@|\\#)(?=\w)")
+"""What GitHub makes a mention of, or a reference to an issue."""
+
+
+def latex_text(text: str) -> str:
+    """Return a text that LaTeX sets as it is, as one line.
+
+    Of several dashes none join, and a bracket or star at the start belongs to no command before it. A sign that
+    pdfLaTeX has not becomes the nearest one that it has, or its number, as in [U+4E00].
+    """
+    escaped = "".join(_latex_sign(sign) for sign in plain(text).replace("--", "-\0-").replace("--", "-\0-"))
+    escaped = escaped.replace("\0", "{}")
+    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped[:1] in ("[", "*") else escaped
+
+
+def _latex_sign(sign: str) -> str:
+    if sign in _LATEX:
+        return _LATEX[sign]
+    if ord(sign) < 0x80 or sign in _LATEX_HAS or (0xA0 < ord(sign) < 0x180 and sign not in _LATEX_LACKS):
+        return sign
+    near = unicodedata.normalize("NFKD", sign)
+    signs = [own for own in near if ord(own) < 0x80 or own in _LATEX]
+    return "".join(_LATEX.get(own, own) for own in signs) if signs else f"[U+{ord(sign):04X}]"
+
+
+def latex(sheet: Sheet) -> str:
+    """Return a sheet as LaTeX tables by the package booktabs, each of which fits a column of `LATEX_PAGE`."""
+    parts = [_latex_part(part) for part in parts_of(sheet, LATEX_PAGE)]
+    return "\n".join(["% Needs \\usepackage{booktabs}.", *parts]) + "\n"
+
+
+def _latex_part(part: Part) -> str:
+    esc, sheet = latex_text, part.sheet
+    heads = [_latex_lines(part.name(text), "l") for text in _text_heads(sheet)]
+    heads += [
+        rf"\multicolumn{{1}}{{c}}{{{_latex_lines(part.head(head, i), 'c')}}}" for i, head in enumerate(sheet.heads)
+    ]
+    alignment = "l" * len(_text_heads(sheet)) + "r" * len(sheet.columns)
+    notes = [rf"\textsuperscript{{{letter}}} {esc(text)}" for letter, text in sheet.notes]
+    notes += [esc(text) for text in sheet.remarks]
+    below = [r"\par\smallskip", r"\begin{minipage}{\linewidth}", r"\footnotesize\raggedright",
+             "\\par\n".join(notes), r"\end{minipage}"]  # fmt: skip
+    return "\n".join([
+        r"\begin{table}", r"\centering", rf"\caption{{{esc(sheet.caption)}}}",
+        rf"\label{{tab:{_key(sheet)}{part.key}}}", *([_LATEX_SIZES[part.size]] if part.size in _LATEX_SIZES else []),
+        r"\setlength{\tabcolsep}{3pt}", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}", r"\toprule",
+        " & ".join(heads) + r" \\", r"\midrule", *(_latex_row(line, part) + r" \\" for line in sheet.lines),
+        r"\bottomrule", r"\end{tabular}", *(below if notes else []), r"\end{table}",
+    ])  # fmt: skip
+
+
+def _latex_lines(lines: Sequence[str], side: str) -> str:
+    return _stacked([latex_text(line) for line in lines], side)
+
+
+def _stacked(texts: Sequence[str], side: str) -> str:
+    joined = r"\\".join(texts)
+    return joined if len(texts) == 1 else rf"\shortstack[{side}]{{{joined}}}"
+
+
+def _latex_row(line: Line, part: Part) -> str:
+    texts = [latex_text(text) for text in part.name(line.name)]
+    texts = [rf"\textbf{{{text}}}" for text in texts] if line.won else texts
+    first = _stacked(texts, "l") + (rf"\textsuperscript{{{','.join(line.notes)}}}" if line.notes else "")
+    return " & ".join(
+        [
+            first,
+            *(_latex_lines(part.name(own), "l") for own in line.facets),
+            *(_latex_cell(cell, part.size) for cell in line.cells),
+        ]
+    )
+
+
+def _latex_cell(cell: Cell, size: float) -> str:
+    text, low, high = (own.replace("-", "$-$") for own in (cell.text, cell.low, cell.high))
+    shown = rf"\textbf{{{text}}}" if cell.best else text.replace("–", "--")
+    marks = ["*"] if cell.tied else []
+    marks += [",".join(cell.notes)] if cell.notes else []
+    small = r"\scriptsize" if size > DIVIDED else r"\tiny"
+    interval = rf" {{{small} [{low}, {high}]}}" if low else ""
+    return shown + "".join(rf"\textsuperscript{{{mark}}}" for mark in marks) + interval
+
+
+def typst_text(text: str) -> str:
+    """Return a text as a string of Typst, in which nothing is markup."""
+    return '"' + plain(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def typst(sheet: Sheet) -> str:
+    """Return a sheet as Typst figures of tables with their notes below, each of which fits `TYPST_PAGE`."""
+    return "\n".join(_typst_part(part) for part in parts_of(sheet, TYPST_PAGE)) + "\n"
+
+
+def _typst_part(part: Part) -> str:
+    esc, sheet = typst_text, part.sheet
+    heads = [_typst_lines(part.name(text)) for text in _text_heads(sheet)]
+    heads += [_typst_lines(part.head(head, i)) for i, head in enumerate(sheet.heads)]
+    alignment = ["left"] * len(_text_heads(sheet)) + ["right"] * len(sheet.columns)
+    notes = [f'super({esc(letter)}) + " " + {esc(text)}' for letter, text in sheet.notes]
+    notes += [esc(text) for text in sheet.remarks]
+    return "\n".join([
+        "#figure(", "  kind: table,", f"  caption: text({esc(sheet.caption)}),", "  {",
+        f"    set text(size: {part.size:g}pt)", "    table(", f"      columns: {len(heads)},",
+        f"      align: ({', '.join(alignment)},),",
+        "      stroke: none,", "      inset: (x: 2pt, y: 2.5pt),",
+        "      table.hline(),", f"      table.header({', '.join(f'strong({head})' for head in heads)}),",
+        "      table.hline(stroke: 0.5pt),",
+        *(f"      {_typst_row(line, part)}," for line in sheet.lines), "      table.hline(),", "    )",
+        *(f"    block(width: 100%, align(left, text(size: 8pt, {note})))" for note in notes),
+        "  },", f") <tab:{_key(sheet)}{part.key}>",
+    ])  # fmt: skip
+
+
+def _typst_lines(lines: Sequence[str]) -> str:
+    texts = " + linebreak() + ".join(map(typst_text, lines))
+    return texts if len(lines) == 1 else f"({texts})"
+
+
+def _typst_row(line: Line, part: Part) -> str:
+    name = _typst_lines(part.name(line.name))
+    shown = f"strong({name})" if line.won else name
+    first = shown + (f" + super({typst_text(','.join(line.notes))})" if line.notes else "")
+    return ", ".join([first, *(_typst_lines(part.name(own)) for own in line.facets), *map(_typst_cell, line.cells)])
+
+
+def _typst_cell(cell: Cell) -> str:
+    shown = f"strong({typst_text(cell.text)})" if cell.best else typst_text(cell.text)
+    marks = [mark for mark in ("*" if cell.tied else "", ",".join(cell.notes)) if mark]
+    interval = [f'" " + text(size: 0.8em, {typst_text(f"[{cell.low}, {cell.high}]")})'] if cell.low else []
+    return " + ".join([shown, *(f"super({typst_text(mark)})" for mark in marks), *interval])
+
+
+def markdown_text(text: str) -> str:
+    """Return a text that Markdown, as GitHub has it, shows as it is, in a table, too."""
+    return _NAMED.sub(r"\1<!-- -->", _LINKED.sub(r"\1\3\\\2\4", _MARKDOWN.sub(r"\\\1", plain(text))))
+
+
+def _paragraph(text: str) -> str:
+    """Return a text as a paragraph, whose first signs begin no list and underline no line before it."""
+    return re.sub(r"^(?=[-+=])|^(\d+)(?=[.)])", r"\1\\", markdown_text(text.strip()))
+
+
+def markdown(sheet: Sheet) -> str:
+    """Return a sheet as a Markdown table with its caption above and its notes below."""
+    esc = markdown_text
+    heads = [*_text_heads(sheet), *sheet.heads]
+    rules = [":---"] * len(_text_heads(sheet)) + ["---:"] * len(sheet.columns)
+    rows = [[*map(esc, heads)], rules, *(_markdown_row(line) for line in sheet.lines)]
+    notes = [f"{_raised(letter)} {esc(text)}" for letter, text in sheet.notes] + [
+        _paragraph(text) for text in sheet.remarks
+    ]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return "\n\n".join([f"**{esc(sheet.caption)}**", table, *notes]) + "\n"
+
+
+def _markdown_row(line: Line) -> list[str]:
+    name = f"**{markdown_text(line.name)}**" if line.won else markdown_text(line.name)
+    first = name + (_raised(",".join(line.notes)) if line.notes else "")
+    return [first, *map(markdown_text, line.facets), *map(_markdown_cell, line.cells)]
+
+
+def _markdown_cell(cell: Cell) -> str:
+    shown = f"**{cell.text}**" if cell.best else cell.text
+    notes = _raised(",".join(cell.notes)) if cell.notes else ""
+    return shown + (r"\*" if cell.tied else "") + notes + (rf" \[{cell.low}, {cell.high}\]" if cell.low else "")
+
+
+def _raised(text: str) -> str:
+    return f"<sup>{text}</sup>"
+
+
+def _text_heads(sheet: Sheet) -> Sequence[str]:
+    return (sheet.entry, *sheet.facets)
+
+
+def _key(sheet: Sheet) -> str:
+    """Return a name of the table for references: letters, digits and dashes."""
+    words = [sheet.track.rpartition("/")[2], sheet.id]
+    name = "-".join(re.sub(r"[^A-Za-z0-9]+", "-", word).strip("-") for word in words if word)
+    return name.strip("-") or digest([sheet.track, sheet.id])[:8]

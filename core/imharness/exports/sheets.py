@@ -1,0 +1,237 @@
+"""A table of a board as a sheet: what stands in each cell, which numbers are marked, and the notes below.
+
+Every writer of this package works from a sheet, so that all formats say the same. Nothing here is escaped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from imharness.errors import UsageError, did_you_mean
+from imharness.exports.marks import Mark, Marks
+from imharness.results.rankings import Place
+from imharness.results.records import Board, ColumnSpec, Row, Table, Value, several
+
+ARROWS = {"higher": "↑", "lower": "↓", "": ""}
+NONE = "–"
+"""Stands where there is no number."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number as text, with the ends of its 95% interval ("" without one), its mark and the letters of its notes."""
+
+    text: str
+    low: str = ""
+    high: str = ""
+    mark: Mark = ""
+    notes: tuple[str, ...] = ()
+    value: Value | None = None
+
+    @property
+    def best(self) -> bool:
+        """Whether it is marked as the best; see `imharness.exports.marks`."""
+        return self.mark == "best"
+
+    @property
+    def tied(self) -> bool:
+        """Whether it is marked as not significantly worse than the best."""
+        return self.mark == "tied"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row: its name, the facets that tell it from rows of the same name, and its cells. `won`: it is the winner."""
+
+    label: str
+    facets: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...] = ()
+    won: bool = False
+
+    @property
+    def name(self) -> str:
+        """The label as papers print it: without the owner of the first-party components."""
+        return self.label.replace("harness/", "")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table that is ready to be written. `notes`: letter -> sentence; `remarks`: sentences on the whole table."""
+
+    id: str
+    track: str
+    title: str
+    caption: str
+    entry: str
+    facets: tuple[str, ...]
+    columns: tuple[ColumnSpec, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[tuple[str, str], ...]
+    remarks: tuple[str, ...]
+    table: Table
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The header of each number's column, with an arrow to where better numbers are."""
+        return tuple(f"{own.label} {ARROWS[own.better]}".strip() for own in self.columns)
+
+
+def chosen_tables(boards: Sequence[Board], names: Sequence[str]) -> list[tuple[Board, Table]]:
+    """Return tables by id with the board of each, the main table of each board without names.
+
+    Raises `UsageError` for a name that no board has.
+    """
+    if not names:
+        return [(board, board.tables[0]) for board in boards if board.tables]
+    known = list(dict.fromkeys(table.id for board in boards for table in board.tables))
+    for name in names:
+        if name not in known:
+            own = "; ".join(f"{board.track}: {', '.join(table.id for table in board.tables)}" for board in boards)
+            raise UsageError(f"no table is called {name!r}.{did_you_mean(name, known)} Tables of {own}.")
+    return [(board, table) for board in boards for name in names for table in board.tables if table.id == name]
+
+
+def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str] = (), caption: str = "") -> Sheet:
+    """Return a table as a sheet.
+
+    Args:
+        board: whose table it is, for controls, incomplete entries and how far the run was; without it none is marked.
+        columns: keys or labels of the columns wanted, in this order, also several with commas between; all without any.
+        caption: instead of the table's own.
+
+    Raises:
+        UsageError: a column is wanted that the table does not have.
+    """
+    specs = _wanted(table, columns)
+    marks = Marks(table, board)
+    writer = _Lines(table, marks)
+    lines = tuple(writer.line(row, specs) for row in table.rows)
+    few = marks.few(specs)
+    own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
+    return Sheet(
+        id=table.id, track=board.track if board else "", title=table.title, caption=caption or own_caption,
+        entry=table.entry, facets=writer.facets, columns=specs, lines=lines,
+        notes=tuple((letter, text) for text, letter in writer.letters.items()),
+        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])), table=table,
+    )  # fmt: skip
+
+
+def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
+    by_name = {own.label: own for own in table.columns} | {own.key: own for own in table.columns}
+    whole = [[name] if name in by_name else [part.strip() for part in name.split(",")] for name in names]
+    wanted = list(itertools.chain.from_iterable(whole))
+    for name in wanted:
+        if name not in by_name:
+            known = ", ".join(own.key if own.key == own.label else f"{own.key} ({own.label})" for own in table.columns)
+            hint = did_you_mean(name, by_name)
+            raise UsageError(f"table {table.id} has no column {name!r}.{hint} It has: {known}.")
+    return tuple(by_name[name] for name in wanted) if wanted else table.columns
+
+
+class _Lines:
+    """Writes the rows of a table, and gives each note a letter in the order in which they are met."""
+
+    def __init__(self, table: Table, marks: Marks) -> None:
+        self.letters: dict[str, str] = {}
+        self._marks = marks
+        labels = [row.label for row in table.rows]
+        named = dict.fromkeys(name for row in table.rows for name in row.facets)
+        self.facets = tuple(named) if len(set(labels)) < len(labels) else ()
+
+    def line(self, row: Row, columns: Iterable[ColumnSpec]) -> Line:
+        notes = tuple(self._letter(text) for text in self._said_of(self._marks.place(row)))
+        facets = tuple(row.facets.get(name, "") for name in self.facets)
+        return Line(row.label, facets, tuple(self._cell(row, own) for own in columns), notes, self._marks.won(row))
+
+    def _said_of(self, place: Place | None) -> Iterable[str]:
+        if place is None:
+            return
+        if place.control:
+            yield f"Control ({place.control}): measured beside the entries, never the winner."
+        if not place.complete:
+            yield "Incomplete: not measured in every setting, and ranked on those that it met."
+        if place.passes is False:
+            yield "Does not keep the utility that an entry must keep to win."
+        yield from (f"Upper bound of what it protects: {flag}." for flag in place.flags)
+
+    def _cell(self, row: Row, column: ColumnSpec) -> Cell:
+        value = row.values.get(column.key)
+        if value is None or value.value is None or math.isnan(value.value):
+            reason = value.missing if value is not None and value.missing else "not measured"
+            return Cell(NONE, notes=(self._letter(f"No number: {reason.rstrip('.')}."),), value=value)
+        low, high = ("" if end is None else number_text(end, column) for end in (value.low, value.high))
+        mark = self._marks.of(row, column)
+        shown = low and high
+        return Cell(
+            number_text(value.value, column), low if shown else "", high if shown else "", mark=mark, value=value
+        )
+
+    def _letter(self, text: str) -> str:
+        return self.letters.setdefault(text, _letters(len(self.letters)))
+
+
+def _letters(position: int) -> str:
+    """Return a, b, ..., z, A, ..., Z, and then a1, b1 and so on."""
+    turn, place = divmod(position, len(string.ascii_letters))
+    return string.ascii_letters[place] + (str(turn) if turn else "")
+
+
+def number_text(value: float, column: ColumnSpec) -> str:
+    """Return a number with the decimals of its column; a zero has no sign."""
+    text = f"{value:.{column.decimals}f}"
+    return text.lstrip("-") if text.startswith("-") and not text.strip("-0.") else text
+
+
+def _remarks(
+    table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]
+) -> Iterable[str]:  # fmt: skip
+    cells = [cell for line in lines for cell in line.cells]
+    legend = []
+    if any(column.better for column in columns):
+        legend.append("Arrows point to better numbers.")
+    if any(cell.best for cell in cells):
+        ranked_here = board is not None and any(own.table == table.id for own in board.rankings)
+        apart = ", controls and incomplete entries apart" if ranked_here else ""
+        legend.append(f"Bold: the best number of a column{apart}.")
+    if any(cell.tied for cell in cells):
+        legend.append("*: not significantly worse than the best.")
+    if any(cell.low for cell in cells):
+        legend.append("Brackets: 95% intervals.")
+    yield from [" ".join(legend)] if legend else []
+    yield from _counts(columns, lines)
+    yield from [table.note.rstrip(".") + "."] if table.note else []
+    yield from _state(board) if board else ()
+
+
+def _counts(columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
+    """Yield how many units the numbers of each column are of, columns with the same counts together."""
+    groups: dict[str, list[str]] = {}
+    for position, column in enumerate(columns):
+        values = [line.cells[position].value for line in lines]
+        sizes = sorted({value.n for value in values if value is not None and value.n is not None})
+        if not column.unit or not sizes:
+            continue
+        texts = {column.count(value) for value in values if value is not None and value.n is not None}
+        text = texts.pop() if len(texts) == 1 else f"{sizes[0]} to {several(sizes[-1], column.unit)}"
+        groups.setdefault(text, []).append(column.label)
+    for text, labels in groups.items():
+        yield f"n of {'; '.join(labels)}: {text}."
+
+
+def _state(board: Board) -> Iterable[str]:
+    """Yield what readers must know of the run: what is not there, and what it was."""
+    if board.waiting:
+        yield f"Not finished: {board.cells_done:,} of {board.cells_done + board.waiting:,} cells; nothing is marked."
+    if board.cells_failed:
+        yield f"{several(board.cells_failed, 'cell')} failed."
+    if board.cells_missing:
+        yield f"{several(board.cells_missing, 'part')} of the run could not be computed."
+    if board.stale:
+        yield f"Outdated: {board.stale.rstrip('.')}."
+    images = "all images" if board.limit is None else f"at most {several(board.limit, 'image')} of each data set"
+    yield f"{board.title}, profile {board.profile}, seed {board.seed}, {images}; {board.finished}."

@@ -1,0 +1,15 @@
+"""For people whose code reads files of users: plain files, of bounded size; what is wrong is one line with its name."""
+
+from imharness.reading.arrays import read_array, read_arrays
+from imharness.reading.images import image_shape, read_image, read_pixels
+from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_text
+from imharness.reading.structured import parsed_json, read_json
+from imharness.reading.tables import read_columns, read_csv, read_stream
+from imharness.reading.tensors import read_tensors, read_torch
+from imharness.reading.text import is_plain, number, plain
+
+__all__ = [
+    "GIB", "MIB", "image_shape", "is_plain", "number", "parsed_json", "plain", "plain_file", "read_array",
+    "read_arrays", "read_bytes", "read_columns", "read_csv", "read_image", "read_json", "read_pixels", "read_stream",
+    "read_tensors", "read_text", "read_torch",
+]  # fmt: skip

@@ -1,0 +1,303 @@
+"""`ih.audit`: what an adversary finds out about the training rows of a model of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.components.registry import installed
+from imharness.contracts.component import Component
+from imharness.contracts.membership_evaluator import MembershipEvaluator
+from imharness.errors import UsageError
+from imharness.notebook.arguments import listed, place, shown, text, wrong
+from imharness.notebook.given import array_of, component_from
+from imharness.notebook.objects import Own
+from imharness.notebook.result import Result
+from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.statistics.clusters import chosen_half
+
+if TYPE_CHECKING:
+    import torch
+
+    from imharness_membership.audit import Audit as Found
+    from imharness_membership.audit import Estimate, Finding
+    from imharness_membership.audit_inputs import Outputs
+
+FEWEST = 20
+"""Members, and non-members, that evaluators need at least to learn from, and to be tested on."""
+ARRAYS = ("probabilities", "labels", "member")
+MEASURES = {
+    "accuracy": (
+        "balanced accuracy",
+        "row",
+        "Share of members and of non-members told right, averaged; 0.5 is chance.",
+    ),
+    "auc": ("AUC", "row", "Area under the ROC curve; 0.5 is chance."),
+    "tpr_at_01": ("TPR at 0.1% FPR", "member", "Share of members found while 0.1% of the non-members are accused."),
+    "tpr_at_1": ("TPR at 1% FPR", "member", "Share of members found while 1% of the non-members are accused."),
+}
+"""Key -> label, what is counted, description; lower is better for those whose data it is."""
+
+
+@dataclass(frozen=True, repr=False)
+class Audit(Result):
+    """What every evaluator found out, with 95% intervals, as a table and as the rows of the step ``audit``.
+
+    Args:
+        found: all numbers in full precision, privacy risk scores among them.
+        measured: in words, what was measured on which rows.
+    """
+
+    found: Found = field(kw_only=True)
+    measured: str = ""
+
+    @property
+    def worst(self) -> Finding:
+        """The finding of the evaluator that was best on the rows that evaluators learned from.
+
+        It is not the largest accuracy on the tested rows, which is too large by chance.
+        """
+        return self.found.worst()
+
+    def to_html(self, path: str | Path, name: str = "model") -> None:
+        """Write the report as one HTML file that contains its pictures and makes no request."""
+        from imharness_membership.audit_html import report
+
+        file = Path(place("path", path, "a path"))
+        file.write_text(report(self.found, text("name", name)))
+
+    def _notes(self) -> list[str]:
+        return [self.measured]
+
+
+def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Component | Own] | None = None) -> Audit:
+    """Find out how much a model gives away about its training rows, as `harness membership audit` does.
+
+    Args:
+        target: the outputs of the model on rows whose membership is known, in one of these forms.
+
+            - A mapping, or an object, with ``probabilities`` ``(n, classes)`` in [0, 1] that sum to 1, ``labels``
+              ``(n,)``, whole numbers from 0, and ``member`` ``(n,)``, true for rows of the training set.
+            - A data frame with the columns ``member`` (0 or 1), ``label``, ``p0``, ``p1``, ... If it also has a column
+              ``model`` ("shadow" or "target"), it holds the rows of both models.
+            - ``(model, members, nonmembers)``: a torch module and two loaders, each of which yields pairs of inputs and
+              labels. The module is called in evaluation mode, on the device of its parameters. What it returns are
+              logits, unless all rows lie in [0, 1] and sum to 1.
+        shadow: the same of a model that the adversary trained as the target was trained, on rows of their own:
+            evaluators learn from it. Without one they learn from a half of the target's rows, whose membership they
+            then know, and are tested on the other half.
+        evaluators: names such as ``"confidence"``, or what `ih.evaluator` returns; by default all that need outputs and
+            labels alone, above 50,000 rows without the slow NN attack.
+
+    Returns:
+        Balanced accuracy, AUC and true-positive rates of every evaluator with 95% intervals, and privacy risk scores.
+
+    Raises:
+        UsageError: names the argument, and the row where there is one.
+
+    Song & Mittal, "Systematic Evaluation of Privacy Risks of Machine Learning Models" (USENIX Security 2021), sections
+    3 and 4.
+    """
+    from imharness.notebook.randomness import say_who_drew
+    from imharness_membership.audit import audit as audited
+
+    known, tested = _parts(target, shadow)
+    for name, part in (("learn from", known), ("be tested on", tested)):
+        inside, outside = int(part.member.sum()), int((~part.member).sum())
+        if min(inside, outside) < FEWEST:
+            raise UsageError(
+                f"target: evaluators need {FEWEST} members and {FEWEST} non-members to {name}, "
+                f"got {inside} and {outside}."
+            )
+    if known.outputs.shape[1] != tested.outputs.shape[1]:
+        raise UsageError(
+            f"shadow has {known.outputs.shape[1]} classes and target {tested.outputs.shape[1]}; they must agree."
+        )
+    found = audited(known, tested, _chosen(evaluators, len(tested.labels)), lambda done, total: None)
+    say_who_drew()
+    own = target if shadow is None and not _has_both(target) else None
+    told = _measured(found, len(known.labels), own is not None)
+    findings = sorted(found.findings, key=lambda finding: -finding.accuracy.value)
+    return Audit(
+        "Membership audit", [_table(findings, found, told)], {"audit": lambda: _columns_of(findings)},
+        found=found, measured=told,
+    )  # fmt: skip
+
+
+def _parts(target: Any, shadow: Any) -> tuple[Outputs, Outputs]:
+    """Return the rows that evaluators learn from and those they are tested on."""
+    if _has_both(target):
+        if shadow is not None:
+            raise UsageError("shadow: the column model of target says which rows are the shadow's; leave shadow out.")
+        model = np.asarray(target["model"]).astype(str)
+        strange = sorted(set(model) - {"shadow", "target"})
+        if strange:
+            raise UsageError(f"target: the column model holds {strange[0]!r:.60}; it must be shadow or target.")
+        read = _outputs("target", target)
+        return _at(read, model == "shadow"), _at(read, model == "target")
+    read = _outputs("target", target)
+    if shadow is not None:
+        return _outputs("shadow", shadow), read
+    half = np.zeros(len(read.labels), dtype=bool)
+    for side in (read.member, ~read.member):
+        half[side] = chosen_half(np.arange(side.sum()))
+    return _at(read, half), _at(read, ~half)
+
+
+def _has_both(target: Any) -> bool:
+    return _is_frame(target) and "model" in list(target.columns)
+
+
+def _is_frame(given: Any) -> bool:
+    return hasattr(given, "columns") and hasattr(given, "__getitem__") and not isinstance(given, Mapping)
+
+
+def _at(outputs: Outputs, chosen: npt.NDArray[np.bool_]) -> Outputs:
+    return type(outputs)(outputs.outputs[chosen], outputs.labels[chosen], outputs.member[chosen])
+
+
+def _outputs(name: str, given: Any) -> Outputs:
+    """Return outputs, labels and membership, checked; `name` is that of the argument."""
+    from imharness_membership.audit_inputs import Named, Outputs, checked
+
+    if isinstance(given, tuple):
+        probabilities, labels, member = _asked(name, given)
+        called = (f"{name}: outputs of the model", f"{name}: labels of the loaders", f"{name}: member")
+    elif _is_frame(given):
+        probabilities, labels, member = _columns(name, given)
+        called = (f"{name}: columns p0, p1, ...", f"{name}: column label", f"{name}: column member")
+    else:
+        probabilities, labels, member = (array_of(f"{name}: {part}", _part(name, given, part)) for part in ARRAYS)
+        called = (f"{name}: probabilities", f"{name}: labels", f"{name}: member")
+    outputs, labels = checked(probabilities, labels, Named(called[0], called[1], "apply a softmax first"))
+    if member.shape != labels.shape:
+        raise UsageError(f"{called[2]} must have shape {labels.shape}, got {member.shape}.")
+    if not np.isin(member, (0, 1)).all():
+        raise UsageError(f"{called[2]} must hold true and false, or 1 and 0.")
+    return Outputs(outputs, labels, member.astype(bool))
+
+
+def _part(name: str, given: Any, part: str) -> Any:
+    if isinstance(given, Mapping) and part in given:
+        return given[part]
+    if not isinstance(given, Mapping) and hasattr(given, part):
+        return getattr(given, part)
+    raise UsageError(
+        f"{name} has no {part}; give a mapping with {', '.join(ARRAYS)}, a data frame, or (model, members, nonmembers)."
+    )
+
+
+def _columns(name: str, frame: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    have = [str(column) for column in frame.columns]
+    for column in ("member", "label", "p0", "p1"):
+        if column not in have:
+            raise UsageError(f"{name} has no column {column}; it has: {', '.join(map(repr, have[:20])) or 'none'}.")
+    count = next(number for number in range(len(have) + 1) if f"p{number}" not in have)
+    parts = [array_of(f"{name}: column p{number}", frame[f"p{number}"]) for number in range(count)]
+    label, member = (array_of(f"{name}: column {column}", frame[column]) for column in ("label", "member"))
+    return np.stack(parts, axis=1), label, member
+
+
+def _asked(name: str, given: tuple[Any, ...]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return what a model says of the rows of two loaders, as probabilities, with their labels and membership."""
+    import torch
+
+    if len(given) != 3 or not isinstance(given[0], torch.nn.Module):
+        raise UsageError(f"{name}: a tuple must be (model, members, nonmembers), a torch module and two loaders.")
+    model, *loaders = given
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    outputs: list[torch.Tensor] = []
+    labels: list[torch.Tensor] = []
+    rows = []
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            for loader in loaders:
+                before = sum(map(len, labels))
+                for inputs, truth in _pairs(name, loader):
+                    outputs.append(model(inputs.to(device)).float().cpu())
+                    labels.append(torch.as_tensor(truth).cpu())
+                rows.append(sum(map(len, labels)) - before)
+    finally:
+        for module, before_that in training.items():
+            module.training = before_that
+    if not all(rows):
+        raise UsageError(f"{name}: the loader of {'members' if not rows[0] else 'non-members'} yields no rows.")
+    found = torch.cat(outputs)
+    is_share = found.ndim == 2 and bool(((found >= 0) & (found <= 1)).all())
+    if found.ndim == 2 and not (is_share and torch.allclose(found.sum(dim=1), torch.ones(len(found)), atol=1e-4)):
+        found = found.softmax(dim=1)
+    return found.numpy(), torch.cat(labels).numpy(), np.arange(sum(rows)) < rows[0]
+
+
+def _pairs(name: str, loader: Any) -> Iterator[tuple[torch.Tensor, Any]]:
+    """Yield what a loader does; raises `UsageError` where that is no pair of a tensor and labels."""
+    if not isinstance(loader, Iterable):
+        raise wrong(name, "two loaders behind the model", loader)
+    for batch in loader:
+        if not (isinstance(batch, tuple | list) and len(batch) == 2 and hasattr(batch[0], "to")):
+            raise wrong(name, "loaders of pairs of inputs and labels", batch)
+        yield batch[0], batch[1]
+
+
+def _chosen(evaluators: Sequence[str | Component | Own] | None, rows: int) -> list[MembershipEvaluator]:
+    from imharness_membership.audit import standard, usable
+
+    if evaluators is None:
+        return standard((e for e in installed().of_kind("evaluator") if e.is_here()), rows)
+    wanted: Any = [evaluators] if isinstance(evaluators, str | Component | Own) else evaluators
+    named = listed("evaluators", wanted, "a list of evaluators or of their names")
+    chosen = [component_from("evaluator", each, "evaluators") for each in named]
+    if not chosen:
+        raise UsageError("evaluators: name at least one, or leave it out for all.")
+    for each, component in zip(named, chosen, strict=True):
+        if component is None:
+            raise UsageError(f"evaluators: {shown(each)} is no evaluator; name one, or make one with ih.evaluator.")
+    return usable(component for component in chosen if component is not None)
+
+
+def _measured(found: Found, known: int, own: bool) -> str:
+    source = "other rows of the same model, whose membership they knew" if own else "rows of the shadow model"
+    return (
+        f"Measured on {found.members + found.nonmembers} rows of the target, {found.members} members and "
+        f"{found.nonmembers} non-members, {found.classes} classes; its accuracy is {found.train_accuracy:.3f} on "
+        f"members and {found.test_accuracy:.3f} on non-members. Evaluators learned from {known} {source}. "
+        "Intervals are 95%, over rows, each counted as independent: normal for the balanced accuracy, DeLong for the "
+        "AUC, Clopper and Pearson for the rates."
+    )
+
+
+def _columns_of(findings: Sequence[Finding]) -> dict[str, npt.NDArray[Any]]:
+    """Return a row for each evaluator; each measure has the ends of its interval beside it, NaN where not defined."""
+    columns: dict[str, Any] = {"evaluator": [finding.evaluator for finding in findings]}
+    for name in MEASURES:
+        found: list[Estimate | None] = [getattr(finding, name) for finding in findings]
+        for part, ending in (("value", ""), ("low", "_low"), ("high", "_high")):
+            columns[name + ending] = [np.nan if each is None else getattr(each, part) for each in found]
+    columns["accuracy_where_learned"] = [finding.on_shadow for finding in findings]
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def _table(findings: Sequence[Finding], found: Found, told: str) -> Table:
+    counts = dict(zip(MEASURES, [found.members + found.nonmembers] * 2 + [found.members] * 2, strict=True))
+
+    def value(name: str, estimate: Estimate | None) -> Value:
+        if estimate is None:
+            return Value(missing="too few non-members to define it")
+        return Value(value=estimate.value, low=estimate.low, high=estimate.high, n=counts[name])
+
+    rows = [Row(label=f.evaluator, values={name: value(name, getattr(f, name)) for name in MEASURES}) for f in findings]
+    columns = [
+        ColumnSpec(key=name, label=label, description=told, better="lower", unit=unit)
+        for name, (label, unit, told) in MEASURES.items()
+    ]
+    return Table(
+        id="audit", title="What an adversary finds out", caption=told, entry="evaluator", columns=tuple(columns),
+        rows=tuple(rows), ranked_by="accuracy",
+    )  # fmt: skip

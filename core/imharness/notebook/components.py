@@ -1,0 +1,229 @@
+"""Objects of a notebook or script -> components of the contracts that a track works with, for one evaluation.
+
+The parameters of a component are data, so that a plan can be pure; the object itself stays in this process, as an
+attribute of a class that is made for it. What a result depends on is the digest that `content` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from imharness.components.loading import Provenance
+from imharness.components.registry import Registered
+from imharness.contracts.attack import Attack, AttackInfo, Budget, Target
+from imharness.contracts.component import Component, Info
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.gradient_defense import GradientDefense
+from imharness.contracts.image_dataset import ImageDataset, ImageSet
+from imharness.contracts.membership_evaluator import MembershipEvaluator, MembershipQuery
+from imharness.contracts.membership_release import DefenderOutputs, MembershipDefenseInfo, MembershipRelease
+from imharness.contracts.metric import MetricInfo
+from imharness.contracts.metric_defense import DefenseInfo
+from imharness.contracts.no_reference_metric import NoReferenceMetric
+from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.contracts.track import Progress
+from imharness.contracts.values import Gradients, Images, Scores
+from imharness.errors import ContractError, UsageError
+from imharness.notebook.digest import digest_of
+from imharness.notebook.objects import Own, built, called
+from imharness.notebook.randomness import watched
+from imharness.results.identity import LOCAL, digest
+
+ALIKE: Mapping[str, Mapping[str, Any]] = {"weak": {}, "medium": {}, "strong": {}}
+"""An attack of one's own has one strength, whatever it is called."""
+NOBODY = "nobody judged these images"
+
+
+class _Local(Component):
+    """What all components of this module share: the object, and the digest of what it does."""
+
+    own: ClassVar[Own]
+    identity: ClassVar[str]
+
+    def content(self) -> str:
+        """Return the digest of the object."""
+        return self.identity
+
+    def function(self, device: torch.device, least: int) -> Callable[..., Any]:
+        """Return what computes: called with the arguments it requires, at least so many; its errors say whose."""
+        function = built(self.own.function, device)
+
+        def run(*arguments: Any) -> Any:
+            try:
+                with watched(self.own.kind, self.label):
+                    return called(function, arguments, least)
+            except Exception as error:
+                if not getattr(error, "who", ""):
+                    error.who = self.label  # type: ignore[attr-defined]
+                raise
+
+        return run
+
+
+class LocalPurification(_Local, Purification):
+    """A defense of images from a notebook or script."""
+
+    def build(self, device: torch.device) -> Callable[[Images, ImageRng], Images]:
+        return self.function(device, 1 + self.info.random)
+
+
+class LocalGradientDefense(_Local, GradientDefense):
+    """A defense of gradients from a notebook or script."""
+
+    def build(self, device: torch.device) -> Callable[[Gradients, ImageRng], Gradients]:
+        return self.function(device, 1 + bool(self.own.facts["random"]))
+
+
+class LocalRelease(_Local, MembershipRelease):
+    """A defense of a model's outputs from a notebook or script."""
+
+    def build(self, device: torch.device) -> Callable[[torch.Tensor, DefenderOutputs, torch.Generator], torch.Tensor]:
+        return self.function(device, 3 if self.own.facts["random"] else 1)
+
+
+class LocalNoReference(_Local, NoReferenceMetric):
+    """A metric of single images from a notebook or script."""
+
+    def build(self, device: torch.device) -> Callable[[Images], Scores]:
+        function = self.function(device, 1)
+        return lambda images: _scores(function(images), len(images))
+
+
+class LocalFullReference(_Local, FullReferenceMetric):
+    """A metric of images and references from a notebook or script."""
+
+    def build(self, device: torch.device) -> Callable[[Images, Images], Scores]:
+        function = self.function(device, 2)
+        return lambda images, reference: _scores(function(images, reference), len(images))
+
+
+class LocalAttack(_Local, Attack):
+    """An attack on metrics from a notebook or script."""
+
+    def budget(self) -> Budget:
+        """Return what was declared."""
+        return Budget(radius=self.own.facts["radius"], queries=self.own.facts["queries"])
+
+    def build(self, device: torch.device) -> Callable[[Images, Target, ImageRng], Images]:
+        return self.function(device, 2)
+
+
+class LocalReconstruction(_Local, ReconstructionAttack):
+    """A reconstruction attack from a notebook or script."""
+
+    def build(
+        self, device: torch.device
+    ) -> Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]:
+        return self.function(device, 3)
+
+
+class LocalEvaluator(_Local, MembershipEvaluator):
+    """A membership evaluator from a notebook or script."""
+
+    def build(self, device: torch.device) -> Callable[[MembershipQuery], Scores]:
+        function = self.function(device, 1)
+        return lambda query: _scores(function(query), len(query.target_labels))
+
+
+class LocalImages(ImageDataset):
+    """Images from a notebook or script."""
+
+    info = Info(id=f"{LOCAL}/images", version="1")
+    pixels: ClassVar[npt.NDArray[np.uint8]]
+    identity: ClassVar[str]
+
+    def content(self) -> str:
+        """Return the digest of the images."""
+        return self.identity
+
+    def build(self, device: torch.device) -> ImageSet:
+        """Return the images under the names image-0000, image-0001 and so on."""
+        n, _, height, width = self.pixels.shape
+        names = tuple(f"image-{i:04}" for i in range(n))
+        return ImageSet(
+            names,
+            ((height, width),) * n,
+            lambda places: torch.from_numpy(self.pixels[list(places)]).float() / 255,
+            {"mos": np.full(n, np.nan), "reference": np.array(names)},
+            NOBODY,
+        )
+
+
+_CONTRACTS: Mapping[tuple[str, str], type[_Local]] = {
+    ("defense", "harness/iqa"): LocalPurification,
+    ("metric", "harness/iqa"): LocalNoReference,
+    ("attack", "harness/iqa"): LocalAttack,
+    ("metric", "harness/perceptual"): LocalFullReference,
+    ("defense", "harness/membership"): LocalRelease,
+    ("evaluator", "harness/membership"): LocalEvaluator,
+    ("defense", "harness/reconstruction"): LocalGradientDefense,
+    ("metric", "harness/reconstruction"): LocalFullReference,
+    ("attack", "harness/reconstruction"): LocalReconstruction,
+}
+"""Which contract an object of a kind has in a track."""
+_OTHERWISE = {
+    "defense": LocalPurification, "metric": LocalNoReference, "attack": LocalAttack, "evaluator": LocalEvaluator
+}  # fmt: skip
+
+
+def component_of(own: Own, track: str, identity: str) -> Registered:
+    """Return an object as a component of a track; `identity` stands for what it does.
+
+    Raises `UsageError` where the track has no use for such an object.
+    """
+    of_track = {kind: contract for (kind, name), contract in _CONTRACTS.items() if name == track}
+    contract = (of_track or _OTHERWISE).get(own.kind)
+    if contract is None:
+        raise UsageError(
+            f"objects: track {track} takes no {own.kind} of one's own; it takes: {', '.join(sorted(of_track))}."
+        )
+    if own.kind == "metric":
+        compares = contract is LocalFullReference if of_track else bool(own.facts["reference"])
+        if compares != own.facts["reference"]:
+            wanted = "a reference: write metric(..., reference=True)" if compares else "images alone: reference=False"
+            raise UsageError(f"objects: track {track} takes metrics of {wanted}.")
+        contract = LocalFullReference if compares else LocalNoReference
+    about = f"{(contract.__doc__ or '').rstrip('.')}: {own.name}."
+    facts = digest([identity, own.kind, dict(own.facts)])
+    made = type(
+        f"Own{own.kind.title()}",
+        (contract,),
+        {"__doc__": about, "__module__": __name__, "own": own, "identity": facts, "info": _info(own, contract)},
+    )
+    return Registered(made(), LOCAL, Provenance(LOCAL, ""))
+
+
+def images_of(pixels: npt.NDArray[np.uint8]) -> Registered:
+    """Return images, uint8 ``(n, 3, H, W)``, as a data set."""
+    members = {"__doc__": LocalImages.__doc__, "__module__": __name__, "pixels": pixels, "identity": digest_of(pixels)}
+    return Registered(type("OwnImages", (LocalImages,), members)(), LOCAL, Provenance(LOCAL, ""))
+
+
+def _info(own: Own, contract: type[_Local]) -> Info:
+    named: dict[str, Any] = {"id": f"{LOCAL}/{own.name}", "version": "1"}
+    facts = own.facts
+    if own.kind == "metric":
+        known = {name: facts[name] for name in ("bounds", "higher_means", "differentiable")}
+        return MetricInfo(**named, **known, labelled="an object of this session, measured here alone")
+    if contract is LocalPurification:
+        return DefenseInfo(**named, group="local", differentiable=facts["differentiable"], random=facts["random"])
+    if contract is LocalRelease:
+        return MembershipDefenseInfo(**named)
+    if contract is LocalAttack:
+        return AttackInfo(**named, access=facts["access"], norm=facts["norm"], strengths=ALIKE)
+    return Info(**named)
+
+
+def _scores(found: Any, n: int) -> Scores:
+    """Return ``(n,)`` of ``(n,)`` or ``(n, 1)``, of a tensor or an array."""
+    scores = found if isinstance(found, torch.Tensor) else torch.as_tensor(found)
+    if scores.numel() != n:
+        raise ContractError(f"expected {n} scores, one per row, got shape {tuple(scores.shape)}")
+    return scores.reshape(n).float()

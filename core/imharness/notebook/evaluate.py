@@ -1,0 +1,323 @@
+"""`evaluate`: own objects and entries by name, planned, computed and ranked in one call."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import warnings
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+
+from imharness.components.registry import Registered, Registry, installed
+from imharness.contracts.component import SELECTABLE, Component
+from imharness.errors import UsageError, unknown_name
+from imharness.notebook import components, given
+from imharness.notebook.arguments import flag, listed, naming, place, seed_of, shown, text, whole, wrong
+from imharness.notebook.digest import Undigestible, digest_of
+from imharness.notebook.objects import Own
+from imharness.notebook.progress import shown_progress
+from imharness.notebook.randomness import noted, notes_of_task, say_who_drew
+from imharness.notebook.result import Result
+from imharness.notebook.source import result_of
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.planning.profiles import load_profile
+from imharness.ranking.board import made_board
+from imharness.ranking.entries import StoreEntries
+from imharness.results.identity import digest
+from imharness.results.records import TaskRecord
+from imharness.results.store import Store
+from imharness.running.executor import Executor, Preparation, open_executor
+from imharness.running.merging import merged_sweep
+from imharness.running.sweep import RunResult, execute
+
+PROFILES = ("quick", "embedded")
+"""The profiles that say what an evaluation takes where nothing else is asked for; of a track, the first that has it."""
+FOLDERS = {"harness/perceptual": "harness/folder-ladder", "harness/reconstruction": "harness/class-folder"}
+"""Which data set of a track reads a folder of images."""
+FOLDER = "harness/folder"
+COMMAND = "imharness.evaluate"
+_here: dict[str, Sequence[Registered]] = {}
+"""The own objects of the evaluations that go on, by a name that a worker in this process is given."""
+_drawing = set[str]()
+"""Own objects that drew from global randomness: what they did says nothing of what they would do now."""
+_said = set[str]()
+_uncached = 0
+
+
+def evaluate(
+    *objects: Own | str, track: str = "iqa", against: Sequence[str] | None = None, dataset: Any = None,
+    limit: int | None = 32, seed: int = 0, device: str = "auto", store: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> Result:  # fmt: skip
+    """Evaluate objects of one's own, and entries by name, and rank them beside the usual ones.
+
+    By default that takes less than a minute on one core, on data and weights that ship (profile "quick"). iqa: eight
+    photographs of 72 x 72 px, clean and in three severities of distortion, I-FGSM and Square at medium strength,
+    unaware and aware of the defense, the small CNN as metric, beside no defense, JPEG, blur and flip. perceptual: eight
+    forced choices between distorted photographs of 176 px, also under I-FGSM in a ball of 4/255, beside L2, PSNR and
+    SSIM. membership: digits and a small network in five splits, with simple evaluators. reconstruction: thumbnails of
+    20 px, the gradient of an untrained LeNet, inverted.
+
+    Own objects are computed in this process, on one thread, as cells of a run are: the numbers are those that the
+    same code gives as a plugin. Draws of random components belong to their names. Finished cells are kept, by what
+    they depend on: of an own object, its code, what it closes over and its state.
+
+    Args:
+        objects: what `imharness.metric`, `defense`, `attack` or `evaluator` return, and names of components as the
+            command line takes them, such as ``"jpeg[quality=40]"``.
+        track: the track, by name.
+        against: names of components to rank beside, instead of the usual ones of the same kind; controls such as no
+            defense stay. Names of another kind, such as attacks on a defense, replace the usual ones of theirs.
+        dataset: a name, a folder of images, or images ``(n, 3, H, W)``, an array or tensor of floats in [0, 1], which
+            are rounded to 8 bits, or of bytes from 0 to 255.
+        limit: use the first so many images of the data set; None for all.
+        seed: of all randomness.
+        device: "auto" for the first GPU, if there is one, else "cpu"; or "cuda:N".
+        store: folder or address where cells are kept; by default a folder of the user's cache.
+        progress: whether to show a bar.
+
+    Raises:
+        UsageError: an argument makes no sense; the message names it.
+        StoreError: the store cannot be read or written.
+    """
+    seed, progress, device = seed_of(seed), flag("progress", progress), given.device_of(device)
+    limit = None if limit is None else whole("limit", limit)
+    if limit is not None and limit < 1:
+        raise wrong("limit", "at least 1, or None for all images", limit)
+    store = None if store is None else place("store", store, "a folder or an address")
+    if against is not None:
+        if isinstance(against, str):
+            raise UsageError(f"against: expected a list of names; write [{against!r}].")
+        against = listed("against", against, "a list of names")
+    if not objects:
+        raise UsageError("objects: give at least one, such as imharness.defense(function, differentiable=True).")
+    id = _track(track)
+    profile = _profile(id)
+    own = _own_components([o for o in objects if not isinstance(o, str)], id)
+    data, pixels = _data(dataset, id)
+    extra = [*(entry for entry, _ in own), *([pixels] if pixels else [])]
+    registry = installed().joined(extra)
+    kinds = _kinds(registry, [o for o in objects if isinstance(o, str)], "objects", profile.tracks[id])
+    for entry, _ in own:
+        kinds.setdefault(entry.component.kind, []).append(entry.component.label)
+    part = _selected(profile.tracks[id], registry, kinds, against, data)
+    graph = plan_track(id, profile.model_copy(update={"tracks": {id: part}}), registry, seed=seed, limit=limit)
+    graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
+    _used(graph, [entry.component for entry, _ in own], id)
+    places = _store(store)
+    places.prepare()
+    ours = {entry.component.label for entry, _ in own}
+    kept = {entry.component.label for entry, cached in own if cached and _name(entry) not in _drawing}
+    _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
+    outcome = _computed(graph, places, extra, profile, device, progress)
+    drew = set(say_who_drew())
+    _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
+    return _result(
+        graph, places, registry, outcome, profile.name, seed=seed, limit=limit, kept=store is not None, own=ours
+    )
+
+
+def own_components(facts: Mapping[str, Any]) -> Preparation:
+    """Return the own objects of an evaluation that goes on in this process; see `WorkerConfig.prepare`."""
+    notes_of_task()  # what drew before is no task's
+    return Preparation(_here[facts["evaluation"]], end_task=lambda failed: notes_of_task())
+
+
+def _track(name: str) -> str:
+    with naming("track"):
+        return installed().track(text("track", name, "the name of a track")).info.id
+
+
+def _profile(track: str) -> Profile:
+    for name in PROFILES:
+        profile = load_profile(name)
+        if track in profile.tracks:
+            return profile
+    raise UsageError(f"track: no profile of {' or '.join(PROFILES)} has {track}; run it by `harness run --track`.")
+
+
+def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
+    """Return own objects as components, and of each whether its results may be kept."""
+    found: dict[tuple[str, str], tuple[Registered, bool]] = {}
+    for own in objects:
+        if not isinstance(own, Own):
+            raise UsageError(
+                f"objects: {shown(own)} is neither a name nor an object that says what it is; wrap it: "
+                "imharness.defense(it, differentiable=...), or metric, attack, evaluator."
+            )
+        if (own.kind, own.name) in found:
+            raise UsageError(f"name: two objects are called {own.name!r}; give one another name=...")
+        identity, cached = _identity(own)
+        found[own.kind, own.name] = components.component_of(own, track, identity), cached
+    return list(found.values())
+
+
+def _name(entry: Registered) -> str:
+    """Return what tells an own object from one of the same label with other code or state."""
+    return f"{entry.component.label} {entry.component.content()}"
+
+
+def _identity(own: Own) -> tuple[str, bool]:
+    """Return what stands for an object's code and state, and whether results of it may be kept."""
+    global _uncached
+    if own.cache_key is not None:
+        return f"key {own.cache_key}", True
+    try:
+        return digest_of(own.function), True
+    except Undigestible as error:
+        line = f"{own!r} is computed anew every time, as its state cannot be digested: {error}. Set cache_key=... ."
+        if line not in _said:
+            _said.add(line)
+            warnings.warn(line, stacklevel=4)
+    _uncached += 1
+    return f"uncached {_uncached}", False
+
+
+def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
+    """Return the name of a data set, and images that were given as it."""
+    if dataset is None:
+        return None, None
+    if isinstance(dataset, str | os.PathLike):
+        folder = Path(dataset)
+        if folder.is_dir():
+            return f"{FOLDERS.get(track, FOLDER)}:{folder.resolve()}", None
+        if isinstance(dataset, os.PathLike):
+            raise UsageError(f"dataset: {folder} is no folder.")
+        _found(installed(), "dataset", dataset, "dataset")
+        return dataset, None
+    if track != "harness/iqa":
+        raise UsageError(f"dataset: images without labels are of no use to track {track}; give a name or a folder.")
+    entry = components.images_of(_pixels(dataset))
+    return entry.component.label, entry
+
+
+def _pixels(dataset: Any) -> npt.NDArray[np.uint8]:
+    """Return images as uint8 ``(n, 3, H, W)``."""
+    return np.asarray(np.rint(given.images_of("dataset", dataset).numpy() * 255), dtype=np.uint8)
+
+
+def _found(registry: Registry, kind: str, name: str, argument: str) -> list[Component]:
+    with naming(argument):
+        return registry.find(kind, name)
+
+
+def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackProfile) -> dict[str, list[str]]:
+    """Sort names by the kind of component that each means, of the kinds that a track selects."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        text(argument, name, "names of components")
+        kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
+        if not kinds:
+            known = sorted({c.info.id.partition("/")[2] for kind in part.select for c in registry.of_kind(kind)})
+            said = f"{argument}: no component that the track takes is called {name!r}"
+            raise UsageError(unknown_name(said, name, known))
+        if len(kinds) > 1:
+            raise UsageError(f"{argument}: {name!r} is a {' and a '.join(kinds)}; give the owner too, as owner/name.")
+        found.setdefault(kinds[0], []).append(name)
+    return found
+
+
+def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
+    bare = name.partition("[")[0].partition(":")[0]
+    ids = [component.info.id for component in registry.of_kind(kind)]
+    return any(bare in (id, id.partition("/")[2]) for id in ids) and bool(_found(registry, kind, name, argument))
+
+
+def _selected(
+    part: TrackProfile, registry: Registry, kinds: Mapping[str, Sequence[str]], against: Sequence[str] | None,
+    data: str | None,
+) -> TrackProfile:  # fmt: skip
+    """Return what takes part: the objects, their rivals, and of every other kind what the profile says."""
+    select = {kind: list(names) for kind, names in part.select.items()}
+    rivals = _kinds(registry, against or (), "against", part)
+    for kind in {*rivals, *kinds} if against is not None else ():
+        select[kind] = [*_controls(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+    for kind, names in kinds.items():
+        if kind not in select:
+            raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
+        select[kind] = [*select[kind], *names]
+    return part.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
+
+
+def _controls(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
+
+
+def _used(graph: Graph, own: Sequence[Component], track: str) -> None:
+    """Raise `UsageError` where an own object takes part in no cell."""
+    taken = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
+    for component in own:
+        if component.label not in taken:
+            raise UsageError(f"objects: track {track} planned no cell with {component.label}: {_gap(graph)}.")
+
+
+def _gap(graph: Graph) -> str:
+    gap = next(iter(graph.missing.values()), None)
+    return f"{gap.what} is not here ({gap.reason}; {gap.remedy})" if gap else "it has no place for such an object"
+
+
+def _store(store: str | None) -> Store:
+    return Store(store or Path(platformdirs.user_cache_dir("image-privacy-harness")) / "evaluations")
+
+
+def _drew_before(store: Store, graph: Graph, labels: Set[str]) -> set[str]:
+    """Return which own objects drew from global randomness in an earlier process, by what it left in the store."""
+    tasks = graph.tasks.items()
+    keys = [key for key, task in tasks if labels & {ref.label for ref in task.spec.components.values()}]
+    records = [record for _, record in store.records(keys) if isinstance(record, TaskRecord)]
+    return {label for record in records for label in noted(record.notes, labels)}
+
+
+def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
+    """Remove what an earlier process left of objects whose results cannot be kept, and of what needs them."""
+    gone = set[str]()
+    for key, task in graph.tasks.items():
+        if uncached & {ref.label for ref in task.spec.components.values()} or gone & set(task.spec.needs.values()):
+            gone.add(key)
+            store.forget(key)
+
+
+def _computed(
+    graph: Graph, store: Store, own: Sequence[Registered], profile: Profile, device: str, progress: bool
+) -> RunResult:
+    """Compute what has no result yet, in this process, where own objects are."""
+    name = uuid.uuid4().hex
+    prepare = [(f"{__name__}:{own_components.__name__}", {"evaluation": name})]
+
+    def start() -> Executor:
+        return open_executor(store.address, devices=[device], workers=0, batch_size=profile.batch_size, prepare=prepare)
+
+    _here[name] = list(own)
+    try:
+        with shown_progress(graph.track.info.id, len(graph.tasks), progress) as watch:
+            return execute([graph], store, start, watch=watch)
+    finally:
+        del _here[name]
+
+
+def _result(
+    graph: Graph, store: Store, registry: Registry, outcome: RunResult, profile: str, *, seed: int, limit: int | None,
+    kept: bool, own: Set[str],
+) -> Result:  # fmt: skip
+    """Make the tables; a store that was named keeps them, unless they would replace those of a run.
+
+    Tables that have an object of one's own stand first.
+    """
+    with store.alone() if kept else nullcontext():
+        sweep = merged_sweep(
+            store, graph, done=outcome.done, failed=outcome.failed, profile=profile, seed=seed, limit=limit,
+            command=COMMAND,
+        )  # fmt: skip
+        board, numbers = made_board(store, graph.track, sweep, StoreEntries(registry))
+        if kept and all(before.command == COMMAND for before in store.sweeps(sweep.track)):
+            store.save_sweep(sweep)
+            board = store.save_board(board, numbers)
+    tables = sorted(board.tables, key=lambda table: not own & {row.label for row in table.rows})
+    return result_of(board.model_copy(update={"tables": tuple(tables)}), numbers, store, sweep)

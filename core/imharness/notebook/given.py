@@ -1,0 +1,96 @@
+"""What people hand in as arrays: numpy, torch, data frames and lists, with the argument named where it does not fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.errors import UsageError
+from imharness.notebook.arguments import naming, text
+
+if TYPE_CHECKING:
+    import torch
+
+    from imharness.contracts.component import Component
+
+
+TRACKS = {"evaluator": "harness/membership", "attack": "harness/reconstruction"}
+"""Which track an own object of a kind belongs to, where only one makes sense."""
+
+
+def component_from(kind: str, given: Any, argument: str) -> Component | None:
+    """Return the component that is meant by a name, by an own object (`ih.metric` and so on), or itself.
+
+    None for anything else, for the caller to say what it wanted. Raises `UsageError` for a name that nobody has, and
+    `Unavailable` where something that the component needs is not on this machine.
+    """
+    from imharness.components.registry import installed
+    from imharness.contracts.component import Component
+    from imharness.notebook.components import component_of
+    from imharness.notebook.objects import Own
+
+    found: Component | None = None
+    if isinstance(given, str):
+        with naming(argument):
+            found = installed().one(kind, given)
+    elif isinstance(given, Own) and given.kind == kind:
+        metrics = "harness/perceptual" if given.facts.get("reference") else "harness/iqa"
+        found = component_of(given, TRACKS.get(kind, metrics), given.name).component
+    elif isinstance(given, Component):
+        found = given
+    if found is not None:
+        found.require()
+    return found
+
+
+def device_of(name: Any) -> str:
+    """Return the device that the argument ``device`` means. Raises `UsageError` for one that is not here."""
+    from imharness.running.device import resolve_devices
+
+    with naming("device"):
+        return resolve_devices([text("device", name, "a name such as 'cpu' or 'cuda:0'")])[0]
+
+
+def array_of(name: str, given: Any) -> npt.NDArray[Any]:
+    """Return a numpy array of a tensor, a column of a data frame, an array or a list of numbers."""
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} is no array: {error}") from None
+    if found.dtype.kind not in "biuf":
+        raise UsageError(f"{name} must be an array of numbers, got {type(given).__name__} of {found.dtype}.")
+    return found
+
+
+def images_of(name: str, given: Any) -> torch.Tensor:
+    """Return images as float32 ``(n, 3, h, w)`` in [0, 1].
+
+    `given`: an array or a tensor ``(n, 3, h, w)`` or ``(3, h, w)``, floats in [0, 1] or bytes from 0 to 255. Raises
+    `UsageError` for another shape or range.
+    """
+    import torch
+
+    found = array_of(name, given)
+    if found.ndim == 3:
+        found = found[None]
+    if found.ndim != 4 or found.shape[1] != 3 or 0 in found.shape:
+        last = " The colours come first; move them with .transpose(0, 3, 1, 2)." if found.shape[-1:] == (3,) else ""
+        raise UsageError(f"{name} must have shape (n, 3, height, width), got {found.shape}.{last}")
+    if found.dtype == np.uint8:
+        return torch.from_numpy(found.astype(np.float32) / 255)
+    if found.dtype.kind != "f":
+        raise UsageError(
+            f"{name} must be floats in [0, 1] or bytes (uint8), got {found.dtype}; of whole numbers from 0 to 255 make "
+            "bytes with .astype(numpy.uint8)."
+        )
+    if not np.isfinite(found).all():
+        raise UsageError(f"{name} holds NaN or infinity.")
+    lowest, highest = float(found.min()), float(found.max())
+    if lowest < 0 or highest > 1:
+        todo = " Divide by 255." if lowest >= 0 and highest <= 255 else ""
+        raise UsageError(f"{name} must lie in [0, 1], got {lowest:g} to {highest:g}.{todo}")
+    return torch.from_numpy(found.astype(np.float32))

@@ -1,0 +1,97 @@
+"""`load`: the results that a store or a built site holds. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from imharness.errors import StoreError, UsageError
+from imharness.notebook.arguments import place as path_of
+from imharness.notebook.result import Result
+from imharness.notebook.source import boards_of, result_of
+from imharness.reading.structured import read_json
+from imharness.results.rankings import Ranking
+from imharness.results.records import Board
+from imharness.results.store import Store
+
+TABLES = Path("data") / "results.json"
+
+
+def load(store_or_site: str | os.PathLike[str]) -> Result:
+    """Return the tables of a store, and the rows behind them, or those of a site, which has tables alone.
+
+    Where several tracks have tables, the names of tables and steps begin with the track, as in ``iqa/ranking``.
+    Raises `UsageError` for a place that is neither, and `StoreError` for a store without tables.
+    """
+    place = path_of("store_or_site", store_or_site, "a folder or the address of a store")
+    if (Path(place) / TABLES).is_file():
+        return _joined([_of_board(board) for board in _boards(Path(place) / TABLES)], place)
+    if "://" not in place and not Path(place).is_dir():
+        raise UsageError(f"store_or_site: {place} is no folder; give a store, or a site that was built.")
+    store = Store(place)
+    tracks = store.ranked()
+    if not tracks:
+        raise StoreError(
+            f"{place} has no tables; `harness run` makes some, or `harness results rank` of what it holds."
+        )
+    return _joined([_of_store(store, track) for track in tracks], place)
+
+
+def _boards(file: Path) -> list[Board]:
+    found = read_json(file)
+    try:
+        return [Board.model_validate(board) for board in found["boards"]]
+    except (KeyError, TypeError, ValidationError) as error:
+        raise UsageError(f"store_or_site: {file} is no list of tables: {str(error).splitlines()[0]}.") from None
+
+
+def _of_board(board: Board) -> tuple[str, Result]:
+    return board.track, Result(
+        board.title, board.tables, failed=dict(board.failed), missing=board.missing, boards=boards_of(board)
+    )
+
+
+def _of_store(store: Store, track: str) -> tuple[str, Result]:
+    board = store.board(track)
+    assert board is not None
+    sweep = store.sweep(track, board.run_configuration)
+    if sweep is None:
+        return _of_board(board)
+    return track, result_of(board, store.numbers(board), store, sweep)
+
+
+def _joined(parts: list[tuple[str, Result]], place: str) -> Result:
+    """Return the results of several tracks as one."""
+    if len(parts) == 1:
+        return parts[0][1]
+    named = [(f"{track.partition('/')[2]}/", result) for track, result in parts]
+    tables = [table.model_copy(update={"id": name + table.id}) for name, result in named for table in result.made]
+    paired = [
+        (own.model_copy(update={"id": name + own.id, "table": name + own.table}), numbers)
+        for name, result in named
+        for own, numbers in result.paired
+    ]
+    boards = [_renamed(name, result) for name, result in named]
+    missing = [gap for _, result in named for gap in result.missing]
+    read, failed = _named(named, "read"), _named(named, "failed")
+    return Result(place, tables, read, failed, missing, paired, {k: v for own in boards for k, v in own.items()})
+
+
+def _renamed(name: str, result: Result) -> dict[str, Board]:
+    """Return the board of each table of a result, the names of tables behind that of the track."""
+
+    def renamed(own: Ranking) -> Ranking:
+        return own.model_copy(update={"table": name + own.table, "comparison": name + own.comparison})
+
+    rankings = tuple(map(renamed, result.rankings))
+    boards = [board.model_copy(update={"rankings": rankings}) for board in list(result.boards.values())[:1]]
+    return {name + table: board for board in boards for table in result.boards}
+
+
+def _named(parts: list[tuple[str, Result]], field: str) -> dict[str, Any]:
+    found: list[tuple[str, Mapping[str, Any]]] = [(name, getattr(result, field)) for name, result in parts]
+    return {name + key: value for name, own in found for key, value in own.items()}

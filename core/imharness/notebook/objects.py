@@ -1,0 +1,208 @@
+"""Objects of a notebook or script as components: `metric`, `defense`, `attack`, `evaluator`.
+
+Any callable will do: a function, a lambda, a closure, an object, a `torch.nn.Module`. Of a module a copy is used, in
+evaluation mode, with frozen weights, on the device of the evaluation. What the callable gets, and what it must return,
+say the contracts in `imharness.contracts`; arguments at the end that it does not take are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from imharness.errors import UsageError
+from imharness.notebook.arguments import flag, one_of, real, shown, text, whole, wrong
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Own:
+    """An object that can take part in an evaluation.
+
+    `kind`: "metric", "defense", "attack" or "evaluator". `facts`: what the science needs to know of it, for the `info`
+    of its component. `cache_key`: what stands for the object's code and state where they cannot be digested.
+    """
+
+    kind: Literal["metric", "defense", "attack", "evaluator"]
+    function: Function
+    name: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    cache_key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"imharness.{self.kind}({self.name})"
+
+
+def metric(
+    obj: Function, *, bounds: tuple[float, float] | None = None,
+    higher_means: Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"],
+    reference: bool = False, differentiable: bool = True, name: str | None = None, cache_key: str | None = None,
+) -> Own:  # fmt: skip
+    """Return a metric of images that can be evaluated.
+
+    Args:
+        obj: images, float32 ``(n, 3, H, W)`` in [0, 1], or images and references of one shape -> ``(n,)`` or
+            ``(n, 1)``. It must score image i from image i alone.
+        bounds: (lower, upper) of the scores on natural images; the iqa track needs them, as it reports relative gains.
+        higher_means: what a higher score says of an image.
+        reference: whether it compares images with references.
+        differentiable: whether attacks may read its gradient.
+        name: what tables call it; by default the object's own name.
+        cache_key: stands for code and state where these cannot be digested; change it when they change.
+
+    Raises `UsageError` that names the argument.
+    """
+    one_of("higher_means", higher_means, ("better_quality", "worse_quality", "more_leakage", "less_leakage"))
+    reference, differentiable = flag("reference", reference), flag("differentiable", differentiable)
+    if bounds is None and not reference:
+        raise UsageError("bounds: a metric without a reference needs (lower, upper) of its scores on natural images.")
+    limits = None if bounds is None else _limits(bounds)
+    _takes("obj", obj, 2 if reference else 1, 2 if reference else 1)
+    facts = {"bounds": limits, "higher_means": higher_means, "differentiable": differentiable}
+    return _own("metric", obj, name, cache_key, {**facts, "reference": reference})
+
+
+def defense(
+    fn: Function, *, differentiable: bool, random: bool = False, name: str | None = None, cache_key: str | None = None
+) -> Own:
+    """Return a defense that can be evaluated.
+
+    Args:
+        fn: what it gets depends on the track. iqa: images, float32 ``(n, 3, H, W)`` in [0, 1] -> images in [0, 1].
+            reconstruction: gradients, name -> ``(n, *parameter shape)`` -> the same names and shapes. membership:
+            probabilities ``(n, classes)``, outputs that the defender holds, and a generator -> probabilities. A random
+            one also gets the random streams, an `imharness.images.ImageRng`, one for each row.
+        differentiable: whether adaptive attacks may read its gradient; otherwise they pass the gradient straight
+            through it (Athalye et al., ICML 2018).
+        random: whether it draws from the streams; adaptive attacks then average several defended copies.
+        name, cache_key: see `metric`.
+    """
+    _takes("fn", fn, 1, 3)
+    facts = {"differentiable": flag("differentiable", differentiable), "random": flag("random", random)}
+    return _own("defense", fn, name, cache_key, facts)
+
+
+def attack(
+    fn: Function, *, access: Literal["white_box", "black_box"],
+    norm: Literal["linf", "l2", "l0", "unrestricted"], radius: float | None = None,
+    queries: int | None = None, name: str | None = None, cache_key: str | None = None,
+) -> Own:  # fmt: skip
+    """Return an attack that can be evaluated.
+
+    Args:
+        fn: iqa: (images, target, streams) -> images of the same shape in [0, 1]; ``target(images)`` gives a score per
+            image, higher = the attack does better (see `imharness.images.Target`). reconstruction: (gradients, model,
+            shape, streams, progress) -> images ``(n, 3, H, W)``, one for each stream.
+        access: whether it reads gradients of the target.
+        norm, radius: how far it may go from each image, on images in [0, 1]; a result beyond is refused.
+        queries: how many scores of each image it may ask for.
+        name, cache_key: see `metric`.
+
+    Raises `UsageError` that names the argument.
+    """
+    one_of("access", access, ("white_box", "black_box"))
+    one_of("norm", norm, ("linf", "l2", "l0", "unrestricted"))
+    if radius is not None or norm != "unrestricted":
+        radius = real("radius", radius, f"a finite number above 0 for the norm {norm}")
+        if not 0 < radius < float("inf"):
+            raise wrong("radius", f"a finite number above 0 for the norm {norm}", radius)
+    queries = None if queries is None else whole("queries", queries)
+    if queries is not None and queries < 1:
+        raise wrong("queries", "at least 1", queries)
+    _takes("fn", fn, 2, 5)
+    facts = {"access": access, "norm": norm, "radius": radius, "queries": queries}
+    return _own("attack", fn, name, cache_key, facts)
+
+
+def evaluator(fn: Function, *, name: str | None = None, cache_key: str | None = None) -> Own:
+    """Return a membership-inference evaluator.
+
+    Args:
+        fn: `imharness.membership.MembershipQuery` -> float32 ``(m,)`` for its m target rows, higher = more likely a
+            member; 0 and above says member.
+        name, cache_key: see `metric`.
+    """
+    _takes("fn", fn, 1, 1)
+    return _own("evaluator", fn, name, cache_key, {})
+
+
+def called(function: Function, arguments: Sequence[Any], least: int) -> Any:
+    """Call a function with as many of the arguments as it requires, but at least with so many."""
+    required, most = _counts(function)
+    return function(*arguments[: min(max(required, least), most)])
+
+
+def built(function: Function, device: torch.device) -> Function:
+    """Return what computes on a device: of a module a frozen copy, anything else as it is."""
+    if not isinstance(function, torch.nn.Module):
+        return function
+    import copy
+
+    try:
+        own = copy.deepcopy(function)
+    except Exception as error:
+        name = type(function).__name__
+        raise UsageError(f"module {name} cannot be copied ({error}); wrap it in a function that calls it.") from error
+    return own.eval().requires_grad_(False).to(device)
+
+
+def _limits(bounds: Any) -> tuple[float, float]:
+    try:
+        lower, upper = (real("bounds", bound) for bound in bounds)
+    except (TypeError, ValueError, UsageError):
+        lower = upper = 0.0
+    if not float("-inf") < lower < upper < float("inf"):
+        raise wrong("bounds", "finite (lower, upper) with lower < upper", bounds)
+    return lower, upper
+
+
+def _own(kind: Any, function: Function, name: str | None, cache_key: str | None, facts: Mapping[str, Any]) -> Own:
+    for argument, value in (("name", name), ("cache_key", cache_key)):
+        if value is not None:
+            text(argument, value)
+    wanted = name if name is not None else _name_of(function) or kind
+    slug = re.sub(r"[^a-z0-9._-]+", "-", wanted.lower()).strip("-._")
+    if not slug:
+        raise UsageError(f"name: {shown(wanted)} has no letter or digit of ASCII; choose another.")
+    return Own(kind, function, slug, facts, cache_key)
+
+
+def _name_of(value: Any) -> str:
+    """Return what a callable is called: its own name, or that of its class; "" for a lambda."""
+    inner = value.func if isinstance(value, functools.partial) else value
+    name = str(getattr(inner, "__name__", "") or type(inner).__name__)
+    return "" if name == "<lambda>" else re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", "-", name)
+
+
+def _takes(argument: str, function: Any, least: int, most: int) -> None:
+    """Raise `UsageError` unless a function can be called with some number of arguments from `least` to `most`."""
+    if not callable(function):
+        raise wrong(argument, "something that can be called", function)
+    if isinstance(function, type) and issubclass(function, torch.nn.Module):
+        raise UsageError(
+            f"{argument}: {function.__name__} is a class of modules; give a module, {function.__name__}(...)."
+        )
+    required, possible = _counts(function)
+    if required > most or possible < least:
+        name = getattr(function, "__name__", type(function).__name__)
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise UsageError(f"{argument}: {name} takes {required} arguments; it would be called with {wanted}.")
+
+
+def _counts(function: Any) -> tuple[int, int]:
+    """Return how many arguments by position a callable requires, and how many it can take."""
+    try:
+        signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+    except (TypeError, ValueError):  # compiled code
+        return 0, 100
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind in kinds]
+    many = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in signature.parameters.values())
+    return sum(parameter.default is inspect.Parameter.empty for parameter in own), 100 if many else len(own)

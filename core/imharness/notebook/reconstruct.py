@@ -1,0 +1,210 @@
+"""`ih.reconstruct`: private images rebuilt from the gradients that a participant of federated learning shared."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from imharness.contracts.call import checked
+from imharness.contracts.component import Component
+from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.metric import Metric
+from imharness.contracts.randomness import ImageRng, derive_seed
+from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.errors import UsageError
+from imharness.notebook.arguments import listed, seed_of, shown, whole, wrong
+from imharness.notebook.given import component_from, images_of
+from imharness.notebook.objects import Own
+from imharness.notebook.randomness import say_who_drew
+from imharness.notebook.result import Result
+from imharness.notebook.score import metric_of, scores_of
+from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.running.numerics import fresh_numerics
+
+Columns = dict[str, npt.NDArray[Any]]
+FITS = {
+    "loss": "One minus the cosine of the gradient of the reconstruction and the shared one.",
+    "attainable": "The same of the original image.",
+    "grey": "The same of a flat grey image.",
+    "converged": "Share of images at which the attack came near what is attainable.",
+}
+"""What the columns of the step ``reconstruct`` are."""
+
+
+@dataclass(frozen=True, repr=False)
+class Reconstruction(Result):
+    """How near an attack came: a table of means, and rows of the steps ``reconstruct`` and ``leakage``.
+
+    Args:
+        images: rebuilt, float32 ``(n, 3, h, w)`` in [0, 1], multiples of 1/255.
+    """
+
+    images: npt.NDArray[np.float32] = field(kw_only=True)
+
+
+@fresh_numerics()
+def reconstruct(
+    gradients: Any, model: torch.nn.Module, shape: tuple[int, int, int], *, attack: str | Component | Own = "invgrad",
+    originals: Any = None, metrics: Sequence[str | Component | Own] = (), seed: int = 0,
+) -> Reconstruction:  # fmt: skip
+    """Rebuild private images from shared gradients, as the track ``harness/reconstruction`` does.
+
+    Args:
+        gradients: of the mean cross-entropy with respect to every parameter of the model: a mapping from its name, or
+            a list in the order of ``model.parameters()``. Each is shaped like the parameter, for one image, or
+            ``(n, *shape)`` for n images that each shared a gradient of their own.
+        model: the classifier that gave the gradients, logits ``(n, classes)``; a copy of it is put into evaluation
+            mode, so the gradients should be taken in that mode too. Its last parameter is a bias of one number for each
+            class, from whose gradient the label is read.
+        shape: ``(3, h, w)`` of an image.
+        attack: a name as on the command line, such as ``"invgrad[steps=500]"`` or ``"dlg"``, or what `ih.attack`
+            returns.
+        originals: the private images ``(n, 3, h, w)``, floats in [0, 1] or bytes, where they are known.
+        metrics: metrics that compare a reconstruction with its original, by name or made by `ih.metric`.
+        seed: of the random starts; image i draws from a stream of its own.
+
+    Returns:
+        The images, and rows with one value for each. Of the step ``reconstruct``: ``label``, read from the gradient;
+        ``loss``, one minus the cosine of the gradient of the reconstruction and the shared one, in [0, 2]; ``grey``,
+        the same of a flat grey image; with originals also ``attainable``, the loss of the original itself, and
+        ``converged``, whether the attack came near it (see `imharness_reconstruction.convergence`). Of the step
+        ``leakage``: ``metric`` and ``score``, in the metric's own unit; one row for a metric of whole sets.
+
+    Raises:
+        UsageError: names the argument that does not fit.
+        Unavailable: a metric's weights are not on this machine; says the command that gets them.
+    """
+    from imharness_reconstruction.convergence import Shared, matching
+    from imharness_reconstruction.per_image import labels_from_gradients
+
+    recipe = component_from("attack", attack, "attack")
+    if not isinstance(recipe, ReconstructionAttack):
+        raise UsageError(f"attack: {shown(attack)} rebuilds no images from gradients; try 'invgrad' or 'dlg'.")
+    size, seed = _size(shape), seed_of(seed)
+    if not isinstance(model, torch.nn.Module):
+        raise wrong("model", "a torch module", model)
+    network = copy.deepcopy(model).eval().requires_grad_(False)
+    shared = _gradients(gradients, network)
+    _try(network, size, next(iter(shared.values())))
+    count = len(next(iter(shared.values())))
+    if recipe.batches(count) != [[i] for i in range(count)]:
+        raise UsageError(f"attack: {recipe.label} needs gradients of several batches that share images; use another.")
+    known = None if originals is None else images_of("originals", originals)
+    if known is not None and known.shape != (count, *size):
+        raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.")
+    chosen = _metrics(metrics, known)
+    place = next(iter(shared.values())).device
+    streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
+    attacker = checked(recipe, recipe.build(place))
+    found = attacker(shared, network, size, streams, lambda done, total: None)
+    rebuilt = found.mul(255).round() / 255
+    labels = labels_from_gradients(shared)
+    behind = Shared(
+        shared, found if known is None else known.to(place), labels,
+        torch.arange(count, device=place), torch.eye(count, device=place),
+    )  # fmt: skip
+    fit = {name: values.cpu().numpy() for name, values in matching(network, behind, found).items()}
+    keys = ("loss", "grey") if known is None else ("loss", "attainable", "grey", "converged")
+    columns: Columns = {"label": labels.cpu().numpy(), **{key: fit[key] for key in keys}}
+    scored = [(m, scores_of(m, rebuilt.cpu(), known, place)) for m in chosen]
+    leaked: Columns = {
+        "metric": np.repeat([m.label for m, _ in scored], [len(scores) for _, scores in scored]),
+        "score": np.concatenate([scores for _, scores in scored]) if scored else np.zeros(0, np.float32),
+    }
+    say_who_drew()
+    rows = {"reconstruct": lambda: columns, **({"leakage": lambda: leaked} if scored else {})}
+    made = [_table(recipe.label, columns, scored)]
+    return Reconstruction(f"Reconstruction by {recipe.label}", made, rows, images=rebuilt.cpu().numpy())
+
+
+def _table(label: str, columns: Columns, scored: Sequence[tuple[Metric, npt.NDArray[np.float32]]]) -> Table:
+    """Return a table of one row: means over the images."""
+    shown = {name: (FITS[name], values) for name, values in columns.items() if name in FITS}
+    shown |= {m.label: (f"Score of {m.label}: {m.summary}", scores) for m, scores in scored}
+    closer: dict[str, Literal["higher", "lower"]] = {
+        m.label: "lower" if m.closeness > 0 else "higher" for m, _ in scored
+    }
+    specs = [
+        ColumnSpec(key=name, label=name.removeprefix("harness/"), description=told, better=closer.get(name, ""),
+                   decimals=4, unit="image")
+        for name, (told, _) in shown.items()
+    ]  # fmt: skip
+    means = {name: Value(value=float(np.mean(values)), n=len(values)) for name, (_, values) in shown.items()}
+    return Table(
+        id="reconstruction", title="How near the reconstructions come", caption="Means over the images.",
+        entry="attack", columns=tuple(specs), rows=(Row(label=label, values=means),),
+    )  # fmt: skip
+
+
+def _metrics(
+    metrics: Sequence[str | Component | Own], originals: torch.Tensor | None
+) -> list[FullReferenceMetric | DistributionMetric]:  # fmt: skip
+    wanted: Any = [metrics] if isinstance(metrics, str | Component | Own) else metrics
+    named = listed("metrics", wanted, "a list of metrics or of their names")
+    if named and originals is None:
+        raise UsageError("metrics compare with the private images; give them as originals.")
+    found = []
+    for metric in (metric_of("metrics", name) for name in named):
+        if not isinstance(metric, FullReferenceMetric | DistributionMetric):
+            raise UsageError(f"metrics: {metric.label} scores an image alone, with no original.")
+        found.append(metric)
+    return found
+
+
+def _size(shape: Sequence[int]) -> tuple[int, int, int]:
+    size = [whole("shape", side) for side in listed("shape", shape, "(3, height, width)")]
+    if len(size) != 3 or size[0] != 3 or min(size) < 1:
+        raise wrong("shape", "(3, height, width)", shape)
+    return size[0], size[1], size[2]
+
+
+def _try(network: torch.nn.Module, size: tuple[int, int, int], like: torch.Tensor) -> None:
+    """Raise `UsageError` where the model takes no image of this size."""
+    try:
+        with torch.no_grad():
+            network(like.new_zeros(1, *size))
+    except RuntimeError as error:
+        raise UsageError(f"shape: the model fails on an image of shape {size}: {error}") from error
+
+
+def _gradients(given: Any, network: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return gradients ``(n, *shape)`` by parameter, in the order of the parameters."""
+    parameters = dict(network.named_parameters())
+    if not isinstance(given, Mapping):
+        parts = listed("gradients", given, "a mapping or a list of tensors")
+        if len(parts) != len(parameters):
+            raise UsageError(f"gradients has {len(parts)} tensors; the model has {len(parameters)} parameters.")
+        given = dict(zip(parameters, parts, strict=True))
+    lost, strange = sorted(set(parameters) - set(given)), [name for name in given if name not in parameters]
+    if lost or strange:
+        said = f"has none of {lost[0]}" if lost else f"names {shown(strange[0])}, which is no parameter of the model"
+        raise UsageError(f"gradients {said}.")
+    found = {}
+    for name, parameter in parameters.items():
+        value = _tensor(name, given[name]).to(parameter.device, parameter.dtype)
+        found[name] = value[None] if value.shape == parameter.shape else value
+        if found[name].shape[1:] != parameter.shape or not len(found[name]):
+            wanted = tuple(parameter.shape)
+            raise UsageError(f"gradients: {name} must have shape {wanted} or (n, *{wanted}), got {tuple(value.shape)}.")
+        if not bool(torch.isfinite(value).all()):
+            raise UsageError(f"gradients: {name} holds NaN or infinity.")
+    counts = {name: len(value) for name, value in found.items()}
+    if len(set(counts.values())) > 1:
+        raise UsageError(f"gradients differ in their number of images: {dict(list(counts.items())[:3])}.")
+    if list(found.values())[-1].ndim != 2:
+        raise UsageError("model: its last parameter must be the bias of the last layer; labels are read from it.")
+    return found
+
+
+def _tensor(name: str, value: Any) -> torch.Tensor:
+    try:
+        return torch.as_tensor(value).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise wrong(f"gradients: {name}", "a tensor", value) from None

@@ -1,0 +1,233 @@
+"""What an evaluation hands back: tables, the rows behind them, what failed, and how each is shown. Imports no torch."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.errors import UsageError, unknown_name
+from imharness.exports import Sheet, latex, markdown, sheet_of
+from imharness.notebook.arguments import listed, naming, text
+from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
+from imharness.results.rankings import Ranking
+from imharness.results.records import Board, Comparison, Missing, Table
+
+if TYPE_CHECKING:
+    import pandas
+
+    from imharness.notebook.picture import Picture
+
+Columns = Mapping[str, npt.NDArray[Any]]
+"""Rows as columns of one length."""
+Paired = tuple[Comparison, npt.NDArray[np.float32]]
+"""Entries that were measured on the same units, and their scores, float32 ``(entries, total)``."""
+SHOWN_FAILURES = 5
+
+
+@dataclass(frozen=True, repr=False)
+class ResultTable:
+    """One table: entries in rows, best first, and numbers with intervals in columns.
+
+    `spec` has all of it, `board` the ranking that it belongs to, if any.
+    """
+
+    spec: Table
+    board: Board | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each row."""
+        return tuple(row.label for row in self.spec.rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The key of each column."""
+        return tuple(column.key for column in self.spec.columns)
+
+    def __len__(self) -> int:
+        return len(self.spec.rows)
+
+    def column(self, key: str) -> npt.NDArray[np.float64]:
+        """Return the numbers of a column, float64 ``(rows,)``, NaN where there is none."""
+        _known("column", key, self.columns)
+        found = [row.values[key].value if key in row.values else None for row in self.spec.rows]
+        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """Return a data frame; intervals are the columns ``KEY_low`` and ``KEY_high``, counts ``KEY_n``."""
+        return as_frame(self.spec)
+
+    def to_latex(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
+        """Return LaTeX for the package booktabs; see `imharness.exports.sheet_of`."""
+        return latex(self._sheet(columns, caption))
+
+    def to_markdown(self, *, columns: Sequence[str] = (), caption: str = "") -> str:
+        """Return Markdown; arguments as in `to_latex`."""
+        return markdown(self._sheet(columns, caption))
+
+    def _sheet(self, columns: Sequence[str], caption: str) -> Sheet:
+        named = [columns] if isinstance(columns, str) else listed("columns", columns, "a list of names of columns")
+        wanted = [text("columns", name, "names of columns") for name in named]
+        text("caption", caption)
+        with naming("columns"):
+            return sheet_of(self.spec, self.board, columns=wanted, caption=caption)
+
+    def short(self) -> Sheet:
+        """Return the first columns, ready to be shown."""
+        return sheet_of(self.spec, self.board, columns=leading(self.spec))
+
+    def _repr_html_(self) -> str:
+        return as_html(sheet_of(self.spec, self.board))
+
+    def __repr__(self) -> str:
+        return as_text(self.short())
+
+
+@dataclass(frozen=True, repr=False)
+class ResultRow:
+    """One entry of a result: its numbers in the main table, and what `imharness.compare` compares."""
+
+    result: Result
+    label: str
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The numbers of the entry by column of the main table, NaN where there is none."""
+        table = self.result.table()
+        place = table.labels.index(self.label)
+        return {key: float(table.column(key)[place]) for key in table.columns}
+
+    def __repr__(self) -> str:
+        return f"{self.label}: " + ", ".join(f"{key} {value:.4g}" for key, value in self.values.items())
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What was measured: `tables` by name, `rows` by step, and `failed`.
+
+    Args:
+        title: what was measured, in a few words.
+        made: the tables; the first is the main one.
+        read: step -> function that reads its rows.
+        failed: what has no result because it failed -> why, in one line.
+        missing: what was not planned because something is not on this machine.
+        paired: scores of entries on the same units, for `imharness.compare`.
+        boards: table -> the board that it is of, if any; for controls, winners and how far the run was.
+    """
+
+    title: str
+    made: Sequence[Table] = ()
+    read: Mapping[str, Callable[[], Columns]] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    missing: Sequence[Missing] = ()
+    paired: Sequence[Paired] = ()
+    boards: Mapping[str, Board] = field(default_factory=dict)
+
+    @property
+    def rankings(self) -> tuple[Ranking, ...]:
+        """Who wins, and how sure that is, the main ranking first."""
+        return tuple(own for board in {id(b): b for b in self.boards.values()}.values() for own in board.rankings)
+
+    @property
+    def tables(self) -> dict[str, ResultTable]:
+        """All tables by name, the main one first."""
+        return {table.id: ResultTable(table, self.boards.get(table.id)) for table in self.made}
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps that have rows."""
+        return tuple(self.read)
+
+    @property
+    def comparisons(self) -> tuple[str, ...]:
+        """The names of what `imharness.compare` can compare by."""
+        return tuple(comparison.id for comparison, _ in self.paired)
+
+    def table(self, name: str | None = None) -> ResultTable:
+        """Return a table by name, or the main one. Raises `UsageError` for a name that no table has."""
+        if not self.made:
+            raise UsageError(f"{self.title} has no table{self._why()}.")
+        return self.tables[self.made[0].id if name is None else _known("table", name, self.tables)]
+
+    def __getitem__(self, name: str) -> ResultRow:
+        """Return an entry of the main table, by its label or by its label without the owner."""
+        labels = self.table().labels
+        found = [label for label in labels if name in (label, label.partition("/")[2])]
+        if len(found) != 1:
+            raise _unknown("entry", text("entry", name, "a name"), labels)
+        return ResultRow(self, found[0])
+
+    def rows(self, step: str | None = None) -> dict[str, npt.NDArray[Any]]:
+        """Return the rows of a step as columns of one length, each with the components and options of its cell.
+
+        Without a name, those of the only step. Raises `UsageError` for a step without rows.
+        """
+        name = next(iter(self.read)) if step is None and len(self.read) == 1 else step
+        if name is None:
+            raise UsageError(f"step: say which one; {self.title} has: {', '.join(self.read) or 'none'}.")
+        return dict(self.read[_known("step", name, self.read)]())
+
+    def to_dataframe(self, name: str | None = None, *, step: str | None = None) -> pandas.DataFrame:
+        """Return a table as a data frame, or the rows of a step. Raises `Unavailable` without pandas."""
+        if step is None:
+            return self.table(name).to_dataframe()
+        rows = self.rows(step)
+        return pandas_module().DataFrame(rows)
+
+    def to_latex(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
+        """Return a table in LaTeX for the package booktabs, all columns or those named."""
+        return self.table(name).to_latex(columns=columns, caption=caption)
+
+    def to_markdown(self, name: str | None = None, *, columns: Sequence[str] = (), caption: str = "") -> str:
+        """Return a table in Markdown, all columns or those named."""
+        return self.table(name).to_markdown(columns=columns, caption=caption)
+
+    def plot(self, name: str | None = None, column: str | None = None) -> Picture:
+        """Return a picture of a column of a table with its intervals; by default the one that it is ranked by."""
+        from imharness.notebook.picture import dots
+
+        return dots(self.table(name).spec, None if column is None else text("column", column))
+
+    def _why(self) -> str:
+        if self.failed:
+            return f": {len(self.failed)} cells failed, such as {_line(*next(iter(self.failed.items())))}"
+        if self.missing:
+            return f": {self.missing[0].what} is not here ({self.missing[0].reason}; {self.missing[0].remedy})"
+        return ""
+
+    def _notes(self) -> list[str]:
+        """Return what readers of the main table must know: the claim, what failed, what is not here."""
+        claims = [ranking.claim for ranking in self.rankings[:1] if ranking.claim]
+        first = sorted(self.failed.items(), key=lambda item: item[1].startswith("needs a task that failed"))
+        lines = [_line(what, why) for what, why in first[:SHOWN_FAILURES]]
+        failed = [f"{len(self.failed)} cells failed:", *lines] if self.failed else []
+        gaps = list(dict.fromkeys(f"Not here: {gap.what} ({gap.reason})" for gap in self.missing))
+        others = [f"Tables: {', '.join(self.tables)}."] if len(self.made) > 1 else []
+        return [*claims, *failed, *gaps[:SHOWN_FAILURES], *others]
+
+    def _repr_html_(self) -> str:
+        table = as_html(self.table().short()) if self.made else f"<p>{html.escape(self.title)}: no table</p>"
+        return table + "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+
+    def __repr__(self) -> str:
+        return "\n".join([repr(self.table()) if self.made else f"{self.title}: no table", *self._notes()])
+
+
+def _line(what: str, why: str) -> str:
+    return f"{what}: {' '.join(why.split())}"
+
+
+def _known(what: str, name: Any, known: Mapping[str, object] | Sequence[str]) -> str:
+    """Return a name; raises `UsageError` where nothing is called so."""
+    if text(what, name, "a name") not in known:
+        raise _unknown(what, name, known)
+    return str(name)
+
+
+def _unknown(what: str, name: str, known: Mapping[str, object] | Sequence[str]) -> UsageError:
+    return UsageError(unknown_name(f"{what}: no {what} is called {name!r}", name, known))

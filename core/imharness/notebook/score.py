@@ -1,0 +1,97 @@
+"""`ih.score`: the scores of images by a metric of any name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from imharness.contracts.call import checked
+from imharness.contracts.component import Component
+from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.metric import Metric
+from imharness.errors import UsageError
+from imharness.notebook.arguments import shown
+from imharness.notebook.given import component_from, device_of, images_of
+from imharness.notebook.objects import Own
+from imharness.notebook.randomness import say_who_drew
+from imharness.running.memory import in_chunks
+
+BATCH = 16
+
+
+def score(
+    metric: str | Component | Own, images: Any, reference: Any = None, *, device: str = "auto"
+) -> npt.NDArray[np.float32]:  # fmt: skip
+    """Return the score of each image by a metric.
+
+    Args:
+        metric: a name as on the command line, such as ``"lpips"``, ``"lpips[net=vgg]"`` or ``"embedded-cnn"``, or a
+            metric made by `ih.metric`.
+        images: array or tensor ``(n, 3, h, w)`` or ``(3, h, w)``: floats in [0, 1], or bytes from 0 to 255.
+        reference: for metrics that compare: as many images of the same size, or one for all. A metric of whole sets,
+            such as FID, compares the set of images with this set, whose number may differ.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+
+    Returns:
+        float32 ``(n,)``, in the metric's own unit and direction (`harness plugins show NAME` tells them); ``(1,)`` for
+        a metric of whole sets.
+
+    Raises:
+        UsageError: names the argument that does not fit.
+        Unavailable: weights or a package are not on this machine; says the command that gets them.
+    """
+    found = metric_of("metric", metric)
+    batch = images_of("images", images)
+    place = torch.device(device_of(device))
+    scores = scores_of(found, batch, _references(found, batch, reference), place)
+    say_who_drew()
+    return scores
+
+
+def metric_of(argument: str, metric: str | Component | Own) -> Metric:
+    """Return a metric that can be built here; `argument` is what messages call it."""
+    found = component_from("metric", metric, argument)
+    if not isinstance(found, Metric):
+        raise UsageError(f"{argument}: {shown(metric)} is no metric; name one, or make one with ih.metric.")
+    return found
+
+
+def scores_of(
+    metric: Metric, images: torch.Tensor, reference: torch.Tensor | None, place: torch.device
+) -> npt.NDArray[np.float32]:  # fmt: skip
+    """Return the scores ``(n,)`` of images ``(n, 3, h, w)`` in [0, 1]; of a metric of whole sets ``(1,)``."""
+    built = checked(metric, metric.build(place))  # type: ignore[attr-defined]
+
+    def one(start: int, stop: int) -> npt.NDArray[np.float32]:
+        compared = () if reference is None else (reference[start:stop].to(place),)
+        return np.asarray(built(images[start:stop].to(place), *compared).float().cpu().numpy())
+
+    with torch.no_grad():
+        if isinstance(metric, DistributionMetric):
+            assert reference is not None
+            return np.array([float(built(images.to(place), reference.to(place)))], dtype=np.float32)
+        return np.concatenate(in_chunks(len(images), BATCH, one)[0])
+
+
+def _references(metric: Metric, images: torch.Tensor, given: Any) -> torch.Tensor | None:
+    """Return the references, expanded to the images, or None for a metric that scores an image alone."""
+    compares = isinstance(metric, FullReferenceMetric | DistributionMetric)
+    if given is None:
+        if compares:
+            raise UsageError(f"reference: {metric.label} compares with a reference; give one.")
+        return None
+    if not compares:
+        raise UsageError(f"reference: {metric.label} scores an image alone; leave the reference out.")
+    found = images_of("reference", given)
+    if isinstance(metric, DistributionMetric):
+        return found
+    if found.shape[1:] != images.shape[1:]:
+        sizes = [f"{shape[-1]}x{shape[-2]} px" for shape in (found.shape, images.shape)]
+        raise UsageError(f"reference has {sizes[0]} and images {sizes[1]}; make them one size.")
+    if len(found) not in (1, len(images)):
+        raise UsageError(f"reference must hold 1 or {len(images)} images, got {len(found)}.")
+    return found.expand(len(images), -1, -1, -1)

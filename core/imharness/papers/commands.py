@@ -1,0 +1,108 @@
+"""Which runs fill in what a board lacks of a published table: what its numbers need, in names of the profile."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from imharness.papers.pointers import plain, settings
+from imharness.papers.published import PublishedColumn, PublishedRow, PublishedTable
+
+Selected = tuple[tuple[str, tuple[str, ...]], ...]
+"""Pairs of a kind of component and pointers to those that are to be selected."""
+_COMPONENT = re.compile(r"[\w.-]+/[\w.-]+(?:\[[^\[\]]*\])?")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a run must select for a number: `shared`, what it is a mean over, and `own`, its entry and quantity."""
+
+    shared: Selected = ()
+    own: Selected = ()
+
+
+NOTHING = Ask()
+
+
+@dataclass(frozen=True)
+class Runs:
+    """`commands`: what fills in the numbers, one for each setting. `without`: components that the profile has not."""
+
+    commands: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+def ask_of(table: PublishedTable, row: PublishedRow, column: PublishedColumn | None = None) -> Ask:
+    """Return what the number at a row and a column needs; of a table of who beats whom, what the row needs."""
+    shared: dict[str, dict[str, None]] = {}
+    data = table.data if row.data is None else row.data
+    over = table.over if row.over is None else row.over
+    for kind, pointers in (("dataset", data), *over.items(), *table.needs.items()):
+        shared.setdefault(kind, {}).update(dict.fromkeys(pointers))
+    own = {"rows": row.ours, "columns": "" if column is None else column.ours.partition(":")[2]}
+    named = [(kind, _COMPONENT.findall(own[side])[-1:]) for side, kind in table.kinds.items()]
+    return Ask(
+        tuple((kind, tuple(pointers)) for kind, pointers in shared.items() if pointers),
+        tuple((kind, tuple(pointers)) for kind, pointers in named if pointers),
+    )
+
+
+def runs(table: PublishedTable, asks: Iterable[Ask]) -> Runs:
+    """Return the commands that fill in numbers; those with the same data and means share one."""
+    profile = table.profiles[0] if table.profiles else "paper"
+    selection = table.selections.get(profile)
+    settings_of: dict[Selected, dict[str, dict[str, None]]] = {}
+    for ask in asks:
+        wanted = settings_of.setdefault(ask.shared, {})
+        for kind, pointers in ask.own:
+            wanted.setdefault(kind, {}).update(dict.fromkeys(pointers))
+    commands, without = [], dict[str, None]()
+    for shared, own in settings_of.items():
+        chosen, needed = _chosen(dict(shared), selection, without), _chosen(own, selection, without)
+        if all(chosen.values()) and all(needed.values()):
+            words = ["harness", "run", "--profile", profile, "--track", table.track.removeprefix("harness/")]
+            for kind, names in (*chosen.items(), *needed.items()):
+                words += [word for name in names for word in (f"--{kind}", name)]
+            commands.append(shlex.join(words))
+    return Runs(tuple(commands), tuple(without))
+
+
+def _chosen(
+    wanted: Mapping[str, Iterable[str]], selection: Mapping[str, Sequence[str]] | None, without: dict[str, None]
+) -> dict[str, list[str]]:
+    """Return the names to select of each kind; pointers to what the profile has not are noted in `without`.
+
+    `selection` is None for a profile of another package, which is taken to have everything.
+    """
+    found: dict[str, list[str]] = {}
+    for kind, pointers in wanted.items():
+        found[kind] = []
+        for pointer in pointers:
+            known = ("*",) if selection is None else selection.get(kind, ())
+            names = names_for(pointer, known, whole=kind == "dataset")
+            found[kind] += [name for name in names if name not in found[kind]]
+            if not names:
+                without[plain(pointer)] = None
+    return found
+
+
+def names_for(pointer: str, selected: Sequence[str], *, whole: bool = False) -> list[str]:
+    """Return by which names a run selects what a pointer means of a profile's selection; empty where it has none.
+
+    `whole`: where nothing has exactly the pointer's settings, those with any settings are meant.
+    """
+    bare, wanted = plain(pointer), settings(pointer)
+    free, exact = "*" in wanted, wanted - {"*"}
+    alike = [settings(name) for name in selected if not name.startswith("!") and _same(plain(name), bare)]
+    found = [own for own in alike if own == exact or (free and exact <= own)]
+    if not found and ("*" in frozenset().union(*alike) or {"*", "*[*]"} & set(selected)):
+        found = [exact]
+    if not found and whole:
+        found = alike
+    return [bare + (f"[{','.join(sorted(own))}]" if own else "") for own in found]
+
+
+def _same(name: str, bare: str) -> bool:
+    return name == bare or ("/" not in name and bare.partition("/")[2] == name)

@@ -1,0 +1,202 @@
+"""A published table beside a board: number by number where the setting is the same, and else by order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.papers.commands import ask_of
+from imharness.papers.order import Order, order_of
+from imharness.papers.pointers import match
+from imharness.papers.published import Printed, PublishedColumn, PublishedRow, PublishedTable
+from imharness.papers.settings import entry_differs, settings_differ
+from imharness.papers.verdicts import Cell, Comparison, Series
+from imharness.results.records import Board, Table, Value
+
+PROXY = "proxy"
+"""The word by which our tables say that something stands in for the judgement of people."""
+
+
+def compare(table: PublishedTable, board: Board | None) -> Comparison:
+    """Return a table beside a board, which is None where the track has none."""
+    beside = _Beside(table, board)
+    data = dict.fromkeys([*table.data, *(name for row in table.rows for name in row.data or ())])
+    over = dict(table.over)
+    for row in table.rows:
+        over |= {kind: tuple(dict.fromkeys([*over.get(kind, ()), *names])) for kind, names in (row.over or {}).items()}
+    rows, columns = [r.label for r in table.rows if not r.ours], [c.label for c in table.columns if not c.ours]
+    return Comparison(
+        table, tuple(beside.series()), settings_differ(table, board, tuple(data), over), (*rows, *columns)
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A published number and where ours should stand."""
+
+    row: PublishedRow
+    column: PublishedColumn
+    printed: Printed
+    of: PublishedTable
+
+    @property
+    def entry(self) -> PublishedRow | PublishedColumn:
+        return self.row if self.of.entries == "rows" else self.column
+
+    @property
+    def quantity(self) -> PublishedRow | PublishedColumn:
+        return self.column if self.of.entries == "rows" else self.row
+
+    @property
+    def series(self) -> str:
+        """The quantity, with the data set where rows have data sets of their own: only rows of one are in order."""
+        own = self.row.data if self.of.entries == "rows" else None
+        return ", ".join([self.quantity.label, *(name.partition("/")[2] for name in own or ())])
+
+    @property
+    def table(self) -> str:
+        return self.column.ours.partition(":")[0]
+
+    @property
+    def pointers(self) -> tuple[str, str]:
+        """The pointers to our row and to our column."""
+        rest = self.column.ours.partition(":")[2]
+        return (rest, self.row.ours) if self.of.transposed else (self.row.ours, rest)
+
+
+class _Beside:
+    """A published table beside a board, or beside nothing."""
+
+    def __init__(self, table: PublishedTable, board: Board | None) -> None:
+        self.table, self.board = table, board
+        self._tables = {own.id: own for own in board.tables} if board else {}
+        self._settings = dict[tuple[object, ...], tuple[str, ...]]()
+
+    def series(self) -> Iterator[Series]:
+        """Yield what points to something, quantity by quantity."""
+        if self.table.matrix:
+            yield self._mean_wins()
+            return
+        groups: dict[str, list[_Place]] = {}
+        rows, columns = self.table.rows, self.table.columns
+        lines = [(row, i) for row in rows for i in range(len(columns))]
+        if self.table.entries == "rows":
+            lines.sort(key=lambda line: line[1])
+        for row, i in lines:
+            place = _Place(row, columns[i], row.values[i], self.table)
+            if row.ours and columns[i].ours and place.printed.value is not None:
+                groups.setdefault(place.series, []).append(place)
+        for label, places in groups.items():
+            spread = _spread([place for place in places if place.entry.entry])
+            cells = tuple(replace(self._cell(place), spread=spread) for place in places)
+            ranked = [cell for cell, place in zip(cells, places, strict=True) if place.entry.entry]
+            yield Series(
+                label, places[0].quantity.label, places[0].table, cells, _order(ranked), places[0].quantity.note
+            )
+
+    def _cell(self, place: _Place) -> Cell:
+        scale, value = place.column.scale, place.printed.value or 0.0
+        bare = Cell(
+            place.entry.label, value * scale, place.printed.text, place.printed.half_digit * scale,
+            once=self.table.once, note=place.entry.note, ask=ask_of(self.table, place.row, place.column),
+        )  # fmt: skip
+        found, number, why = self._ours(place)
+        if why or number is None:
+            return replace(bare, missing=why)
+        itself = [line for pointer, label in zip(place.pointers, found, strict=True)
+                  for line in entry_differs(self.table, pointer, label)]  # fmt: skip
+        itself += ["times depend on the machine"] if place.column.hardware else []
+        own = self._tables[place.table]
+        spec = next(column for column in own.columns if found[1] in (column.key, column.label))
+        if PROXY in f"{spec.label} {spec.description}":
+            itself.append(f"ours is of a {PROXY}, not of people")
+        return replace(bare, ours=number, label=found[0], setting=self._setting(place.row), itself=tuple(itself))
+
+    def _setting(self, row: PublishedRow) -> tuple[str, ...]:
+        """Return how our setting differs from that of a row; rows of the same setting are looked at once."""
+        data, over = row.data or self.table.data, row.over or self.table.over
+        key = (tuple(data), tuple((kind, tuple(pointers)) for kind, pointers in over.items()))
+        if key not in self._settings:
+            self._settings[key] = settings_differ(self.table, self.board, data, over)
+        return self._settings[key]
+
+    def _ours(self, place: _Place) -> tuple[tuple[str, str], Value | None, str]:
+        """Return our row and column as they are called, and the number, or why there is none."""
+        table = self._tables.get(place.table)
+        if table is None:
+            return ("", ""), None, self._no_table(place.table)
+        row, why = match(place.pointers[0], [own.label for own in table.rows])
+        if row is None:
+            return ("", ""), None, why
+        called = {own.key: own.key for own in table.columns}
+        column, _ = match(place.pointers[1], list(called))
+        if column is None:
+            called = {own.label: own.key for own in table.columns}
+            column, why = match(place.pointers[1], list(called))
+        if column is None:
+            return (row, ""), None, f"column {why}"
+        value = next(own for own in table.rows if own.label == row).values.get(called[column])
+        if value is None or value.value is None:
+            return (row, column), None, (value.missing if value else "") or "no number"
+        return (row, column), value, ""
+
+    def _no_table(self, id: str) -> str:
+        return f"no table {id!r}" if self.board else f"no tables of {self.table.track}"
+
+    def _mean_wins(self) -> Series:
+        """Return how often each entry beats the others, mean over the opponents that both tables have."""
+        label, table = "mean share of wins, %", self._tables.get(self.table.matrix)
+        names = {line.label: line.ours for line in self.table.rows}
+        ours = {name: match(pointer, [row.label for row in table.rows])[0] if table else None
+                for name, pointer in names.items()}  # fmt: skip
+        known = [name for name in names if ours[name] is not None]
+        printed = np.array([[np.nan if v.value is None else v.value for v in row.values] for row in self.table.rows])
+        place = [list(names).index(name) for name in known]
+        theirs = _row_means(printed[np.ix_(place, place)])
+        mine = _row_means(_grid(table, [str(ours[name]) for name in known])) if table else np.array([])
+        setting = settings_differ(self.table, self.board, self.table.data, self.table.over)
+        itself = ("of mean shares of wins only the order is compared",)
+        cells = []
+        for name, row in zip(names, self.table.rows, strict=True):
+            at = known.index(name) if name in known else -1
+            met = at >= 0 and not np.isnan([mine[at], theirs[at]]).any()
+            value = float(theirs[at]) if met else float(np.nanmean(printed[list(names).index(name)]))
+            bare = Cell(name, value, f"{value:.2f}", 0.005, note=row.note, ask=ask_of(self.table, row))
+            if not met:
+                absent = f"{names[name]} is not there" if at < 0 else "no opponent of it is there"
+                cells.append(replace(bare, missing=self._no_table(self.table.matrix) if table is None else absent))
+            else:
+                number = Value(value=float(mine[at]))
+                cells.append(replace(bare, ours=number, label=str(ours[name]), setting=setting, itself=itself))
+        return Series(label, label, self.table.matrix, tuple(cells), _order(cells))
+
+
+def _spread(places: Sequence[_Place]) -> float | None:
+    values = [place.printed.value * place.column.scale for place in places if place.printed.value is not None]
+    return max(values) - min(values) if len(values) > 1 else None
+
+
+def _order(cells: Sequence[Cell]) -> Order:
+    both = [
+        (cell.entry, cell.published, cell.ours.value) for cell in cells if cell.ours and cell.ours.value is not None
+    ]
+    names, published, ours = zip(*both, strict=True) if both else ((), (), ())
+    return order_of(names, published, ours)
+
+
+def _grid(table: Table, labels: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Return the numbers of a table of who beats whom, for these rows and columns ``(k, k)``; NaN where none is."""
+    columns = {own.label: own.key for own in table.columns}
+    rows = {own.label: own.values for own in table.rows}
+    found = [[rows[row].get(columns.get(column, "")) for column in labels] for row in labels]
+    return np.array([[np.nan if v is None or v.value is None else v.value for v in line] for line in found])
+
+
+def _row_means(grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the mean of each row ``(k,)`` without NaN; NaN where a row has nothing."""
+    known = ~np.isnan(grid)
+    counts = known.sum(axis=1)
+    return np.where(counts > 0, np.where(known, grid, 0.0).sum(axis=1) / np.maximum(counts, 1), np.nan)

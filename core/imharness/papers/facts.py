@@ -1,0 +1,91 @@
+"""Published tables and comparisons as plain facts, for JSON and for pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from imharness.papers.order import SAYS
+from imharness.papers.published import PublishedTable
+from imharness.papers.verdicts import NOT_RUN, OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
+
+
+def cited(table: PublishedTable) -> str:
+    """Return the paper and the number of a table in words."""
+    paper = table.citation
+    return (
+        f"{paper.get('authors', '')}, {paper.get('title', table.paper)} ({paper.get('year', '')}), table {table.table}"
+    )
+
+
+def counts(comparison: Comparison) -> str:
+    """Return in words how many quantities have which verdict."""
+    series = comparison.series
+    if not series:
+        return "no number of ours is the same quantity"
+    same = [own for own in series if own.verdict == SAME]
+    told = [cell for own in same for cell in own.with_verdict(*TOLD)]
+    parts = [f"same setting: {agreement(told, 'numbers ')}"] if same else []
+    others = [own.order.says for own in series if own.verdict == OTHER]
+    kinds = [f"{kind} {others.count(kind)}" for kind in SAYS if kind in others]
+    parts += [f"other data: {', '.join(kinds)}"] if others else []
+    missing = sum(own.verdict == NOT_RUN for own in series)
+    return "; ".join([*parts, *([f"not run: {missing}"] if missing else [])])
+
+
+def table_facts(table: PublishedTable) -> dict[str, Any]:
+    """Return a table with its numbers; a value is None where the table has none."""
+    facts = table.model_dump(exclude={"rows", "citation", "set_up", "selections"}) | {
+        "address": table.address,
+        "cited": cited(table),
+    }
+    facts["rows"] = [
+        row.model_dump(exclude={"values"})
+        | {"values": [{"text": v.text, "value": v.value, "spread": v.spread} for v in row.values]}
+        for row in table.rows
+    ]
+    return facts
+
+
+def comparison_facts(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison with all its numbers."""
+    return {
+        "table": comparison.table.address,
+        "cited": cited(comparison.table),
+        "verdict": comparison.verdict,
+        "says": counts(comparison),
+        "differs": comparison.differs,
+        "entries_differ": comparison.entries_differ,
+        "notes": comparison.table.notes,
+        "commands": comparison.runs.commands,
+        "not_in_profile": comparison.runs.without,
+        "not_run": comparison.not_run,
+        "without_pointer": comparison.unpointed,
+        "series": [_series_facts(series) for series in comparison.series],
+    }
+
+
+def _series_facts(series: Series) -> dict[str, Any]:
+    order = series.order
+    return {
+        "quantity": series.quantity,
+        "label": series.label,
+        "ours": series.ours,
+        "note": series.note,
+        "verdict": series.verdict,
+        "says": series.says,
+        "order": {
+            "tau": order.tau, "low": order.low, "high": order.high, "p": order.p, "n": order.n,
+            "entries": order.entries, "reason": order.reason,
+        },
+        "cells": [_cell_facts(cell) for cell in series.cells],
+    }  # fmt: skip
+
+
+def _cell_facts(cell: Cell) -> dict[str, Any]:
+    ours, (low, high) = cell.ours, cell.within or (None, None)
+    return {
+        "entry": cell.entry, "published": cell.published, "printed": cell.text, "label": cell.label,
+        "ours": ours.value if ours else None, "low": low, "high": high,
+        "difference": cell.difference, "verdict": cell.verdict, "differs": cell.itself, "missing": cell.missing,
+        "note": cell.note,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""Do published and our numbers put the same entries in the same order?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from imharness.statistics import NotTestable
+from imharness.statistics.bootstrap import Floats, drawn, percentiles
+from imharness.statistics.correlation import correlate, kendall_rows
+
+ALPHA = 0.05
+FEWEST = 5
+"""Of fewer entries than this not even the same order could be told from chance: 2 of the 24 orders of four."""
+SAYS = ("same order", "reversed", "cannot tell", "too few entries")
+ENUMERATED = 7
+"""With so many entries at most, p counts all orders; scipy's test is approximate where values are tied."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Kendall's tau-b of n entries, its 95 % interval, and the two-sided p-value that the orders are unrelated.
+
+    `low` and `high` are None with fewer than `FEWEST` entries. `says` is one of `SAYS`: "cannot tell" where p is above
+    `ALPHA`, or where there is no tau for the `reason`.
+    """
+
+    entries: tuple[str, ...]
+    tau: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    reason: str = ""
+
+    @property
+    def n(self) -> int:
+        """The number of entries."""
+        return len(self.entries)
+
+    @property
+    def says(self) -> str:
+        """What the order allows to say."""
+        if self.n < FEWEST:
+            return "too few entries"
+        if self.tau is None or self.p is None or self.p > ALPHA:
+            return "cannot tell"
+        return "same order" if self.tau > 0 else "reversed"
+
+
+def order_of(entries: Sequence[str], published: Sequence[float], ours: Sequence[float]) -> Order:
+    """Return how alike two lists of numbers order the entries.
+
+    The interval has the percentiles of resampled entries, widened for few of them (see `bootstrap`). p is exact: by
+    enumeration up to `ENUMERATED` entries, and beyond them where no values are tied.
+    """
+    x, y = np.asarray(published, dtype=np.float64), np.asarray(ours, dtype=np.float64)
+    names = tuple(entries)
+    try:
+        found = correlate(x, y, "kendall")
+    except NotTestable as error:
+        return Order(names, reason=str(error))
+    p = _enumerated(x, y) if len(x) <= ENUMERATED else found.p_value
+
+    low, high = _resampled(x, y)
+    return Order(names, found.value, low, high, p)
+
+
+def _resampled(x: Floats, y: Floats) -> tuple[float | None, float | None]:
+    """Return the interval of tau-b over resampled entries: sums over pairs, weighted by how often each is drawn."""
+    signs = [np.sign(np.subtract.outer(values, values)) for values in (x, y)]
+    counts = np.concatenate(list(drawn(len(x))))
+    both, first, second = (
+        ((counts @ pairs) * counts).sum(axis=1) for pairs in (signs[0] * signs[1], signs[0] ** 2, signs[1] ** 2)
+    )
+    defined = first * second > 0
+    low, high = percentiles(both[defined] / np.sqrt(first[defined] * second[defined]), len(x))
+    return (float(low), float(high)) if np.isfinite(low) else (None, None)
+
+
+def _enumerated(x: Floats, y: Floats) -> float:
+    """Return the share of all orders of y whose tau-b is at least as far from zero as the one that is there."""
+    orders = np.array(list(itertools.permutations(range(len(y)))))
+    taus = kendall_rows(np.broadcast_to(x, orders.shape), y[orders])
+    own = kendall_rows(x[None], y[None])[0]
+    return float(np.mean(np.abs(taus) >= abs(own) - 1e-12))

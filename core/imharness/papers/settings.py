@@ -1,0 +1,84 @@
+"""In which ways a board was made in another setting than a published table, and its entries are others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from imharness.papers.pointers import extra, match, plain
+from imharness.papers.published import PublishedTable
+from imharness.results.records import Board
+
+STAND_IN = "backbone="
+"""A setting that replaces the published network by a small one."""
+
+
+def settings_differ(
+    table: PublishedTable, board: Board | None, data: Sequence[str], over: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Return in which ways the board was made in another setting than the paper's.
+
+    `data`: the paper's data sets. `over`: component kind -> pointers to what its numbers are means over.
+    """
+    if board is None:
+        return ()
+    wanted = table.profiles
+    used = sorted({plain(entry.label) for entry in board.entries if entry.kind == "dataset"})
+    found = [f"profile {board.profile}, not {' or '.join(wanted)}"] if board.profile not in wanted else []
+    if set(used) - {*table.besides.get("dataset", ()), *data} or not set(data) <= set(used):
+        found.append(f"data {', '.join(used) or 'of no known set'}, not {', '.join(data) or 'named'}")
+    if board.profile in table.set_up:
+        found += options_differ(board.set_up, table.set_up[board.profile])
+    for kind, pointers in over.items():
+        labels = [entry.label for entry in board.entries if entry.kind == kind]
+        found += _others(kind, pointers, labels, table.besides.get(kind, ()))
+    found += [f"the first {board.limit} images only"] if board.limit else []
+    found += ["a secret split"] if board.secret else []
+    return (*found, *(["a run that is not finished"] if board.waiting else []))
+
+
+def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
+    """Return how an entry of ours differs from the published one; a chosen parameter value is no difference."""
+    more = [own for own in extra(pointer, label) if not table.chosen or own.startswith(STAND_IN)]
+    return [f"{plain(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
+            for own in more]  # fmt: skip
+
+
+def options_differ(ours: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> list[str]:
+    """Return in which options and parameters a run differs from a profile of the same name.
+
+    `ours` is None where they are not on record. An option is named by the path to it, and not set where it has its
+    default.
+    """
+    if ours is None:
+        return ["options that are not on record"]
+    mine, theirs = dict(_leaves(ours)), dict(_leaves(wanted))
+    other = [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
+    lines = [f"{name} {mine.get(name, 'not set')}, not {theirs.get(name, 'its default')}" for name in other[:3]]
+    return [*lines, *([f"{len(other) - 3} more options"] if len(other) > 3 else [])]
+
+
+def _leaves(facts: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each value in nested facts as JSON, with the path to it."""
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{place}{name} ")
+        else:
+            yield f"{place}{name}", json.dumps(value)
+
+
+def _others(kind: str, pointers: Sequence[str], labels: Sequence[str], besides: Sequence[str]) -> list[str]:
+    """Return which components of a kind the paper has and we have not, and the other way round but for `besides`."""
+
+    def among(label: str, known: Sequence[str]) -> bool:
+        return any(match(pointer, [label])[0] for pointer in known)
+
+    missing = [pointer for pointer in pointers if not any(among(label, [pointer]) for label in labels)]
+    more = [label for label in labels if not among(label, [*pointers, *besides])]
+    found = [f"without {len(missing)} of the {len(pointers)} {kind}s: {_first(missing)}"] if missing else []
+    return [*found, *([f"with {kind}s that the paper has not: {_first(more)}"] if more else [])]
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join([name.removesuffix("[*]") for name in names[:3]] + ["..."] * (len(names) > 3))

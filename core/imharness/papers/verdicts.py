@@ -1,0 +1,160 @@
+"""What a comparison with a published table says: of each number, of each quantity, and of the whole table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from imharness.papers.commands import NOTHING, Ask, Runs, runs
+from imharness.papers.order import Order
+from imharness.papers.published import PublishedTable
+from imharness.results.records import Value
+
+SAME, OTHER, NOT_RUN = "same setting", "other data", "not run"
+AGREES, DISAGREES, OPEN = TOLD = "agrees", "disagrees", "cannot tell"
+FEWEST_UNITS = 5
+"""An interval of fewer independent units than this is too uncertain itself to tell anything."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A published number beside ours, in our unit.
+
+    `verdict`: in the same setting one of `TOLD`, else "other data", or "not run" with `missing`. They agree where the
+    published number lies `within` our interval, widened by half a unit of the last printed digit. "Cannot tell": ours
+    comes from fewer than `FEWEST_UNITS` independent units, or only an interval wider than `spread` holds the number.
+    """
+
+    entry: str
+    published: float
+    text: str
+    half_digit: float
+    spread: float | None = None
+    """How far the largest and the smallest published number of the quantity are apart; None with fewer than two."""
+    once: bool = False
+    """Whether the published number is of one unit of those that ours is a mean of, such as one random split."""
+    ours: Value | None = None
+    label: str = ""
+    setting: tuple[str, ...] = ()
+    """In which ways the board was made in another setting than this number."""
+    itself: tuple[str, ...] = ()
+    """In which ways our entry is another than the published one, or why only its order can be compared."""
+    missing: str = ""
+    note: str = ""
+    ask: Ask = NOTHING
+
+    @property
+    def units(self) -> int | None:
+        """How many independent units ours is of."""
+        if self.ours is None:
+            return None
+        return self.ours.n if self.ours.clusters is None else self.ours.clusters
+
+    @property
+    def within(self) -> tuple[float, float] | None:
+        """The 95 % interval of ours; where the published number is of one unit, the one in which a further unit lies.
+
+        A unit varies more than a mean of n units: the interval is sqrt(n + 1) times as wide.
+        """
+        if self.ours is None or self.ours.value is None or self.ours.low is None or self.ours.high is None:
+            return None
+        value, wider = self.ours.value, math.sqrt(self.units + 1) if self.once and self.units else 1.0
+        return value - wider * (value - self.ours.low), value + wider * (self.ours.high - value)
+
+    @property
+    def verdict(self) -> str:
+        """See the class."""
+        if self.ours is None or self.ours.value is None:
+            return NOT_RUN
+        if self.setting or self.itself:
+            return OTHER
+        low, high = self.within or (self.ours.value, self.ours.value)
+        inside = low - self.half_digit <= self.published <= high + self.half_digit
+        few = self.units is not None and self.units < FEWEST_UNITS
+        wide = self.spread is not None and high - low > self.spread
+        if few or (inside and wide):
+            return OPEN
+        return AGREES if inside else DISAGREES
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published one."""
+        return None if self.ours is None or self.ours.value is None else self.ours.value - self.published
+
+
+def agreement(cells: Sequence[Cell], what: str = "") -> str:
+    """Return in words how many of these cells agree, and of how many nothing can be told; `what` they are."""
+    found = [cell.verdict for cell in cells]
+    told = found.count(AGREES) + found.count(DISAGREES)
+    parts = [f"{found.count(AGREES)} of {told} {what}agree"] if told else []
+    return ", ".join([*parts, *([f"{found.count(OPEN)} {'' if told else what}cannot tell"] if OPEN in found else [])])
+
+
+@dataclass(frozen=True)
+class Series:
+    """One quantity over entries. `ours` is the id of our table; `order` is over the entries that have both numbers.
+
+    `label` is the quantity, with the data set where rows of several stand in one table.
+    """
+
+    label: str
+    quantity: str
+    ours: str
+    cells: tuple[Cell, ...]
+    order: Order
+    note: str = ""
+
+    def with_verdict(self, *verdicts: str) -> tuple[Cell, ...]:
+        """Return the cells with one of these verdicts."""
+        return tuple(cell for cell in self.cells if cell.verdict in verdicts)
+
+    @property
+    def verdict(self) -> str:
+        """One of `SAME`, `OTHER` and `NOT_RUN`."""
+        if self.with_verdict(*TOLD):
+            return SAME
+        return OTHER if self.with_verdict(OTHER) else NOT_RUN
+
+    @property
+    def says(self) -> str:
+        """The verdict in words."""
+        if self.verdict == SAME:
+            return agreement(self.with_verdict(*TOLD))
+        return self.order.says if self.verdict == OTHER else NOT_RUN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published table, what our board has of it, and why the two may differ."""
+
+    table: PublishedTable
+    series: tuple[Series, ...]
+    differs: tuple[str, ...]
+    unpointed: tuple[str, ...]
+    """Columns and rows that no number of ours stands for."""
+
+    @property
+    def entries_differ(self) -> tuple[str, ...]:
+        """In which ways entries of ours are others than the published ones."""
+        return tuple(dict.fromkeys(line for own in self.series for cell in own.cells for line in cell.itself))
+
+    @property
+    def not_run(self) -> dict[str, tuple[str, ...]]:
+        """Reason -> the entries or quantities for which it is the reason that there is no number of ours."""
+        found: dict[str, dict[str, None]] = {}
+        for series in self.series:
+            for cell in series.with_verdict(NOT_RUN):
+                found.setdefault(cell.missing, {})[cell.entry] = None
+        return {reason: tuple(entries) for reason, entries in found.items()}
+
+    @property
+    def runs(self) -> Runs:
+        """What fills in the numbers that were not run."""
+        return runs(self.table, (cell.ask for own in self.series for cell in own.with_verdict(NOT_RUN)))
+
+    @property
+    def verdict(self) -> str:
+        """The strongest verdict of the series; `NOT_RUN` where there are none."""
+        found = {series.verdict for series in self.series}
+        return next((verdict for verdict in (SAME, OTHER) if verdict in found), NOT_RUN)

@@ -1,0 +1,92 @@
+"""Profiles read from TOML.
+
+A profile of the harness has global facts (in a file of this package) and one part for each package that brings a track:
+a file of the same name in the folder `profiles` of that package, with tables ``[tracks."id"]``. A package can also
+bring a whole profile, such as a study of one track: its file then has the global facts too.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from imharness.components.loading import GROUP
+from imharness.components.registry import explain
+from imharness.errors import UsageError, unknown_name
+from imharness.planning.profile import Profile
+from imharness.planning.secret import checked_seed
+from imharness.reading.structured import read_toml, texts_in
+from imharness.reading.text import is_plain
+
+FOLDER = Path(__file__).parent
+PARTS = "profiles"
+
+
+def load_profile(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> Profile:
+    """Return a profile of the harness with the parts of all installed packages, or one from a TOML file.
+
+    Raises `UsageError` for an unknown name, a file that is no profile, and two packages that set one track.
+    """
+    if name.endswith(".toml"):
+        if not Path(name).is_file():
+            raise UsageError(f"profile {name} does not exist.")
+        return _profile(read_toml(Path(name)), name)
+    if name not in {file.stem for file in FOLDER.glob("*.toml")}:
+        return _whole(name, entry_points)
+    tracks: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for distribution, folder in _folders(entry_points):
+        file = folder / f"{name}.toml"
+        part = read_toml(file) if file.is_file() else {}
+        for track, facts in part.pop("tracks", {}).items():
+            if track in tracks:
+                raise UsageError(f"profile {name}: both {origins[track]} and {distribution} set up track {track}.")
+            tracks[track], origins[track] = facts, distribution
+        if part:
+            raise UsageError(f"{file}: a package's part of a profile has [tracks] only, not {', '.join(part)}.")
+    return _profile({**read_toml(FOLDER / f"{name}.toml"), "tracks": tracks, "origins": origins}, name)
+
+
+def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Profile:
+    """Return a profile that one package brings as a whole."""
+    folders = list(_folders(entry_points))
+    found = [(distribution, file) for distribution, folder in folders for file in folder.glob("*.toml")]
+    here = [(distribution, file) for distribution, file in found if file.stem == name]
+    if not here:
+        known = sorted({file.stem for _, file in found} | {file.stem for file in FOLDER.glob("*.toml")})
+        raise UsageError(
+            unknown_name(f"no profile is called {name!r}", name, known, "Give the path of a .toml file, or one of")
+        )
+    if len(here) > 1:
+        raise UsageError(f"profile {name}: both {here[0][0]} and {here[1][0]} bring it.")
+    ((distribution, file),) = here
+    facts = read_toml(file)
+    return _profile({**facts, "origins": dict.fromkeys(facts.get("tracks", {}), distribution)}, name)
+
+
+def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
+    """Yield each package's folder of profiles, sorted by distribution and entry point. Imports nothing but parents."""
+    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    for distribution, package in sorted({(p.dist.name if p.dist else "unknown", p.module) for p in found}):
+        try:
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):
+            continue  # the registry names plugins that cannot be loaded
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            if (Path(place) / PARTS).is_dir():
+                yield distribution, Path(place) / PARTS
+
+
+def _profile(facts: Mapping[str, Any], name: str) -> Profile:
+    if not all(is_plain(text.replace("\n", " ")) for text in texts_in(facts)):
+        raise UsageError(f"profile {name}: a text in it holds control, separator or direction characters.")
+    checked_seed(facts.get("secret", ""), f"profile {name}: secret")
+    try:
+        return Profile.model_validate(facts)
+    except ValidationError as error:
+        raise UsageError(f"profile {name}: {explain(error, Profile)}") from None

@@ -1,0 +1,94 @@
+"""The headline of a ranking: what the winner does, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from imharness.ranking.rules import Contest, Floats, number
+from imharness.results.rankings import Place
+from imharness.results.records import Value
+from imharness.statistics.clusters import FEWEST, clusters_greater
+from imharness.statistics.ranks import Rank, rank_of
+from imharness.statistics.win_rates import ALPHA
+
+MANY = 1_000
+"""Above this no number of units that are needed is told: it is that of a difference near zero, and changes much."""
+
+
+def claim_of(
+    rules: Contest, own: Floats, ranks: Sequence[Rank | None], complete: Sequence[int], places: Mapping[str, Place],
+    values: Mapping[str, Mapping[str, Value]],
+) -> tuple[str, str]:  # fmt: skip
+    """Return the winner, "" without one, and the headline."""
+    entries, worst, utility = rules.scores.entries, rules.protection.spec, rules.utility.spec
+    stands = [i for i in complete if not places[entries[i]].control and places[entries[i]].passes]
+    stands = [i for i in stands if not places[entries[i]].flags]
+    gap = _undefined(rules, complete, places, values)
+    if not stands and gap:
+        return "", f"{gap}: there is no winner." + _stand_ins(rules)
+    if not stands:
+        kept = f"keeps {utility.label} within {rules.share:.0%} of {rules.undefended}"
+        return "", f"No entry that met every attack {kept}: there is no winner." + _stand_ins(rules)
+    first = min(stands, key=lambda i: (number(values[entries[i]]["rank"]), entries[i]))
+    controls = [i for i in complete if places[entries[i]].control]
+    controls = [i for i in controls if rules.all_controls or places[entries[i]].passes]
+    for rival in controls:
+        reason = _not_told(rules, own[first] - own[rival], len(stands) * len(controls))
+        if reason:
+            doubt = f"This data cannot tell {entries[first]} from {entries[rival]} ({places[entries[rival]].control})"
+            return "", f"{doubt}: {reason}." + _stand_ins(rules)
+    plain = values.get(rules.undefended, {})
+    said = {
+        "winner": entries[first],
+        "protection": _shown(values[entries[first]]["worst"], worst.decimals),
+        "without": _shown(plain.get("worst"), worst.decimals),
+        "utility": _shown(values[entries[first]]["utility"], utility.decimals),
+        "plain": _shown(plain.get("utility"), utility.decimals),
+    }
+    return entries[first], rules.claim.format(**said) + _stand_ins(rules)
+
+
+def _undefined(
+    rules: Contest, complete: Sequence[int], places: Mapping[str, Place], values: Mapping[str, Mapping[str, Value]]
+) -> str:
+    """Say why it is not known which entries keep their utility; empty where it is known of any that could win."""
+    entries = [rules.scores.entries[i] for i in complete]
+    able = [label for label in entries if not places[label].control and not places[label].flags]
+    if not able or any(places[label].passes is not None for label in able):
+        return ""
+    plain = values.get(rules.undefended, {}).get("utility")
+    whose = rules.undefended if plain is None or plain.value is None else able[0]
+    value = values.get(whose, {}).get("utility")
+    why = value.missing if value is not None and value.missing else "not measured"
+    return f"{rules.utility.spec.label} of {whose} is not defined ({why}), so that no entry can be said to keep it"
+
+
+def _not_told(rules: Contest, gains: Floats, tests: int) -> str:
+    """Say why a test does not tell that gains are above zero; empty where it does."""
+    known = ~np.isnan(gains)
+    spec, clusters = rules.protection.spec, None if rules.clusters is None else rules.clusters[known]
+    unit = spec.cluster_unit or spec.unit or "unit"
+    count = int(known.sum()) if clusters is None else len(set(clusters))
+    if count < FEWEST:
+        return f"it has {count} {unit}{'' if count == 1 else 's'}, and a test needs {FEWEST}"
+    weights = None if rules.weights is None else rules.weights[known]
+    rounded = (gains[known] * (1.0 if weights is None else weights)).astype(np.float32).astype(np.float64)
+    p = float(clusters_greater(rounded, clusters)[0])
+    if p * tests < ALPHA:
+        return ""
+    needed = rank_of(np.zeros(int(known.sum())), gains[None, known], clusters, weights).needed[0]
+    told = f"{count} {unit}s do not show a difference in {spec.label}"
+    if not needed > count:  # it is not a number where there is no difference
+        return told
+    many = f"more than {MANY:,}" if needed > MANY else f"about {int(needed)}"
+    return f"{told}; {many} would, were the difference as large as it looks"
+
+
+def _stand_ins(rules: Contest) -> str:
+    return f" Proxies: {'; '.join(rules.proxies)}." if rules.proxies else ""
+
+
+def _shown(value: Value | None, decimals: int) -> str:
+    return "an unknown value" if value is None or value.value is None else f"{value.value:.{decimals}f}"

@@ -1,0 +1,186 @@
+"""Component references -> what readers want to know of them: who wrote it, where it was published, its parameters."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from imharness.components.papers import paper_of
+from imharness.components.registry import Registry, installed
+from imharness.contracts.component import Component, Info
+from imharness.contracts.track import Track
+from imharness.errors import HarnessError, StoreError
+from imharness.ranking.board import Progress, make_board, quiet
+from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
+from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
+from imharness.results.store import Store
+
+GROUP = "imharness.standings"
+_BOUNDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+}
+
+
+@dataclass(frozen=True)
+class StoreEntries:
+    """The `KnownEntries` of a store.
+
+    A package that judges entries adds what it knows by an entry point in the group ``imharness.standings``: a function
+    (store, what is known so far) -> what is known then.
+
+    Args:
+        registry: components that can be shown; some of them may not be buildable here.
+        submitted: ids of components that came with a submission.
+        standing: component id -> what was decided about it, oldest first.
+        withdrawn: component id -> why it stands in no table any more.
+    """
+
+    registry: Registry
+    submitted: frozenset[str] = frozenset()
+    standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
+    withdrawn: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
+        """Return one mapping for each component that took part; see `imharness.tracks.Query` for its columns.
+
+        Of a component that is no longer installed, only what the records say is known.
+        """
+        refs = {(ref.kind, ref.label): ref for record in records for ref in record.spec.components.values()}
+        return [_facts(refs[place], self.registry) for place in sorted(refs)]
+
+    def of(self, records: Iterable[TaskRecord]) -> tuple[Entry, ...]:
+        """Return every component that took part, sorted by kind and label, with its number of cells and their seconds.
+
+        Of those that were submitted, also what kept them apart.
+        """
+        found: dict[tuple[str, str], ComponentRef] = {}
+        cells: dict[tuple[str, str], list[float]] = {}
+        levels: dict[tuple[str, str], set[str]] = {}
+        for record in records:
+            for place, ref in {(r.kind, r.label): r for r in record.spec.components.values()}.items():
+                found[place] = ref
+                cells.setdefault(place, []).append(record.seconds)
+                if ref.id in self.submitted:
+                    levels.setdefault(place, set()).add(record.isolation)
+        return tuple(
+            entry_of(found[place], cells[place], self.registry).model_copy(
+                update={
+                    "isolation": ", ".join(sorted(levels.get(place, ()))),
+                    "standing": self.standing.get(found[place].id, ()),
+                }
+            )
+            for place in sorted(found)
+        )
+
+
+def known_entries(store: Store) -> StoreEntries:
+    """Return what is known of a store's entries: by the installed components, and by packages that judge entries.
+
+    Objects of notebooks count as withdrawn: tables for others leave them out.
+    """
+    known = StoreEntries(installed(), withdrawn={f"{LOCAL}/": LEFT_HERE})
+    for point in importlib.metadata.entry_points(group=GROUP):
+        known = point.load()(store, known)
+    return known
+
+
+def rescore(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress] = quiet) -> Board:
+    """Make the tables of a track's latest run again; raises `StoreError` without one."""
+    with store.alone():
+        sweep = store.latest(track.info.id)
+        if sweep is None:
+            raise StoreError(f"store {store.address} has no run of {track.info.id}")
+        return make_board(store, track, sweep, known, progress)
+
+
+def _named(ref: ComponentRef) -> dict[str, Any]:
+    return {"kind": ref.kind, "id": ref.id, "label": ref.label, "version": ref.version}
+
+
+def _revived(ref: ComponentRef, registry: Registry) -> Component | None:
+    """Return a component, or None when its package, or a field of it, is no longer there."""
+    try:
+        return registry.revive(ref)
+    except (HarnessError, ValueError):
+        return None
+
+
+def _facts(ref: ComponentRef, registry: Registry) -> dict[str, object]:
+    """Return what the records and the component say: simple values of its `info`, control, bounds, closeness, entry."""
+    found = {**_named(ref), "entry": ref.label, "control": "", "parameters": json.dumps(dict(ref.parameters))}
+    component = _revived(ref, registry)
+    if component is None:
+        return found
+    found["control"] = component.control
+    info = {name: value for name, value in component.info if name not in Info.model_fields}
+    found |= {name: v for name, v in info.items() if isinstance(v, str | bool | int | float)}
+    if info.get("bounds") is not None:
+        found["lower"], found["upper"] = info["bounds"]
+    for name in ("closeness", "classes"):
+        if isinstance(getattr(component, name, None), int):
+            found[name] = getattr(component, name)
+    if hasattr(component, "without_grid"):
+        found["entry"] = component.without_grid().label
+    return found
+
+
+def entry_of(ref: ComponentRef, seconds: Sequence[float], registry: Registry) -> Entry:
+    """Return what readers want to know of a component, of whose cells each took so many seconds.
+
+    Of a component that is no longer installed, only what the reference says is known.
+    """
+    facts = {**_named(ref), "cells": len(seconds), "seconds": float(sum(seconds))}
+    component = _revived(ref, registry)
+    if component is None:
+        return Entry(**facts)
+    origin, paper = registry.provenance(component).provenance, paper_of(component)
+    about = inspect.cleandoc(vars(type(component)).get("__doc__") or "")
+    return Entry(
+        **facts,
+        summary=component.summary,
+        about=about.partition("\n")[2].strip(),
+        package=origin.distribution,
+        package_version=origin.version,
+        author=origin.author,
+        licence=origin.licence,
+        home=origin.home,
+        paper=f"{paper.authors}: {paper.title} ({paper.year})" if paper else "",
+        paper_url=paper.url if paper else "",
+        traits=_traits(component),
+        parameters=tuple(_parameters(component)),
+    )
+
+
+def _traits(component: Component) -> dict[str, str]:
+    """Return what `info` says beyond name, version and paper, as text."""
+    usual = set(Info.model_fields)
+    own = {name: value for name, value in component.info.model_dump(mode="json").items() if name not in usual}
+    return {name.replace("_", " "): _text(value) for name, value in own.items() if value not in (None, "", {})}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_text(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return str(value).replace("_", " ")
+
+
+def _parameters(component: Component) -> Iterable[Parameter]:
+    schema = type(component).model_json_schema()["properties"] if type(component).model_fields else {}
+    for name, declared in type(component).model_fields.items():
+        limits = [text.format(schema[name][key]) for key, text in _BOUNDS.items() if key in schema[name]]
+        default = "required" if declared.is_required() else str(declared.get_default(call_default_factory=True))
+        value = str(getattr(component, name))
+        yield Parameter(
+            name=name, value=value, default=default, bounds=", ".join(limits), description=declared.description or ""
+        )

@@ -1,0 +1,260 @@
+"""What a track hands to the contest, and what the rules make of the scores: the worst of each unit, and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.ranking.ranking import Column
+from imharness.ranking.tables import mean_value, value_of
+from imharness.results.blocks import Blocks, Lazy
+from imharness.results.records import Value
+from imharness.statistics.bootstrap import interval
+
+Floats = npt.NDArray[np.float64]
+OWN = "harness/"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was tried where one attack is chosen for each entry on other units than the reported ones.
+
+    Where an attack is right or wrong on a unit, one of many that guess is nearly always right: the worst of each unit
+    would be chance. The contest's scores are then those of the chosen attacks. `tried`: the measure under every attack
+    that could be chosen; what an entry lacks here counts as not covered. `kinds`: the measure under the strongest
+    attack of each attacker, for the columns "unaware" and "aware". `broken_by`: entry -> attack -> how often it was
+    chosen, as a share, the largest first.
+    """
+
+    tried: Blocks
+    kinds: Blocks
+    broken_by: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What a track ranks its entries by.
+
+    `scores`: the measure ``protection.of`` of every entry on every unit, by setting. The worst of each unit is taken
+    over the facets `over`; of these, `attack` names the attack and `attacker` what it knows, `unaware` being the value
+    for "nothing". `protection` needs a direction and `wins`; its `cluster` is what is resampled. `utility`: a column
+    whose `value` returns what each entry has where nobody attacks. `undefended`: the entry whose utility less `share`
+    of it is the gate. `controls`: entry -> why it is never crowned. `flags`: entry -> why its number is an upper bound.
+    `below`: entry -> which gate beside that on utility it fails. `proxies`: what stands in for something real.
+    `unknown`: entry -> why it has no number at all. `chosen`: where one attack was chosen for each entry on other
+    units.
+
+    `met`: a measure that is 1 where an entry met the attack, if it can have done so without a number: an attack that
+    did not converge says nothing of a defense, which yet withheld nothing. By default every number that is missing
+    counts against its entry. `balanced`: a facet whose values, such as families of distortions, weigh the same in all
+    means however many units they have; no unit may have two of them. `all_controls`: the winner has to be better than
+    controls below the gate, too; so where protection implies utility, so that no control protects by being useless.
+
+    `claim`: the headline, with the fields ``{winner}``, ``{protection}``, ``{without}`` (the same of the undefended
+    entry), ``{utility}`` and ``{plain}`` (utility of both).
+    """
+
+    scores: Blocks
+    protection: Column
+    utility: Column
+    undefended: str
+    claim: str
+    over: tuple[str, ...] = ("attack", "attacker")
+    attack: str = "attack"
+    attacker: str = "attacker"
+    unaware: str = "fixed"
+    share: float = 0.05
+    controls: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    below: Mapping[str, str] = field(default_factory=dict)
+    proxies: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    met: str = ""
+    balanced: str = ""
+    all_controls: bool = False
+    chosen: Chosen | None = None
+
+    @property
+    def sign(self) -> int:
+        """1 where more protection is better, else -1."""
+        return 1 if self.protection.better == "higher" else -1
+
+    @cached_property
+    def gains(self) -> Sequence[Floats]:
+        """The scores, turned so that more is better: ``(entries, units)`` of each setting, NaN where not finite.
+
+        They are made whenever they are asked for.
+        """
+        return self._turned(self.scores)
+
+    @cached_property
+    def known(self) -> tuple[npt.NDArray[np.bool_], ...]:
+        """Where an entry has a number, or met an attack that says nothing: ``(entries, units)`` of each setting."""
+        met = self.scores.values[self.met] if self.met else None
+        return tuple(
+            ~np.isnan(own) if met is None else ~np.isnan(own) | (met[c] == 1) for c, own in enumerate(self.gains)
+        )
+
+    @cached_property
+    def settings(self) -> list[int]:
+        """The settings that every entry should have, see `common`."""
+        return self._common(self.known)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """All units, sorted."""
+        return sorted({str(name) for c in self.settings for name in self.scores.units[c]})
+
+    @cached_property
+    def places(self) -> list[npt.NDArray[np.int64]]:
+        """The place of each unit of each of the `settings` among `names`."""
+        found = np.array(self.names)
+        return [np.searchsorted(found, self.scores.units[c].astype(str)) for c in self.settings]
+
+    @cached_property
+    def clusters(self) -> npt.NDArray[np.str_] | None:
+        """The cluster of each unit; None where units are independent."""
+        if not self.protection.cluster:
+            return None
+        own = np.array(self.names, dtype=object)
+        for c, at in zip(self.settings, self.places, strict=True):
+            own[at] = self.scores.clusters(self.protection.cluster, c)
+        return own.astype(str)
+
+    @cached_property
+    def weights(self) -> Floats | None:
+        """The weight of each unit, 1 on average; None where all weigh the same."""
+        if not self.balanced:
+            return None
+        own = np.empty(len(self.names), dtype=object)
+        for c, at in zip(self.settings, self.places, strict=True):
+            own[at] = self.scores.conditions[c][self.balanced]
+        _, place, sizes = np.unique(own.astype(str), return_inverse=True, return_counts=True)
+        return None if len(set(sizes)) < 2 else np.asarray(len(own) / len(sizes) / sizes[place])
+
+    def mean(self, numbers: Floats) -> Value:
+        """Return the mean of numbers ``(units,)`` as a cell; NaN is left out."""
+        kept, weights = np.isfinite(numbers), self.weights
+        if weights is None or not kept.any():
+            return mean_value(numbers, self.clusters)
+        w, x = weights[kept], (weights * numbers)[kept]
+        clusters = None if self.clusters is None else self.clusters[kept]
+        return value_of(interval(lambda drawn: x[drawn].sum(axis=1) / w[drawn].sum(axis=1), len(x), clusters))
+
+    def worst(self, rows: Sequence[int], like: int | None = None) -> Floats:
+        """Return the gain of each unit under the worst attack ``(rows, units)``, mean over the other facets, or NaN.
+
+        `like`: only what this entry has counts.
+        """
+        if not self.settings:
+            return np.zeros((len(rows), 0))
+        return mean_of(self._worst_of_all[0][:, list(rows)] if like is None else self._groups(rows, like)[0])
+
+    @cached_property
+    def _worst_of_all(self) -> tuple[Floats, npt.NDArray[np.int32]]:
+        return self._groups(range(len(self.scores.entries)), None)
+
+    @cached_property
+    def against(self) -> Mapping[bool, Floats]:
+        """The mean gain of each unit under attacks that know the defense, and under those that do not, or NaN.
+
+        ``against[aware]`` has shape ``(entries, units)``.
+        """
+        shape = (2, len(self.scores.entries), len(self.names))
+        total, count = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        for c, at in zip(self.settings, self.places, strict=True):
+            aware, own = int(self.scores.conditions[c][self.attacker] != self.unaware), self.gains[c]
+            total[aware][:, at] += np.nan_to_num(own)
+            count[aware][:, at] += ~np.isnan(own)
+        means = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
+        return {False: means[0], True: means[1]}
+
+    def _groups(self, rows: Sequence[int], like: int | None) -> tuple[Floats, npt.NDArray[np.int32]]:
+        """Return the worst gain ``(groups, rows, units)``, a group being the settings that differ in `over` alone, and
+        the position of the setting it is of."""
+        conditions = self.scores.conditions
+        keys = [tuple((f, v) for f, v in conditions[c].items() if f not in self.over) for c in self.settings]
+        group = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        shape = (len(group), len(rows), len(self.names))
+        found, which = np.full(shape, np.nan), np.full(shape, -1, np.int32)
+        for key, c, at in zip(keys, self.settings, self.places, strict=True):
+            own = self.gains[c][list(rows)]
+            if like is not None:
+                own = np.where(np.isnan(self.gains[c][like]), np.nan, own)
+            here, i = found[group[key]][:, at], group[key]
+            worse = np.isnan(here) & ~np.isnan(own) | (own < here)
+            found[i][:, at] = np.where(worse, own, here)
+            which[i][:, at] = np.where(worse, c, which[i][:, at])
+        return found, which
+
+    def coverage(self, row: int) -> float:
+        """Return the share of units and settings for which an entry has a number, or met what says nothing."""
+        known = [own[row] for own in self._covered]
+        return float(np.concatenate(known).mean()) if known else 0.0
+
+    @cached_property
+    def _covered(self) -> list[npt.NDArray[np.bool_]]:
+        """Return where entries have a number, or met what says nothing, for each setting that counts."""
+        if self.chosen is None:
+            return [self.known[c] for c in self.settings]
+        known = [~np.isnan(own) for own in self._turned(self.chosen.tried)]
+        return [known[c] for c in self._common(known)]
+
+    def _common(self, known: Sequence[npt.NDArray[np.bool_]]) -> list[int]:
+        had = np.array([own.any(axis=1) for own in known]).reshape(len(known), len(self.scores.entries))
+        return np.flatnonzero(common(self.scores.entries, had)).tolist()
+
+    def _turned(self, scores: Blocks) -> Sequence[Floats]:
+        blocks = scores.values[self.protection.of or self.protection.key]
+
+        def turned(c: int) -> Floats:
+            own = blocks[c].astype(np.float64)
+            return np.where(np.isfinite(own), self.sign * own, np.nan)
+
+        return Lazy(len(blocks), turned)
+
+    def broken_by(self, row: int) -> dict[str, float]:
+        """Return for each attack the share of units and groups on which it was the worst, the largest first."""
+        if self.chosen is not None:
+            return dict(self.chosen.broken_by.get(self.scores.entries[row], {}))
+        which = self._worst_of_all[1][:, row].ravel()
+        counts = np.bincount(which[which >= 0], minlength=len(self.scores.conditions))
+        found: dict[str, int] = {}
+        for own, count in zip(self.scores.conditions, counts.tolist(), strict=True):
+            if count:
+                found[own[self.attack]] = found.get(own[self.attack], 0) + count
+        shares = {name: count / int(counts.sum()) for name, count in sorted(found.items())}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def is_own(entry: str) -> bool:
+    """Say whether everything in an entry, such as ``harness/lenet + harness/ats``, is the harness's own."""
+    return all(part.startswith(OWN) for part in entry.split(" + "))
+
+
+def common(entries: Sequence[str], had: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which settings count: those that at least half of the entries have, or half of the harness's own.
+
+    So however many submitted entries withhold an attack, it stays. `had`: ``(settings, entries)``. The name of a
+    component of the harness begins with ``harness/``, which no other package may use.
+    """
+    own = np.array([is_own(entry) for entry in entries], dtype=bool)
+    found: npt.NDArray[np.bool_] = had.mean(axis=1) >= 0.5
+    return found | (had[:, own].mean(axis=1) >= 0.5) if own.any() else found
+
+
+def mean_of(parts: Floats) -> Floats:
+    """Return the mean over the first axis, NaN left out; NaN where there is nothing else."""
+    count = (~np.isnan(parts)).sum(axis=0)
+    found: Floats = np.full(parts.shape[1:], np.nan)
+    np.divide(np.nansum(parts, axis=0), count, out=found, where=count > 0)
+    return found
+
+
+def number(value: Value) -> float:
+    """Return the number of a cell, NaN without one."""
+    return np.nan if value.value is None else value.value

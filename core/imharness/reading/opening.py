@@ -1,0 +1,67 @@
+"""Opens plain files only, and reads no more of them than a limit allows."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from imharness.errors import UsageError
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+@contextmanager
+def plain_file(path: Path, limit: int, *, links: bool = True) -> Iterator[BinaryIO]:
+    """Yield a file that is open for reading, of at most `limit` bytes.
+
+    A pipe, a socket, a device or a folder is refused without waiting for it. `links=False` refuses a symbolic link.
+    Raises `UsageError` that names the file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise UsageError(f"{shown(path)} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise UsageError(f"{shown(path)} is no name of a file.") from None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UsageError(f"{shown(path)} is no plain file.")
+        if found.st_size > limit:
+            raise UsageError(f"{shown(path)} has {found.st_size} bytes; at most {limit} are read.")
+        yield file
+
+
+def read_bytes(path: Path, limit: int = GIB, *, links: bool = True) -> bytes:
+    """Return the content of a plain file of at most `limit` bytes; raises `UsageError`."""
+    with plain_file(path, limit, links=links) as file:
+        try:
+            content = file.read(limit + 1)
+        except OSError as error:
+            raise UsageError(f"{shown(path)} cannot be read: {error.strerror}.") from None
+    if len(content) > limit:
+        raise UsageError(f"{shown(path)} has more than {limit} bytes, the most that are read.")
+    return content
+
+
+def read_text(path: Path, limit: int) -> str:
+    """Return a text file of at most `limit` bytes in UTF-8, without a byte order mark; raises `UsageError`."""
+    content = read_bytes(path, limit)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{shown(path)} is not UTF-8: byte {error.start} is {content[error.start]:#04x}.") from None
+    if "\0" in text:
+        raise UsageError(f"{shown(path)} holds a NUL character; it is no text.")
+    return text
+
+
+def shown(path: Path) -> str:
+    """Return a path for messages, without characters that a terminal would interpret."""
+    return "".join(sign if sign.isprintable() else "?" for sign in str(path))

@@ -1,0 +1,180 @@
+"""Tables: csv and parquet, with distinct columns, whole rows, and numbers that are numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.errors import UsageError
+from imharness.reading.opening import GIB, MIB, plain_file, read_text, shown
+from imharness.reading.text import number, reason
+
+BYTES = 512 * MIB
+STREAM_BYTES = 64 * GIB
+ROWS = 5_000_000
+COLUMNS = 4_096
+CELLS = 200_000_000
+
+
+@dataclass(frozen=True)
+class Csv:
+    """A comma-separated table with a head."""
+
+    path: Path
+    columns: tuple[str, ...]
+    _text: str
+
+    def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yield the number of the line in which a row ends, and the row by column; blank lines are left out.
+
+        Raises `UsageError` that names the line.
+        """
+        for line, row in _records(self.path, self._text, skip=1):
+            if len(row) != len(self.columns):
+                raise UsageError(
+                    f"{shown(self.path)}, line {line}: {len(row)} fields where the head has {len(self.columns)}."
+                )
+            yield line, dict(zip(self.columns, row, strict=True))
+
+
+def read_csv(path: Path, limit: int = BYTES) -> Csv:
+    """Return a comma-separated table in UTF-8; raises `UsageError` in one line."""
+    text = read_text(path, limit)
+    _, head = next(_records(path, text), (0, []))
+    return Csv(path, _columns(path, head), text)
+
+
+def _records(path: Path, text: str, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for count, row in enumerate(row for row in reader if row):
+            if count > ROWS:
+                raise UsageError(f"{shown(path)} has more than {ROWS} rows.")
+            if count >= skip:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise UsageError(f"{shown(path)}, line {reader.line_num}: {reason(error)}.") from None
+
+
+def _columns(path: Path, names: list[str]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise UsageError(f"{shown(path)} has more than one column {twice[0]!r:.60}.")
+    if len(names) > COLUMNS:
+        raise UsageError(f"{shown(path)} has {len(names)} columns; at most {COLUMNS} are read.")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table whose columns are read one by one. Row numbers in messages count from 0."""
+
+    path: Path
+    columns: tuple[str, ...]
+    _table: Any
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """Return a column of finite numbers; raises `UsageError` that names column and row."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = self._whole(name)
+        kind = column.type
+        if self.path.suffix == ".csv":
+            wanted = pc.utf8_trim(column, " \t")
+            wrong = pc.invert(
+                pc.match_substring_regex(wanted, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$")
+            )
+            self._refuse(name, column, wrong.to_numpy(zero_copy_only=False))
+            column = pc.cast(pc.replace_substring_regex(wanted, r"^\+", ""), pa.float64())
+        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise UsageError(f"{shown(self.path)}: column {name} holds {kind!s:.60}; it must hold numbers.")
+        found = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        self._refuse(name, column, ~np.isfinite(found))
+        return found
+
+    def texts(self, name: str) -> npt.NDArray[np.str_]:
+        """Return a column of texts; raises `UsageError` that names column and row."""
+        import pyarrow as pa
+
+        column = self._whole(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            raise UsageError(f"{shown(self.path)}: column {name} holds {column.type!s:.60}; it must hold text.")
+        return np.asarray(column.to_pylist(), dtype=str)
+
+    def _whole(self, name: str) -> Any:
+        column = self._table.column(name).combine_chunks()
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise UsageError(f"{shown(self.path)}, row {row}: {name} is empty.")
+        return column
+
+    def _refuse(self, name: str, column: Any, wrong: npt.NDArray[np.bool_]) -> None:
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            number(str(column[row].as_py()), f"{shown(self.path)}, row {row}: {name}")
+
+
+def read_columns(path: Path, limit: int = BYTES) -> Columns:
+    """Return the table in a csv or parquet file, by its ending; raises `UsageError` in one line.
+
+    Numbers of a csv file are text, those of a parquet file have types of numbers.
+    """
+    import pyarrow as pa
+
+    try:
+        table = _from_csv(path, limit) if path.suffix == ".csv" else _from_parquet(path, limit)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
+    return Columns(path, tuple(table.column_names), table)
+
+
+def read_stream(path: Path, limit: int = STREAM_BYTES) -> Any:
+    """Return the table in a file of Arrow's stream format, as the library ``datasets`` writes it.
+
+    It stays on the disk until it is asked for. Raises `UsageError` in one line.
+    """
+    import pyarrow as pa
+
+    with plain_file(path, limit):
+        pass
+    try:
+        table = pa.ipc.open_stream(pa.memory_map(str(path))).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise UsageError(f"{shown(path)} cannot be read: {reason(error)}") from None
+    _columns(path, table.column_names)
+    return table
+
+
+def _from_csv(path: Path, limit: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    content = read_csv(path, limit)
+    options = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(content.columns, pa.string()), strings_can_be_null=False, null_values=[]
+    )
+    read = pa.csv.ReadOptions(use_threads=False, block_size=16 * MIB)
+    return pa.csv.read_csv(io.BytesIO(content._text.encode()), convert_options=options, read_options=read)
+
+
+def _from_parquet(path: Path, limit: int) -> Any:
+    import pyarrow.parquet as pq
+
+    with plain_file(path, limit) as file, pq.ParquetFile(file, pre_buffer=False) as content:
+        names, rows = content.schema_arrow.names, content.metadata.num_rows
+        _columns(path, names)
+        if not 0 <= rows <= ROWS or rows * len(names) > CELLS:
+            raise UsageError(f"{shown(path)} announces {rows} rows of {len(names)} columns, which is too many.")
+        return content.read(use_threads=False)

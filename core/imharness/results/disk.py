@@ -1,0 +1,243 @@
+"""Files that are written whole or not at all, and folders that one process at a time changes. Imports no torch."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from imharness.errors import StoreError
+
+UNFINISHED = ".unfinished"
+"""The folder of what is being written; a process that is killed leaves its part there."""
+OLD_S = 3600.0
+"""What lies there longer than this is nobody's any more, s."""
+WAIT_S = 600.0
+"""How long a process waits for another one that changes the same folder, s."""
+FLUSHED_AT_ONCE = 16
+ATTEMPTS = 100
+_held: set[Path] = set()
+
+
+def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:
+    """Write a file below `root`: elsewhere first, flushed to the disk where wanted, then renamed.
+
+    Raises `StoreError`, and leaves nothing then. Several processes and machines may write one file at once.
+    """
+    path = root / name
+    try:
+        temporary, descriptor = _aside(root)
+        try:
+            with open(descriptor, "wb") as opened:
+                opened.write(content)
+                opened.flush()
+                if flushed:
+                    os.fsync(descriptor)
+            _into_place(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror)
+        raise StoreError(f"cannot write {path}: {reason}; what was finished before is kept") from None
+
+
+def _into_place(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.replace(path)
+
+
+def _aside(root: Path) -> tuple[Path, int]:
+    """Return a new, open file among the unfinished ones.
+
+    Their folder is made where there is none: a process that begins may remove it while it is empty.
+    """
+    path = root / UNFINISHED / secrets.token_hex(8)
+    for _ in range(ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with suppress(FileExistsError, FileNotFoundError):
+            path.parent.mkdir(parents=True)
+    raise OSError(errno.EAGAIN, f"{path.parent} is no folder, or is removed all the time")
+
+
+def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
+    """Remove a file below `root` whose content is unwanted; one that replaces it meanwhile stays.
+
+    A file is set aside before its content counts, so that nobody can write what is then removed. Raises `StoreError`.
+    """
+    path = root / name
+    with suppress(FileNotFoundError):
+        with reading(path):
+            if not unwanted(path.read_bytes()):
+                return
+        try:
+            aside, descriptor = _aside(root)
+            os.close(descriptor)
+            try:
+                path.rename(aside)
+                if not unwanted(aside.read_bytes()):
+                    _put_back(aside, path)
+            finally:
+                aside.unlink(missing_ok=True)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error.strerror}; what is stored was left as it is") from None
+
+
+def _put_back(aside: Path, path: Path) -> None:
+    try:
+        os.link(aside, path)
+    except FileExistsError:  # a later one was written meanwhile
+        return
+    except OSError:  # a file system without links
+        aside.rename(path)
+
+
+def flush_soon(paths: Iterable[Path]) -> list[Future[None]]:
+    """Begin to put files on the disk, several at once: one wait serves them; see `settle`."""
+    return [_flushers().submit(_flush, path) for path in paths]
+
+
+def settle(flushes: deque[Future[None]], behind: int = 0) -> None:
+    """Drop flushes that have ended, the oldest first, and wait while more than `behind` go on.
+
+    Raises `StoreError` where files could not be put on the disk, of all that were dropped once.
+    """
+    failed: BaseException | None = None
+    while flushes and (len(flushes) > behind or flushes[0].done()):
+        failed = flushes.popleft().exception() or failed
+    if failed is not None:
+        raise failed
+
+
+@cache
+def _flushers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
+
+
+os.register_at_fork(after_in_child=_flushers.cache_clear)  # a fork has no threads but one
+
+
+def _flush(path: Path) -> None:
+    try:
+        opened = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except FileNotFoundError:  # it was replaced or removed since
+        pass
+    except OSError as error:
+        raise StoreError(f"cannot write {path.parent}: {error.strerror}; what was finished before is kept") from None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise `StoreError` where the file system fails; a file that is not there raises `FileNotFoundError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except NotADirectoryError as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(f"cannot read {path}: {reason}; what is stored was left as it is") from None
+
+
+def prepare(root: Path) -> None:
+    """Create a folder, check that it can be written, and remove remains; raises `OSError`."""
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=root):
+        remove_remains(root)
+
+
+def remove_remains(root: Path) -> None:
+    """Remove what processes that were killed more than an hour ago left unfinished; what cannot be removed stays."""
+    place = root / UNFINISHED
+    with suppress(OSError):
+        for path in list(place.iterdir()):
+            if time.time() - path.lstat().st_mtime > OLD_S:
+                shutil.rmtree(path, ignore_errors=True)
+                path.unlink(missing_ok=True)
+        place.rmdir()
+
+
+@contextmanager
+def alone(
+    root: Path, wait_s: float | None = None, waiting: Callable[[], object] = lambda: None
+) -> Iterator[None]:  # fmt: skip
+    """Let one process at a time change what several would overwrite; the others wait.
+
+    A process may enter again what it holds. Where the folder cannot be written, or its file system has no locks,
+    nobody waits. Raises `StoreError` when another process holds it for `wait_s`, seconds, `WAIT_S` by default.
+    `waiting` is called once when somebody else holds it. A process that ends holds nothing any more.
+    """
+    place = root.resolve()
+    if place in _held:
+        yield
+        return
+    patience = WAIT_S if wait_s is None else wait_s
+    otherwise = f"another process has been changing {place} for {patience:g} s; end it, or try again later"
+    descriptor = _locked(place / ".lock", patience, otherwise, waiting)
+    _held.add(place)
+    try:
+        yield
+    finally:
+        _held.discard(place)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@contextmanager
+def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
+    """Let one at a time do something in a folder; raises `StoreError` with a line of its own for a second one.
+
+    Where the folder cannot be written, or its file system has no locks, nobody is refused.
+    """
+    descriptor = _locked(root / name, 0.0, otherwise)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _locked(path: Path, wait_s: float, otherwise: str, waiting: Callable[[], object] = lambda: None) -> int | None:
+    try:
+        import fcntl
+
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except (ImportError, OSError):
+        return None
+    until, told = time.monotonic() + wait_s, False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                os.close(descriptor)
+                raise StoreError(otherwise) from None
+            if not told:
+                waiting()
+            told = True
+            time.sleep(0.05)
+        except OSError:
+            os.close(descriptor)
+            return None

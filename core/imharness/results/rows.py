@@ -1,0 +1,203 @@
+"""Long rows, batch by batch and in any order, -> blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from imharness.errors import UsageError
+from imharness.results.blocks import Array, Blocks, Names
+
+Group = tuple[list[str], npt.NDArray[np.int64]]
+"""Labels, and the rows that have them."""
+_RUN = 64
+"""Rows of a batch for each run of equal labels, on average, that make it worth to look at runs."""
+
+
+def made_of(
+    read: Callable[[str], Iterable[pa.RecordBatch]],
+    sql: str,
+    *,
+    entry: str,
+    by: Sequence[str] = (),
+    unit: str = "name",
+    measures: Sequence[str] = ("score",),
+    about: Sequence[str] = (),
+) -> Blocks:
+    """Make blocks of the rows that `read` yields for SQL, batch by batch, in whichever order they come.
+
+    Names of entries, facets and units are compared as text, in the order of code points.
+    """
+    named = dict.fromkeys([entry, *by, unit])
+    text = [f'CAST("{name}" AS VARCHAR) AS "{name}"' for name in named]
+    kept = [f'"{name}"' for name in dict.fromkeys([*measures, *about]) if name not in named]
+    settings, names, texts = dict[tuple[str, ...], _Setting](), dict[str, int](), dict[str, str]()
+    for batch in read(f'SELECT {", ".join([*text, *kept])} FROM ({sql}) WHERE "{unit}" IS NOT NULL'):
+        said = batch[unit].dictionary_encode()
+        codes = np.array(
+            [names.setdefault(texts.setdefault(name, name), len(names)) for name in said.dictionary.to_pylist()],
+            np.int64,
+        )
+        codes = codes[said.indices.to_numpy()]
+        numbers = {name: _array(batch[name]) for name in measures}
+        facts = batch.select(list(about))
+        for (label, *facets), rows in _grouped(batch, [entry, *by]):
+            setting = settings.setdefault(tuple(facets), _Setting(texts))
+            own = {name: column[rows] for name, column in numbers.items()}
+            again = setting.add(label, codes[rows], own, facts, rows)
+            if again is not None:
+                raise UsageError(
+                    f"blocks: {label} has two rows for {unit} {[*names][again]} in {', '.join(facets)}; "
+                    "name in `by` the columns that tell them apart"
+                )
+    entries = tuple(sorted({label for setting in settings.values() for label in setting.rows}))
+    known = np.array([*names], dtype=object)
+    rank = np.empty(len(known), dtype=np.int64)
+    rank[sorted(range(len(known)), key=known.__getitem__)] = np.arange(len(known))
+    conditions, shared = sorted(settings), dict[bytes, Names]()
+    found = [settings.pop(facets).finished(entries, known, rank, measures, shared) for facets in conditions]
+    return Blocks(
+        entries,
+        tuple(dict(zip(by, facets, strict=True)) for facets in conditions),
+        tuple(units for units, _, _ in found),
+        {name: tuple(values[name] for _, values, _ in found) for name in measures},
+        {name: tuple(facts[name] for _, _, facts in found) for name in about},
+    )
+
+
+class _Setting:
+    """The numbers of one condition: a row for each entry, units in the order in which they came.
+
+    `texts`: every text that is kept, by itself, so that equal ones are one object.
+    """
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+        self.units = np.zeros(0, dtype=np.int64)
+        self.rows: dict[str, tuple[npt.NDArray[np.bool_], dict[str, Array]]] = {}
+        self._facts: list[Mapping[str, Array]] = []
+        self._order = self._sorted = np.zeros(0, dtype=np.int64)
+
+    def add(
+        self,
+        entry: str,
+        units: npt.NDArray[np.int64],
+        numbers: Mapping[str, Array],
+        facts: pa.RecordBatch,
+        rows: npt.NDArray[np.int64],
+    ) -> int | None:
+        """Take in rows of an entry; return a unit that it has twice, if there is one.
+
+        `facts`: what is known of all units of a batch; `rows`: where these units are among them.
+        """
+        at = self._places(units, facts, rows)
+        if entry not in self.rows:
+            blank = {name: np.full(len(self.units), np.nan, _kind(own)) for name, own in numbers.items()}
+            self.rows[entry] = np.zeros(len(self.units), dtype=bool), blank
+        had, values = self.rows[entry]
+        if len(had) < len(self.units):
+            had, values = _wider(had, len(self.units)), {n: _wider(own, len(self.units)) for n, own in values.items()}
+            self.rows[entry] = had, values
+        twice = had[at] | (np.bincount(at)[at] > 1)
+        had[at] = True
+        for name, own in numbers.items():
+            values[name][at] = own
+        return int(units[twice.argmax()]) if twice.any() else None
+
+    def _places(
+        self, units: npt.NDArray[np.int64], facts: pa.RecordBatch, rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the places of units among all of the condition; new ones are added with their facts."""
+        if len(units) == len(self.units) and (units == self.units).all():
+            return np.arange(len(units))
+        if len(self._sorted) != len(self.units):
+            self._order = np.argsort(self.units)
+            self._sorted = self.units[self._order]
+        near = np.minimum(np.searchsorted(self._sorted, units), len(self._sorted) - 1)
+        if len(self._sorted) and (self._sorted[near] == units).all():
+            return np.asarray(self._order[near])
+        new, first = np.unique(units, return_index=True)
+        first = np.sort(first[~np.isin(new, self.units)])
+        self.units = np.concatenate([self.units, units[first]])
+        new_facts = facts.take(pa.array(rows[first]))
+        self._facts.append({name: self._known(new_facts[name]) for name in facts.column_names})
+        return self._places(units, facts, rows)
+
+    def _known(self, column: pa.Array) -> Array:
+        if not pa.types.is_string(column.type):
+            return _array(column)
+        own = column.dictionary_encode("encode")
+        different = np.array([self._texts.setdefault(text, text) for text in own.dictionary.to_pylist()], dtype=object)
+        return np.asarray(different[own.indices.to_numpy()])
+
+    def finished(
+        self, entries: Sequence[str], names: Names, rank: npt.NDArray[np.int64], measures: Sequence[str],
+        shared: dict[bytes, Names],
+    ) -> tuple[Names, dict[str, Array], dict[str, Array]]:  # fmt: skip
+        """Return the names of the units, sorted, a block of each measure and the facts of the units."""
+        order = np.argsort(rank[self.units])
+        codes = self.units[order]
+        values = {}
+        for name in measures:
+            own = {label: self.rows[label][1].pop(name) for label in entries if label in self.rows}
+            block = np.full((len(entries), len(order)), np.nan, next(iter(own.values())).dtype)
+            for i, label in enumerate(entries):
+                if label in own:
+                    block[i] = _wider(own.pop(label), len(order))[order]
+            values[name] = block
+        facts = {name: np.concatenate([part[name] for part in self._facts])[order] for name in self._facts[0]}
+        return shared.setdefault(codes.tobytes(), names[codes]), values, facts
+
+
+def _wider(row: Array, size: int) -> Array:
+    """Return a row with as many numbers, or False, at its end as are missing."""
+    blank = False if row.dtype == np.bool_ else np.nan
+    return row if len(row) == size else np.concatenate([row, np.full(size - len(row), blank, row.dtype)])
+
+
+def _kind(numbers: Array) -> type[np.floating]:
+    return np.float32 if numbers.dtype == np.float32 else np.float64
+
+
+def _array(column: pa.Array) -> Array:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _grouped(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
+    """Return the rows of a batch that have the same labels in some columns, with these labels."""
+    return _by_runs(batch, columns) or _by_rows(batch, columns)
+
+
+def _by_runs(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group] | None:
+    """Return the groups of rows that come in long runs of equal labels, as cells do, else None."""
+    encoded = []
+    for name in columns:
+        own = pc.run_end_encode(batch[name], pa.int64())
+        if not len(batch) or len(own.run_ends) * _RUN > len(batch):
+            return None
+        encoded.append(own)
+    ends = np.unique(np.concatenate([own.run_ends.to_numpy() for own in encoded]))
+    texts = [own.values.take(pa.array(np.searchsorted(own.run_ends.to_numpy(), ends))).to_pylist() for own in encoded]
+    found = dict[tuple[str, ...], list[npt.NDArray[np.int64]]]()
+    for start, end, *labels in zip([0, *ends[:-1].tolist()], ends.tolist(), *texts, strict=True):
+        found.setdefault(tuple(labels), []).append(np.arange(start, end))
+    return ((list(labels), np.concatenate(rows)) for labels, rows in found.items())
+
+
+def _by_rows(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[Group]:
+    """Yield the groups of rows that come in any order."""
+    key, size, coded = np.zeros(len(batch), dtype=np.int64), 1, []
+    for name in columns:
+        own = batch[name].dictionary_encode("encode")
+        coded.append((own.dictionary.to_pylist(), own.indices.to_numpy()))
+        if size * len(own.dictionary) >= 2**63:
+            key, size = np.unique(key, return_inverse=True)[1], len(batch)
+        key, size = key * len(own.dictionary) + own.indices.to_numpy(), size * len(own.dictionary)
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    for rows in np.split(order, starts)[1:]:
+        yield [labels[codes[rows[0]]] for labels, codes in coded], rows

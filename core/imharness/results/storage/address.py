@@ -1,0 +1,43 @@
+"""Addresses of stores: a path, ``s3://bucket/path`` or ``gs://bucket/path``."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from imharness.errors import UsageError
+from imharness.results.storage.backend import Backend
+from imharness.results.storage.local import LocalFiles
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+
+def absolute(address: str | Path) -> str:
+    """Return an address that means the same store in every folder; raises `UsageError` for one of no known kind."""
+    if not str(address).strip():
+        raise UsageError("an empty text is no address of a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
+    found = _SCHEME.fullmatch(str(address))
+    if found is None:
+        return str(Path(address).resolve())
+    scheme, place = found[1].lower(), found[2].rstrip("/")
+    if scheme not in ("s3", "gs"):
+        raise UsageError(f"{address} is no address of a store; give a folder, s3://BUCKET/PATH or gs://BUCKET/PATH.")
+    parts = place.split("/")
+    if not all(part.strip() for part in parts) or {".", ".."} & set(parts) or "?" in place:
+        raise UsageError(f"{address} names no bucket and path; write {scheme}://BUCKET/PATH.")
+    return f"{scheme}://{place}"
+
+
+def open_backend(address: str | Path) -> Backend:
+    """Return the place that an address means; nothing is read or written yet.
+
+    An object store takes credentials, region and endpoint from the environment, as its own tools do; see `connected`.
+    """
+    found = absolute(address)
+    if _SCHEME.fullmatch(found) is None:
+        return LocalFiles(Path(address))
+    from imharness.results.storage.objects import Objects, connected
+
+    scheme, _, place = found.partition("://")
+    return Objects(found, connected(scheme, os.environ), place)

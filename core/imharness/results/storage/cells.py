@@ -1,0 +1,201 @@
+"""Records of tasks by key, whether each is a file of its own or a part of a segment.
+
+A file of its own is how a record is written first; it counts more than a segment with the same key. Others may pack
+cells while they are read: what is gone is looked for again, until nothing moves any more.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from imharness.errors import DamagedError
+from imharness.results.storage.backend import Backend, in_parallel
+from imharness.results.storage.files import Files, StoredFile
+from imharness.results.storage.segments import CELL, Place, Segment, Segments
+
+TASKS = "tasks"
+_SUFFIX = ".json"
+ALONE = -1
+"""What `row_files` says of a file that has the rows of one task alone."""
+SoundRecord = Callable[[str, bytes], bool]
+"""Says whether a content is the whole record of a key."""
+
+
+def task_file(key: str) -> str:
+    """Return the name of the file that a record is written to."""
+    return f"{TASKS}/{key[:2]}/{key}{_SUFFIX}"
+
+
+class Survey:
+    """One look at a store: few listings instead of a question for every task."""
+
+    def __init__(self, backend: Backend, segments: Segments) -> None:
+        self._backend, self._segments = backend, segments
+        names = (name.rpartition("/")[2] for name in backend.sizes(TASKS))
+        self.singles = {name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)}
+        """Keys whose record is a file of its own."""
+        self._sizes = {**backend.sizes("rows"), **backend.sizes("artifacts")}
+        segments.refresh()  # after the files, so that what was packed in between is not missed
+
+    def size(self, file: str) -> int:
+        """Return the size of a file of rows or arrays, or -1 where there is none."""
+        return self._sizes.get(file, -1)
+
+    def keys(self) -> list[str]:
+        """Return the keys of all records, sorted."""
+        return sorted(self.singles | self._segments.places.keys())
+
+    def packed(self, keys: Iterable[str]) -> tuple[set[str], list[str]]:
+        """Return which of these keys are whole in segments alone, and a line for each that lacks its arrays."""
+        whole, lines, places = set[str](), [], self._segments.places
+        for key in {*keys}.intersection(places) - self.singles:
+            segment, cell = places[key]
+            file, size = segment.arrays[cell], segment.arrays_sizes[cell]
+            if not file or self.size(file) == size or self._backend.size(file) == size:
+                whole.add(key)
+            else:
+                lines.append(f"{self._backend.address}/{file} is missing or truncated; it will be computed again")
+        return whole, lines
+
+    def contents(self, keys: Iterable[str], sound: SoundRecord) -> Iterator[tuple[str, bytes]]:
+        """Yield the records of these keys, as they were written, in no particular order.
+
+        A key that no listing had is asked for by its name: a listing may miss a file that is written anew meanwhile.
+        """
+        wanted, places = dict.fromkeys(keys), self._segments.places
+        alone = [key for key in wanted if key in self.singles or key not in places]
+        left = [key for key in wanted if key not in self.singles and key in places]
+        read, packed = partial(_own, self._backend, sound), len(left)
+        for key, content in zip(alone, in_parallel(read, alone, self._backend.at_once), strict=True):
+            if content is None:  # it was packed since it was listed
+                left.append(key)
+            else:
+                yield key, content
+        if len(left) > packed:
+            self._segments.refresh()
+        while left:
+            places, groups = self._segments.places, dict[Segment, list[str]]()
+            for key in places.keys() & left:
+                groups.setdefault(places[key].segment, []).append(key)
+            left = []
+            for segment, group in groups.items():
+                try:
+                    records = dict(zip(segment.keys, segment.records(), strict=True))
+                except DamagedError:
+                    if not self._segments.moved_on(places):
+                        raise
+                    left += group
+                else:
+                    yield from ((key, records[key]) for key in group)
+
+
+def _own(backend: Backend, sound: SoundRecord, key: str) -> bytes | None:
+    return backend.get(task_file(key), partial(sound, key))
+
+
+def one(backend: Backend, segments: Segments, sound: SoundRecord, key: str) -> bytes | None:
+    """Return one record as it was written, or None where there is none."""
+    content = _own(backend, sound, key)
+    return segments.record(key) if content is None else content
+
+
+def lost(
+    backend: Backend, segments: Segments, cell: tuple[str, str, StoredFile | None, StoredFile | None],
+    size: Callable[[str], int],
+) -> str:  # fmt: skip
+    """Return which file of a cell is missing or truncated, or "". A cell is its key, seal, rows and arrays.
+
+    `size`: the sizes of files as they were listed, -1 where there was none; others are asked for again.
+    """
+    key, seal, rows, arrays = cell
+    for file in (rows, arrays):
+        if file is None or size(file.file) == file.size:
+            continue
+        place = segments.places.get(key)
+        if file is rows and place is not None and place.seal == seal:
+            continue
+        if backend.size(file.file) == file.size:
+            continue
+        if file is not rows or segments.find(key, lambda place: place.has_rows(seal, rows.sha256)) is None:
+            return f"{backend.address}/{file.file} is missing or truncated; it will be computed again"
+    return ""
+
+
+def table(files: Files, segments: Segments, key: str, seal: str, file: StoredFile) -> pa.Table:
+    """Return the rows of a cell with a seal that were written to a file, verified; raises `DamagedError`."""
+    place = segments.places.get(key)
+    if place is not None and place.seal == seal:
+        found = segments.rows(key, seal, file.sha256)
+        if found is not None:
+            return found
+    try:
+        content = files.content(file)
+    except DamagedError:
+        found = segments.rows(key, seal, file.sha256)
+        if found is not None:
+            return found
+        content = files.content(file)  # computed anew since
+    return pq.read_table(io.BytesIO(content))
+
+
+def row_files(
+    backend: Backend, segments: Segments, cells: Iterable[tuple[str, str, StoredFile]]
+) -> dict[str, tuple[Path, int]]:
+    """Return by key the Parquet file on this machine that has the rows of a cell, and the number of the cell in it.
+
+    A cell is its key, its seal and the file that its rows were written to. The rows of a cell in a segment are those
+    whose column `_cell` is the number; a file of one task alone has no such column, and the number is `ALONE`. Where
+    the place is a folder, a file may be gone when it is read: then ask again.
+    """
+    wanted = list(cells)
+    while True:
+        places = segments.places
+        try:
+            return dict(zip((key for key, _, _ in wanted), _row_files(backend, places, wanted), strict=True))
+        except DamagedError:
+            if not segments.moved_on(places):
+                raise
+
+
+def _row_files(
+    backend: Backend, places: Mapping[str, Place], wanted: list[tuple[str, str, StoredFile]]
+) -> list[tuple[Path, int]]:
+    def packed(cell: tuple[str, str, StoredFile]) -> Place | None:
+        key, seal, file = cell
+        place = places.get(key)
+        if place is None or place.seal == seal:
+            return place
+        gone = backend.size(file.file) != file.size
+        return place if gone and place.has_rows(seal, file.sha256) else None
+
+    def found(cell: tuple[tuple[str, str, StoredFile], Place | None]) -> tuple[Path, int]:
+        (_, _, file), place = cell
+        if place is not None:
+            return place.segment.rows_path, place.cell
+        return backend.path(file.file, file.sha256), ALONE
+
+    at = list(map(packed, wanted))
+    used = {place.segment for place in at if place is not None}
+    list(in_parallel(lambda segment: segment.rows_path, used, backend.at_once))  # each is fetched once
+    return list(in_parallel(found, zip(wanted, at, strict=True), backend.at_once))
+
+
+def sql_of_rows(files: Iterable[tuple[Path, int]]) -> str:
+    """Return the SQL that reads the files of tasks; see `row_files`. The column `_cell` says whose a row is.
+
+    Files with the same columns are read as one, so that only one is asked for its columns whenever the SQL is used.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for path, cell in dict(files).items():
+        select = f"SELECT *, {ALONE} AS {CELL}" if cell == ALONE else "SELECT *"
+        quoted = "'" + str(path).replace("'", "''") + "'"
+        alike.setdefault((select, pq.read_schema(path).to_string()), []).append(quoted)
+    return " UNION ALL BY NAME ".join(
+        f"{select} FROM read_parquet([{', '.join(own)}], filename = true)" for (select, _), own in alike.items()
+    )

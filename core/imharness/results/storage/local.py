@@ -1,0 +1,171 @@
+"""Files in a folder; several processes and machines may share it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from imharness.errors import StoreError, UsageError
+from imharness.reading.opening import GIB, read_bytes
+from imharness.results.disk import alone, flush_soon, one_at_a_time, prepare, reading, remove_if, settle, write_whole
+from imharness.results.storage.backend import Sound, sha256_of
+
+BEHIND = 32
+"""So many files at most are still on their way to the disk when further results are begun."""
+
+
+EVERY_S = 0.25
+"""How often files are begun to be flushed within a block, s: a few at once take less time than one by one."""
+
+
+class LocalFiles:
+    """A folder. A file is written elsewhere in it, flushed to the disk, and renamed."""
+
+    at_once = 1
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.address = root, str(root)
+        self._unflushed: list[Path] | None = None
+        self._flushing: deque[Future[None]] = deque()
+        self._since = 0.0
+
+    def prepare(self) -> None:
+        try:
+            prepare(self.root)
+        except OSError as error:
+            raise StoreError(f"store {self.root} cannot be written: {error.strerror}; choose another --store") from None
+
+    def alone(self) -> AbstractContextManager[None]:
+        return alone(self.root)
+
+    def packing(self) -> AbstractContextManager[None]:
+        return one_at_a_time(self.root, ".packing", f"another process packs {self.address}; nothing was done")
+
+    @contextmanager
+    def together(self, *, soon: bool = False) -> Iterator[None]:
+        outer = self._unflushed is None
+        if outer:
+            settle(self._flushing, BEHIND)
+            self._unflushed, self._since = [], time.monotonic()
+        try:
+            yield
+        finally:
+            if outer or (soon and time.monotonic() - self._since > EVERY_S):
+                written, self._unflushed = self._unflushed or (), None if outer else []
+                self._since = time.monotonic()
+                self._flushing += flush_soon(written)
+            if outer and not soon:
+                settle(self._flushing)
+
+    def put(self, name: str, content: bytes) -> None:
+        unflushed = self._unflushed
+        write_whole(self.root, name, content, flushed=unflushed is None)
+        if unflushed is not None:
+            unflushed.append(self.root / name)
+
+    def get(self, name: str, sound: Sound = lambda content: True) -> bytes | None:
+        path = self.root / name
+        try:
+            with reading(path):
+                return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str, sha256: str) -> None:
+        remove_if(self.root, name, lambda content: sha256_of(content) == sha256)
+
+    def delete(self, name: str) -> None:
+        path = self.root / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {error.strerror}; what is stored was left as it is") from None
+
+    def size(self, name: str) -> int:
+        path = self.root / name
+        try:
+            with reading(path):
+                return path.stat().st_size
+        except FileNotFoundError:
+            return -1
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        found: dict[str, int] = {}
+        waiting = [folder]
+        while waiting:
+            here = waiting.pop()
+            with suppress(FileNotFoundError), reading(self.root / here), os.scandir(self.root / here) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        waiting.append(f"{here}/{entry.name}")
+                    elif not entry.name.startswith("."):
+                        with suppress(FileNotFoundError):  # it was removed since
+                            found[f"{here}/{entry.name}"] = entry.stat().st_size
+        return found
+
+    def path(self, name: str, sha256: str) -> Path:
+        return self.root / name
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a document. What a task says, within its block, is not waited for: no result depends on it."""
+        write_whole(self.root, name, content, flushed=self._unflushed is None)
+
+    def current(self, name: str) -> bytes | None:
+        return self.get(name)
+
+    def documents(self, folder: str) -> list[str]:
+        return sorted(self.sizes(folder))
+
+    def append(self, name: str, compose: Callable[[Sequence[bytes]], bytes]) -> None:
+        path = self.root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab+", buffering=0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                before = self.lines(name)
+                content, end = compose(before) + b"\n", len(b"\n".join(before))
+                file.truncate(end)  # a last line whose writing was cut off
+                try:
+                    _write(file.fileno(), (b"\n" if before else b"") + content)
+                except OSError:
+                    with suppress(OSError):
+                        file.truncate(end)
+                    raise
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error.strerror}; nothing was added") from None
+
+    def lines(self, name: str) -> list[bytes]:
+        path = self.root / name
+        try:
+            with reading(path):
+                path.stat()
+            return _whole(read_bytes(path, GIB))
+        except FileNotFoundError:
+            return []
+        except UsageError as error:
+            raise StoreError(str(error)) from None
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    """Write a content as a whole, on the disk when this returns; raises `OSError` otherwise."""
+    if os.write(descriptor, content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fsync(descriptor)
+
+
+def _whole(content: bytes) -> list[bytes]:
+    """Return the lines of a journal, without a last one whose writing was cut off: it is no whole JSON."""
+    lines = content.split(b"\n")
+    try:
+        json.loads(lines[-1])
+    except (ValueError, RecursionError):
+        lines.pop()
+    return lines

@@ -1,0 +1,90 @@
+"""How many workers share a GPU: as many as were asked for, and as have room in its memory. Loads no torch here."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from imharness.errors import UsageError
+
+GIB = 1 << 30
+WORKER_BYTES = 2 * GIB
+"""Free memory of a GPU that a worker is not started without: CUDA itself, a network and a small batch."""
+Free = Callable[[Sequence[str]], Mapping[str, int]]
+"""Devices -> bytes that are free on each; what is not known is left out."""
+
+
+class LocalSettings(BaseModel):
+    """What the workers on this machine take; the command line offers each field as an option."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workers: int | None = Field(default=None, ge=1)
+    workers_per_gpu: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Workers on each GPU, at most --workers in all.",
+        json_schema_extra={"metavar": "N"},
+    )
+
+
+def free_bytes(devices: Sequence[str]) -> Mapping[str, int]:
+    """Return what is free on GPUs such as ``cuda:0``, asked in a process that ends: to ask takes memory of each."""
+    try:
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            return pool.submit(_free, list(devices)).result()
+    except BrokenProcessPool:
+        return {}
+
+
+def _free(devices: Sequence[str]) -> dict[str, int]:
+    import torch
+
+    found = {}
+    for device in devices:
+        try:
+            found[device] = int(torch.cuda.mem_get_info(device)[0])
+        except RuntimeError:  # there is not even room to ask
+            found[device] = 0
+    return found
+
+
+def with_room(
+    devices: Sequence[str], *, workers: int | None = None, workers_per_gpu: int | None = None, free: Free = free_bytes
+) -> tuple[list[str], list[str]]:
+    """Return the device of each worker to start, and a line for each GPU that has no room for all.
+
+    Args:
+        devices: the device of each worker that is wanted; ``cpu`` always has room.
+        workers: how many were asked for in all, None for one per GPU.
+        workers_per_gpu: how many on each GPU; None for as many as `devices` says.
+
+    Raises:
+        UsageError: no worker has room.
+    """
+    wanted = Counter(devices)
+    gpus = [device for device in wanted if device != "cpu"]
+    if not gpus:
+        return list(devices), []
+    if workers_per_gpu is not None:
+        for gpu in gpus:
+            wanted[gpu] = workers_per_gpu if workers is None else min(wanted[gpu], workers_per_gpu)
+    there, lines, started = free(gpus), list[str](), dict(wanted)
+    for gpu in gpus:
+        started[gpu] = min(wanted[gpu], there.get(gpu, wanted[gpu] * WORKER_BYTES) // WORKER_BYTES)
+        if started[gpu] < wanted[gpu]:
+            lines.append(
+                f"{gpu} has {there[gpu] / GIB:.1f} GiB free: {started[gpu]} of {wanted[gpu]} workers "
+                f"start{'s' * (started[gpu] == 1)} there, "
+                f"each needs {WORKER_BYTES / GIB:g} GiB"
+            )
+    if not any(started.values()):
+        raise UsageError("; ".join(lines) + ". End what else uses the GPU, or say --device cpu.")
+    turns = range(max(started.values()))
+    return [device for turn in turns for device in started if turn < started[device]], lines

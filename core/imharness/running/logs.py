@@ -1,0 +1,230 @@
+"""What a task prints, warns and logs, kept beside its result: bounded, without control characters.
+
+A log is ``logs/ab/<key>.json`` in the store of the task. It is no part of the result: no key, row or seal depends on
+it, and a log that cannot be written stops nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import platform
+import re
+import sys
+import threading
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from pydantic import BaseModel, ConfigDict
+
+from imharness.errors import StoreError
+from imharness.reading.text import stripped
+from imharness.results.storage.files import Files
+
+FOLDER = "logs"
+FIRST, LAST = 16_384, 49_152
+"""How many characters of the beginning and of the end of a longer log are kept."""
+EVERY_S = 5.0
+"""How often the log of a running task is written, s."""
+_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\))")
+_RETURN = re.compile(r"\r\n?")
+
+
+class TaskLog(BaseModel):
+    """The log of the last try of a task that said anything. `updated`: when it was written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str
+    host: str
+    pid: int
+    started: str
+    updated: str
+    text: str
+
+
+class Lines:
+    """A text that grows: of a long one the beginning and the end are kept. Threads may add to it at once."""
+
+    def __init__(self) -> None:
+        self._first, self._last = list[str](), deque[str]()
+        self._room, self._size, self.dropped = FIRST, 0, 0
+
+    def add(self, text: str) -> None:
+        """Add a text at the end."""
+        if self._room > 0:
+            head, text = text[: self._room], text[self._room :]
+            self._room -= len(head)
+            self._first.append(head)
+        if len(text) > LAST:
+            self.dropped += len(text) - LAST
+            text = text[-LAST:]
+        if text:
+            self._last.append(text)
+            self._size += len(text)
+        while self._last and self._size - len(self._last[0]) >= LAST:
+            gone = len(self._last.popleft())
+            self._size -= gone
+            self.dropped += gone
+
+    def __str__(self) -> str:
+        """The text, without what a terminal would interpret."""
+        cut = f"\n... {self.dropped:,} characters are left out ...\n" if self.dropped else ""
+        whole = "".join(self._first) + cut + "".join(list(self._last))
+        whole = _RETURN.sub("\n", _SEQUENCE.sub("", whole))
+        return "\n".join(map(stripped, whole.split("\n")))
+
+    def __bool__(self) -> bool:
+        return bool(self._first)
+
+
+class _Kept:
+    """Collects what is said in this process while a task runs, and writes it into a store now and then."""
+
+    def __init__(self, store: Files, key: str) -> None:
+        self._store, self._key, self._started = store, key, _now()
+        self._lines, self._over = Lines(), threading.Event()
+        self._writer: threading.Thread | None = None
+        self._others = {*threading.enumerate()} - {threading.current_thread()}
+
+    def hear(self, text: str) -> None:
+        """Add what this process says, but not what a thread says that ran before the task."""
+        if threading.current_thread() not in self._others:
+            self.add(text)
+
+    def add(self, text: str) -> None:
+        """Add a text."""
+        if not text or self._over.is_set():
+            return
+        self._lines.add(text)
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write_often, name="log of a task", daemon=True)
+            self._writer.start()
+
+    def close(self) -> None:
+        """Write what was said, if anything was."""
+        self._over.set()
+        if self._writer is not None:
+            self._writer.join()
+            self._write()
+
+    def _write_often(self) -> None:
+        while not self._over.wait(EVERY_S):
+            self._write()
+
+    def _write(self) -> None:
+        log = TaskLog(
+            key=self._key, host=platform.node(), pid=os.getpid(), started=self._started, updated=_now(),
+            text=str(self._lines),
+        )  # fmt: skip
+        with contextlib.suppress(StoreError):
+            self._store.replace(_file(self._key), log)
+
+
+class _Tee:
+    """A stream that keeps what is written to it, and passes it on."""
+
+    def __init__(self, behind: TextIO, kept: _Kept) -> None:
+        self._behind, self._kept = behind, kept
+
+    def write(self, text: str) -> int:
+        self._kept.hear(text)
+        return self._behind.write(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+
+class _Handler(logging.Handler):
+    """Keeps what is logged; shows it on the error stream where nobody else does."""
+
+    def __init__(self, behind: TextIO, kept: _Kept) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        self._behind, self._kept, self._alone = behind, kept, not logging.root.handlers
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record) + "\n"
+            self._kept.hear(line)
+            if self._alone:
+                self._behind.write(line)
+        except Exception:
+            self.handleError(record)
+
+
+_now_kept: list[_Kept] = []
+_shown_warnings: set[str] = set()
+
+
+@contextlib.contextmanager
+def keeping(store: Files, key: str) -> Iterator[None]:
+    """Keep what is said in this process while the block runs as the log of a task.
+
+    That is what goes to ``sys.stdout`` and ``sys.stderr``, Python's warnings and `logging`, and the traceback of what
+    ends the block; also what `said` is told. All of it goes on to where it went before; a warning does so once in a
+    process. What libraries in C write to the file descriptors, and threads that ran before, is not kept.
+    """
+    kept, streams = _Kept(store, key), (sys.stdout, sys.stderr)
+    handler = _Handler(streams[1], kept)
+
+    def show(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+             line: str | None = None) -> None:  # fmt: skip
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        kept.hear(text)
+        if text not in _shown_warnings:
+            _shown_warnings.add(text)
+            (file or streams[1]).write(text)
+
+    _now_kept.append(kept)
+    logging.root.addHandler(handler)
+    try:
+        with (
+            contextlib.redirect_stdout(_Tee(streams[0], kept)),
+            contextlib.redirect_stderr(_Tee(streams[1], kept)),
+            warnings.catch_warnings(),
+        ):
+            warnings.showwarning = show
+            yield
+    except BaseException:
+        kept.add(traceback.format_exc())
+        raise
+    finally:
+        logging.root.removeHandler(handler)
+        _now_kept.remove(kept)
+        kept.close()
+
+
+def said(text: str) -> None:
+    """Add what another process said to the log of the task that runs here, if one does; it may be a stranger's."""
+    for kept in _now_kept:
+        kept.add(text)
+
+
+def log_of(store: Files, key: str) -> TaskLog | None:
+    """Return the log of a task, or None where it said nothing; raises `DamagedError` for a damaged one."""
+    return store.current(_file(key), TaskLog)
+
+
+def keys_of_logs(store: Files, start: str) -> list[str]:
+    """Return the keys of the tasks with a log that begin with these digits, sorted."""
+    folder = f"{FOLDER}/{start[:2]}" if len(start) >= 2 else FOLDER
+    found = (name.rpartition("/")[2] for name in store.names(folder))
+    return sorted(key for key in found if key.startswith(start))
+
+
+def _file(key: str) -> str:
+    return f"{FOLDER}/{key[:2]}/{key}.json"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

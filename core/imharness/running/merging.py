@@ -1,0 +1,37 @@
+"""A run becomes part of its configuration: the cells of earlier runs stay unless this run computed them, too."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from imharness.planning.plan import Graph
+from imharness.results.records import Sweep
+from imharness.results.store import Store
+
+
+def merged_sweep(
+    store: Store, graph: Graph, *, done: set[str], failed: dict[str, str], profile: str, seed: int, limit: int | None,
+    command: str,
+) -> Sweep:  # fmt: skip
+    """Merge a run into its configuration: cells of this run replace those of an earlier one at the same address.
+
+    The run may still go on; tasks that are neither done nor failed are waiting.
+    """
+    track = graph.track
+    old = store.sweep(track.info.id, graph.run_configuration)
+    planned = {task.address: key for key, task in graph.tasks.items()}
+    cells = {**(old.cells if old else {}), **{a: k for a, k in planned.items() if k in done}}
+    lines = {task.address: failed[key] for key, task in graph.tasks.items() if key in failed}
+    old_lines = old.failed if old else {}
+    here = {ref.label for task in graph.tasks.values() for ref in task.spec.components.values()}
+    gaps = {m.what: m for m in [*(old.missing if old else ()), *graph.missing.values()] if m.what not in here}
+    return Sweep(
+        track=track.info.id, title=track.title, measures=track.measures, profile=profile, secret=graph.secret,
+        run_configuration=graph.run_configuration, set_up=graph.set_up, seed=seed, limit=limit, command=command,
+        waiting=len(graph.tasks.keys() - done - failed.keys()),
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        number=1 + max((sweep.number for sweep in store.sweeps(track.info.id)), default=0),
+        cells={a: k for a, k in cells.items() if a not in lines and a not in graph.missing},
+        missing=tuple(gaps.values()),
+        failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""The numerics of a fresh process with one thread, whatever this process did before: same seed, same rows.
+
+The last bits of a sum depend on how it is split among threads: gradients of convolutions (oneDNN) and products of
+matrices (OpenBLAS, MKL) differ between one thread and two. Settings of torch, such as the default type, change more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+VARIABLES = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+"""Read by a library when it is loaded: for those that are loaded while a task is computed."""
+SUBNORMAL = 5e-324
+"""The smallest number: times one it is zero where such numbers are flushed."""
+
+Setting = tuple[Callable[[], Any], Callable[[Any], object], Any]
+"""How a setting of the process is read and written, and what it is in a fresh process with one thread."""
+
+_entering = threading.Lock()
+_inside = 0
+_found = ExitStack()
+
+
+@contextmanager
+def fresh_numerics() -> Iterator[None]:
+    """Compute inside as a fresh process does that has one thread; also a decorator.
+
+    What was set before is set again at the end, where threads of this process are inside together by the last of them;
+    OpenBLAS may then keep one thread, which only the thread that came first can change.
+    """
+    global _inside, _found
+    import torch
+
+    with _entering:
+        if _inside:
+            _libraries(len(sys.modules)).limit(limits=1)  # of OpenMP, every thread has its own number
+        else:
+            _found = _kept()
+        _inside += 1
+        for _, write, usual in _settings():
+            write(usual)
+    flushes = SUBNORMAL * 1.0 == 0.0
+    torch.set_flush_denormal(False)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(flushes)
+        with _entering:
+            _inside -= 1
+            if not _inside:
+                _found.close()
+
+
+def _kept() -> ExitStack:
+    """Return what puts all settings back as they are now; libraries have one thread from here on."""
+    found = ExitStack()
+    for read, write, _ in _settings():
+        found.callback(write, read())
+    found.enter_context(_libraries(len(sys.modules)).limit(limits=1))
+    return found
+
+
+def _settings() -> Iterator[Setting]:
+    import torch
+
+    yield torch.get_num_threads, torch.set_num_threads, 1
+    yield torch.get_default_dtype, torch.set_default_dtype, torch.float32
+    yield torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0
+    yield torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"
+    for place, name, usual in ((torch.backends.mkldnn, "enabled", True), (torch.backends.cudnn, "benchmark", False)):
+        yield partial(getattr, place, name), partial(setattr, place, name), usual
+    if opencv := sys.modules.get("cv2"):
+        yield opencv.getNumThreads, opencv.setNumThreads, 1
+    for name in VARIABLES:
+        yield partial(os.environ.get, name), partial(_set_variable, name), "1"
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    os.environ.pop(name, None)
+    if value is not None:
+        os.environ[name] = value
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """Return what sets the threads of the numeric libraries that are loaded; looked for again after an import."""
+    return ThreadpoolController()

@@ -1,0 +1,81 @@
+"""Crops, flips and colour shifts that keep sizes, labels and, nearly, quality."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from imharness.errors import UsageError
+from imharness.planning.secret import OPTION, digest_of
+
+if TYPE_CHECKING:
+    from imharness.contracts.image_dataset import ImageSet
+
+SHIFT, BLOCK = 16, 8
+"""Longest way that an image is moved up or down, and to a side, px; at most an eighth of the shorter side. Where that
+allows it, the way is a multiple of `BLOCK`: metrics know at which places JPEG and networks divide images."""
+FADED = (0.01, 0.04)
+"""How far the darkest and the brightest value of each channel come towards the middle, of a range of 1."""
+
+
+def seeds_of_task(secret: str, seed: int, options: Mapping[str, object]) -> tuple[str, int]:
+    """Return the seed of the secret split that a task is of, or "", and the seed of its randomness.
+
+    On a secret split nobody can tell an image by its random stream. Raises `UsageError` without the seed of the split.
+    """
+    if OPTION not in options:
+        return "", seed
+    if digest_of(secret) != options[OPTION]:
+        raise UsageError(f"this needs the seed of the secret split {options[OPTION]}; give it by --secret FILE")
+    return secret, int.from_bytes(hashlib.sha256(f"{secret}\x1f{seed}".encode()).digest()[:8], "big") >> 1
+
+
+def hidden(images: ImageSet, seed: str) -> ImageSet:
+    """Return an image set as the secret split has it, unchanged without a seed.
+
+    Images with one reference are changed alike, so that distances between them and opinions about them hold.
+    """
+    sources = images.columns.get("reference", np.array(images.names))
+    return replace(images, load=lambda p: changed(images.load(p), seed, sources[list(p)])) if seed else images
+
+
+def changed(images: torch.Tensor, seed: str, sources: Iterable[object]) -> torch.Tensor:
+    """Return images ``(n, 3, H, W)`` in [0, 1], moved, mirrored or not, and with other colours; multiples of 1/255.
+
+    What leaves on one side is made up on the other by reflection. Colours lose a little contrast, each channel its own
+    share, and none is clipped. Equal sources get equal changes.
+    """
+    n, channels, height, width = images.shape
+    draws = torch.from_numpy(_uniform(seed, [str(source) for source in sources], 3 + 2 * channels))
+    longest = min(SHIFT, min(height, width) // 8)
+    step = BLOCK if longest >= BLOCK else 1
+    reach = longest // step
+    down, right = (draws[:, :2] * (2 * reach + 1)).long().sub(reach).mul(step).T
+    rows, columns = _reflected(down, height), _reflected(right, width)
+    columns = torch.where(draws[:, 2:3] < 0.5, columns, columns.flip(1))
+    moved = images[
+        torch.arange(n)[:, None, None, None], torch.arange(channels)[:, None, None],
+        rows[:, None, :, None], columns[:, None, None, :],
+    ]  # fmt: skip
+    ends = FADED[0] + (FADED[1] - FADED[0]) * draws[:, 3:].float().view(n, 2, channels, 1, 1)
+    low, high = ends[:, 0], 1 - ends[:, 1]
+    return (low + (high - low) * moved).mul(255).round().div(255)
+
+
+def _reflected(by: torch.Tensor, size: int) -> torch.Tensor:
+    """Return positions ``(n, size)`` that are moved by ``(n,)``, and go back where they would leave [0, size)."""
+    places = (torch.arange(size) + by[:, None]).abs()
+    return size - 1 - (size - 1 - places).abs()
+
+
+def _uniform(seed: str, sources: Sequence[str], count: int) -> npt.NDArray[np.float64]:
+    """Return numbers in [0, 1), float64 ``(n, count)``, that follow from the seed and each source's name."""
+    key = hashlib.sha256(seed.encode()).digest()
+    drawn = b"".join(hashlib.blake2b(name.encode(), digest_size=4 * count, key=key).digest() for name in sources)
+    return np.frombuffer(drawn, dtype="<u4").reshape(len(sources), count) / 2**32

@@ -1,0 +1,119 @@
+"""Units that come from one source, such as images made of one photograph: they are drawn and tested as a whole.
+
+Images of one photograph, rows of one split or choices about one reference resemble each other. A test or an interval
+that takes them for independent is too sure of itself. So whole clusters are resampled, and a test sees each cluster
+once, with the mean over its units, rounded to float32 so that the site's page sees the same ties. With fewer than
+`FEWEST` clusters nothing can be told: no one-sided signed-rank test reaches p = 0.05 then, and there is no interval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.statistics.wilcoxon import wilcoxon_both
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+FEWEST = 5
+
+
+def coded(clusters: npt.ArrayLike) -> tuple[Codes, int]:
+    """Return the number of each unit's cluster ``(n,)``, counted in the order of first appearance, and how many."""
+    names = np.asarray(clusters)
+    if names.dtype.kind in "OU":
+        seen: dict[object, int] = {}
+        return np.array([seen.setdefault(name, len(seen)) for name in names.tolist()], dtype=np.int64), len(seen)
+    _, first, place = np.unique(names, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return rank[place].astype(np.int64), len(first)
+
+
+class Layout(NamedTuple):
+    """Units sorted by their clusters ``(n,)``, where each cluster starts and how many units it has ``(k,)``."""
+
+    order: Codes
+    starts: Codes
+    sizes: Codes
+
+    @property
+    def alone(self) -> bool:
+        """Whether every unit is a cluster of its own; as clusters are counted in their order, so are the units then."""
+        return len(self.starts) == len(self.order)
+
+
+def layout(clusters: npt.ArrayLike) -> Layout:
+    """Return where the units of each cluster are. `clusters`: the name of each unit's cluster ``(n,)``."""
+    codes, _ = coded(clusters)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    return Layout(order, starts, np.diff(starts, append=len(codes)))
+
+
+def cluster_means(rows: Floats, clusters: npt.ArrayLike | Layout) -> Floats:
+    """Return the mean of each cluster ``(k, clusters)``, rounded to float32, for rows ``(k, n)`` without NaN."""
+    own = clusters if isinstance(clusters, Layout) else layout(clusters)
+    if own.alone:
+        return np.asarray(rows.astype(np.float32), dtype=np.float64)
+    means = np.add.reduceat(rows[:, own.order], own.starts, axis=1) / own.sizes
+    return np.asarray(means.astype(np.float32), dtype=np.float64)
+
+
+def clusters_greater(differences: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Floats:
+    """Return `wilcoxon_greater` of the clusters' mean differences: p-values ``(k,)`` for ``(k, n)`` paired differences.
+
+    `clusters`: the name of each unit's cluster ``(n,)``; without them every unit is a cluster of its own. NaN where
+    no cluster differs from zero, or with fewer than `FEWEST` clusters. Raises `NotTestable` as `wilcoxon_greater` does.
+    """
+    return clusters_both(differences, clusters)[0]
+
+
+def clusters_both(differences: npt.ArrayLike, clusters: npt.ArrayLike | Layout | None = None) -> tuple[Floats, Floats]:
+    """Return `clusters_greater` of differences ``(k, n)``, and that of minus the differences."""
+    if clusters is None:
+        return wilcoxon_both(differences)
+    own = clusters if isinstance(clusters, Layout) else layout(clusters)
+    rows = np.atleast_2d(np.asarray(differences))
+    means = rows.astype(np.float32, copy=False) if own.alone else cluster_means(rows.astype(np.float64), own)
+    return wilcoxon_both(means) if means.shape[1] >= FEWEST else (np.full(len(means), np.nan),) * 2
+
+
+def gaps_greater(rows: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
+    """Return the p-values ``(k,)`` of `clusters_greater` for rows ``(k, n)`` with NaN where a row has no number.
+
+    A row's test is over the units that it has; NaN for a row without any. Rows with the same gaps are tested at once.
+    """
+    found, known = np.full(len(rows), np.nan), ~np.isnan(rows)
+    masks, kind = kinds(known)
+    for m in np.flatnonzero(masks.any(axis=1)):
+        own = None if clusters is None else np.asarray(clusters)[masks[m]]
+        found[kind == m] = clusters_greater(rows[np.ix_(kind == m, masks[m])], own)
+    return found
+
+
+def kinds(masks: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.bool_], Codes]:
+    """Return the different rows of ``(k, n)``, sorted, and which of them each row is ``(k,)``.
+
+    As `numpy.unique` does, which takes a field for each of the n columns.
+    """
+    rows = [row.tobytes() for row in masks]
+    first = {row: i for i, row in reversed(list(enumerate(rows)))}
+    place = {row: i for i, row in enumerate(sorted(first))}
+    different = np.array([first[row] for row in place], dtype=np.int64)
+    return masks[different], np.array([place[row] for row in rows], dtype=np.int64)
+
+
+def chosen_half(names: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return where units lie in the half on which variants are chosen; results are reported on the other half.
+
+    `names`: ``(n,)`` names of units, or of their clusters, which are never divided. The names are sorted by their
+    sha256 and the first half of them, rounded down, is the one to choose on. So both halves have the same number of
+    names, or the reported one has one more, and neither the order of the units nor their numbers matter.
+    """
+    given = [str(name) for name in np.asarray(names)]
+    order = sorted(set(given), key=lambda name: hashlib.sha256(name.encode()).digest())
+    chosen = set(order[: len(order) // 2])
+    return np.array([name in chosen for name in given], dtype=bool)

@@ -1,0 +1,307 @@
+"""The mean of many rank correlations with one set of labels, resampled by counts instead of by sorting again.
+
+A resample draws unit i so many times, c_i. With m draws in all, units sorted once and midranks, the sum of
+c (R - (m + 1) / 2)**2 is (m**3 - sum of t**3) / 12, where t counts the draws of each group of equal numbers (Kendall,
+"Rank Correlation Methods", chapter 3); and the rank of a group is what was drawn before it, plus (t + 1) / 2. Ranks
+are doubled here, so that all sums are of whole numbers and exact: each correlation is the one of the resampled units.
+
+Lines without equal numbers have the same denominator. Of many such lines with the same units, only the sum of the
+numerators is asked for, and that is a quadratic form: in how many more lines unit j stands below unit i than above it,
+times what was drawn of j, times the ranks that were drawn of i. A line with a few equal pairs among thousands of units
+counts as one without in the denominator alone, which it changes by less than `_FEW` of itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.statistics import NotTestable
+from imharness.statistics.bootstrap import LEVEL, RESAMPLES, Interval, drawn, percentiles
+from imharness.statistics.clusters import Codes, coded, kinds
+from imharness.statistics.correlation import NEEDED
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
+"""Whole numbers: 32-bit integers while no sum exceeds them, which take half the memory, else floats of 64 bits."""
+_AT_ONCE = 2**17
+"""Units times resamples that are looked at together: arrays that a processor's cache holds."""
+_SMALL = 1290
+"""At most so many draws have a third power that fits into 32 bits."""
+_UNITS = range(256, 2**14 + 1)
+"""Units for which lines are summed before they are correlated: fewer are as fast one by one, more need much memory."""
+_LINES = range(8, 2**15)
+"""Lines that are worth it, and that are counted in 16 bits with a sign."""
+_WIDE = 256
+"""Resamples that are looked at together where lines are summed, or more while units times resamples are `_HELD`."""
+_HELD = 2**22
+_KEPT = 2**23
+"""Units times resamples that are kept for the next lines over the same units."""
+_FEW = 1e-8
+"""Share of a denominator that equal numbers of a line may make where lines are summed."""
+_EXACT = 2**24
+"""Whole numbers up to this are exact as floats of 32 bits."""
+
+
+class _Sorted(NamedTuple):
+    """Positions in ascending order of their numbers, and where each group of equal numbers begins among them."""
+
+    order: Codes
+    starts: Codes
+
+    def sums(self, rows: Numbers, out: Numbers) -> Numbers:
+        """Return the sums over each group ``(groups, r)`` of rows ``(n, r)``; `out` is overwritten."""
+        np.take(rows, self.order, axis=0, out=out, mode="clip")
+        return (
+            out if len(self.starts) == len(self.order) else np.add.reduceat(out, self.starts, axis=0, dtype=out.dtype)
+        )
+
+
+class _Alike(NamedTuple):
+    """Lines that have the same units: these, their labels sorted, and the lines sorted.
+
+    `summed`: so many further lines are not among `lines`; ``below[j, i]`` counts those of them in which j is below i,
+    less those in which it is above.
+    """
+
+    units: npt.NDArray[np.int64]
+    labels: _Sorted
+    lines: list[_Sorted]
+    summed: int
+    below: npt.NDArray[np.int16]
+
+
+class _Drawn(NamedTuple):
+    """Resamples of units, and what they make of the labels, the same for all lines over these units.
+
+    `counts` and `weighted` ``(n, r)``: how often each unit was drawn, and that times the doubled, centred rank of its
+    label. ``(r,)``: `draws` in all, `spread` of the labels, and over lines without equal numbers the draws that meet
+    themselves, `met`, and the third powers of the draws, `cubes`.
+    """
+
+    counts: Numbers
+    weighted: Numbers
+    draws: Floats
+    spread: Floats
+    met: Floats
+    cubes: Floats
+
+
+def mean_spearman(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+) -> Interval:
+    """Return the mean over lines ``(k, n)`` of Spearman's rho with labels ``(n,)``, with a percentile interval.
+
+    Each line is correlated over the units that it has a finite number for; a line with fewer than three of them, or
+    whose numbers or labels are all the same, is left out, in a resample, too. `clusters`: the name of each unit's
+    cluster ``(n,)``, drawn as a whole. Raises `NotTestable` where no line has a correlation.
+    """
+    x, y = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    alike = _grouped(x, y)
+    ones = np.ones((len(y), 1))
+    value = _mean(alike, [_labelled(own.labels, ones[own.units]) for own in alike])[0]
+    if np.isnan(value):
+        raise NotTestable("no line has a correlation with the labels")
+    codes, k = coded(np.arange(len(y)) if clusters is None else clusters)
+    size = None if clusters is None else k
+    width = max(_AT_ONCE // len(y), 16) if any(own.lines for own in alike) else max(_HELD // len(y), _WIDE)
+    parts = (_resampled(own, codes[own.units], (k, resamples, seed), width) for own in alike)
+    estimates = [_mean(alike, own) for own in zip(*parts, strict=True)]
+    found = np.concatenate(estimates)
+    found = found[np.isfinite(found)]
+    low, high = percentiles(found, size, level) if len(found) else (np.nan, np.nan)
+    return Interval(float(value), float(low), float(high), len(y), size)
+
+
+def _grouped(scores: Floats, labels: Floats) -> list[_Alike]:
+    masks, group = kinds(np.isfinite(scores))
+    found = []
+    for i, mask in enumerate(masks):
+        rows = scores[group == i][:, mask]
+        summed = _tie_term(rows) <= _FEW * rows.shape[1] ** 3
+        if mask.sum() not in _UNITS or summed.sum() not in _LINES:
+            summed[:] = False
+        lines = [_sorted(line) for line in rows[~summed]]
+        below = _below(rows[summed])
+        found.append(_Alike(np.flatnonzero(mask), _sorted(labels[mask]), lines, int(summed.sum()), below))
+    return [own for own in found if len(own.units)]
+
+
+def _tie_term(rows: Floats) -> Floats:
+    """Return the sum of t**3 - t over groups of t equal numbers in each row ``(k, n)``: ``(k,)``."""
+    risen = np.sort(rows, axis=1)
+    found = np.zeros(len(rows))
+    for i in np.flatnonzero((risen[:, 1:] == risen[:, :-1]).any(axis=1)):
+        t = np.unique(risen[i], return_counts=True)[1].astype(np.float64)
+        found[i] = (t**3 - t).sum()
+    return found
+
+
+def _below(lines: Floats) -> npt.NDArray[np.int16]:
+    """Return in how many lines ``(k, n)`` the first place has the smaller number less the larger one ``(n, n)``.
+
+    Half of the pairs are compared, as the others are the same with the other sign.
+    """
+    k, n = lines.shape
+    if not k:
+        return np.zeros((0, 0), dtype=np.int16)
+    order = lines.argsort(axis=1, kind="stable")
+    ranks = order.argsort(axis=1).astype(np.uint16)
+    found, start = np.empty((n, n), dtype=np.int16), 0
+    while start < n:
+        end = start + max(2 * _AT_ONCE // (n - start), 1)
+        own = _smaller(ranks[:, start:end], ranks[:, start:])
+        found[start:end, start:] = own
+        found[start:, start:end] = -own.T
+        start = end
+    np.fill_diagonal(found, 0)
+    for line, places in zip(lines, order, strict=True):
+        _level(found, line[places], places)
+    return found
+
+
+def _smaller(first: npt.NDArray[np.uint16], second: npt.NDArray[np.uint16]) -> npt.NDArray[np.int16]:
+    """Return in how many lines a rank of ``(k, a)`` is below one of ``(k, b)`` less where it is not ``(a, b)``."""
+    found = np.full((first.shape[1], second.shape[1]), -len(first), dtype=np.int16)
+    less, count = np.empty(found.shape, dtype=bool), np.empty(found.shape, dtype=np.uint8)
+    for start in range(0, len(first), 255):
+        count[:] = 0
+        for low, high in zip(first[start : start + 255], second[start : start + 255], strict=True):
+            np.less(low[:, None], high, out=less)
+            count += less.view(np.uint8)
+        found += count
+        found += count
+    return found
+
+
+def _level(below: npt.NDArray[np.int16], risen: Floats, places: Codes) -> None:
+    """Take back in `below` that of equal numbers of a sorted line one stood below the other."""
+    for apart in range(1, len(risen)):
+        at = np.flatnonzero(risen[apart:] == risen[:-apart])
+        if not len(at):
+            return
+        below[places[at], places[at + apart]] -= 1
+        below[places[at + apart], places[at]] += 1
+
+
+def _sorted(numbers: Floats) -> _Sorted:
+    order = np.argsort(numbers, kind="stable")
+    risen = numbers[order]
+    return _Sorted(order, np.flatnonzero(np.concatenate([[True], risen[1:] != risen[:-1]])))
+
+
+def _resampled(own: _Alike, codes: Codes, how: tuple[int, int, int], width: int) -> Iterable[_Drawn]:
+    """Return the resamples of the units of some lines, `width` at once.
+
+    `codes`: the cluster of each of these units ``(n,)``; `how`: how many clusters and resamples, and the seed. They
+    are kept for the next lines over the same units where they are not too many.
+    """
+    if len(codes) * how[1] > _KEPT:
+        return _made(own.labels, codes, how, width)
+    return _known(own.labels.order.tobytes(), own.labels.starts.tobytes(), codes.tobytes(), how, width)
+
+
+@functools.lru_cache(maxsize=1)
+def _known(order: bytes, starts: bytes, codes: bytes, how: tuple[int, int, int], width: int) -> list[_Drawn]:
+    labels = _Sorted(*(np.frombuffer(own, dtype=np.int64) for own in (order, starts)))
+    return list(_made(labels, np.frombuffer(codes, dtype=np.int64), how, width))
+
+
+def _made(labels: _Sorted, codes: Codes, how: tuple[int, int, int], width: int) -> Iterator[_Drawn]:
+    for counts in drawn(*how):
+        for start in range(0, len(counts), width):
+            yield _labelled(labels, np.ascontiguousarray(counts[start : start + width].T[codes]))
+
+
+def _labelled(labels: _Sorted, counts: Floats) -> _Drawn:
+    """Return what is known of labels ``(n,)`` with each unit drawn so often ``(n, r)``."""
+    draws = counts.sum(axis=0)
+    own: Numbers = counts.astype(np.int32) if draws.max() <= _SMALL else counts
+    kind, m = own.dtype, draws.astype(own.dtype)
+    t = labels.sums(own, np.empty_like(own))
+    sizes = np.diff(labels.starts, append=len(own))
+    doubled = np.empty_like(own)
+    doubled[labels.order] = np.repeat(2 * np.cumsum(t, axis=0, dtype=kind) - t - m, sizes, axis=0)
+    weighted = own * doubled
+    spread = draws**3 - _summed(t, t, t)
+    return _Drawn(own, weighted, draws, spread, _summed(weighted, own), _summed(own, own, own))
+
+
+def _mean(alike: list[_Alike], resamples: Sequence[_Drawn]) -> Floats:
+    """Return the mean of all defined correlations ``(r,)`` in some resamples, of the units of each of the groups."""
+    total, defined = np.zeros((2, len(resamples[0].draws) if resamples else 1))
+    for own, counted in zip(alike, resamples, strict=True):
+        for rho, lines in _correlations(own, counted):
+            known = ~np.isnan(rho)
+            total[known] += rho[known]
+            defined += lines * known
+    return np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0)
+
+
+def _correlations(own: _Alike, resamples: _Drawn) -> Iterator[tuple[Floats, int]]:
+    """Yield the sum of correlations in each resample ``(r,)``, NaN where they are not defined, and of how many lines.
+
+    Each line is summed alone, but for those that are asked for together.
+    """
+    counts, weighted, draws, spread, *whole = resamples
+
+    def correlated(shared: Floats, cubes: Numbers) -> Floats:
+        norm = np.sqrt(np.maximum(draws**3 - cubes, 0) * np.maximum(spread, 0))
+        kept = (norm > 0) & (draws >= NEEDED["spearman"])
+        return np.asarray(np.divide(3 * shared, norm, out=np.full_like(draws, np.nan), where=kept))
+
+    if own.summed:
+        yield correlated(_all_before(own, counts, weighted), whole[1]), own.summed
+    buffers = [np.empty_like(counts) for _ in range(5 * bool(own.lines))]
+    for line in own.lines:
+        t, w = line.sums(counts, buffers[0]), line.sums(weighted, buffers[1])
+        met, cubes = (_summed(w, t), _summed(t, t, t)) if len(t) < len(counts) else whole
+        yield correlated(met + 2.0 * _before(t, w, *buffers[2:]), cubes), 1
+
+
+def _summed(first: Numbers, *others: Numbers) -> Numbers:
+    """Return the sum over units of a product ``(r,)``."""
+    product = first
+    for other in others:
+        product = product * other
+    return np.asarray(product.sum(axis=0, dtype=first.dtype))
+
+
+def _all_before(own: _Alike, counts: Numbers, weighted: Numbers) -> Floats:
+    """Return the numerators of the lines that are summed ``(r,)``: over pairs of units the draws of one times the
+    weight of the other, times `below`."""
+    exact = own.summed * float(counts.sum(axis=0).max()) < _EXACT
+    draws = counts.astype(np.float32 if exact else np.float64)
+    found, step = np.zeros(counts.shape[1]), max(8 * _AT_ONCE // len(own.below), 1)
+    for start in range(0, len(own.below), step):
+        above = own.below[start : start + step].astype(draws.dtype) @ draws
+        found -= np.einsum("ij,ij->j", weighted[start : start + step].astype(np.float64), above.astype(np.float64))
+    return found
+
+
+def _before(t: Numbers, w: Numbers, product: Numbers, *spare: Numbers) -> Floats:
+    """Return the sum over i of ``w[i]`` times the sum of all ``t`` before it ``(r,)``; all arrays are overwritten.
+
+    Neighbours are paired and then joined, again and again: of each pair the second meets the first.
+    """
+    found, others = np.zeros(t.shape[1]), spare
+    while len(t) > 1:
+        half = len(t) // 2
+        met = np.multiply(w[1 : 2 * half : 2], t[: 2 * half : 2], out=product[:half])
+        found += met.sum(axis=0, dtype=t.dtype)
+        joined = tuple(other[: len(t) - half] for other in others)
+        for part, out in zip((t, w), joined, strict=True):
+            np.add(part[: 2 * half : 2], part[1 : 2 * half : 2], out=out[:half])
+            out[half:] = part[2 * half :]
+        others, (t, w) = (t, w), joined
+    return found

@@ -1,0 +1,33 @@
+"""Entries measured twice, on public images and on a secret split of them: which do significantly worse on the second.
+
+An entry that recognises public images is better than no defense on these alone. Both advantages belong to the same
+unit, so the test is paired: Wilcoxon's signed-rank test, one-sided, over clusters where units have them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.statistics.clusters import clusters_greater
+from imharness.statistics.wilcoxon import adjust
+
+Floats = npt.NDArray[np.float64]
+MARGIN = 0.1
+"""The share of its advantage that an entry may lose: no two sets of images are equally hard."""
+
+
+def loses_advantage(public: Floats, secret: Floats, clusters: npt.ArrayLike | None = None) -> Floats:
+    """Return p-values ``(k,)``, Bonferroni-corrected over the entries, that an advantage is lost by more than `MARGIN`.
+
+    `public`, `secret`: the advantage of each entry over no defense ``(k, n)``, more is better, NaN where not measured.
+    `clusters`: the name of each unit's cluster ``(n,)``. NaN where nothing can be tested: no unit has both, none
+    differs, or there are too few clusters.
+    """
+    lost = (public - MARGIN * np.abs(public) - secret).astype(np.float32).astype(np.float64)
+    names = None if clusters is None else np.asarray(clusters)
+    p = np.full(len(lost), np.nan)
+    for i, known in enumerate(~np.isnan(lost)):
+        if known.any():
+            p[i] = clusters_greater(lost[i, known], None if names is None else names[known])[0]
+    return adjust(p)

@@ -1,0 +1,125 @@
+"""`harness plugins new` and `harness plugins check`: a start for a package, and the conformance suite."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from imharness.cli import console
+from imharness.cli.options import json_option, seed_option
+from imharness.contracts.component import KINDS
+from imharness.errors import HarnessError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from imharness.contracts.component import Component
+    from imharness.testing import CheckResult
+
+
+@click.command()
+@click.argument("kind", metavar="KIND")
+@click.argument("name", metavar="OWNER/METHOD")
+@click.option(
+    "--dir",
+    "parent",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".",
+    show_default=True,
+    metavar="FOLDER",
+    help="The package becomes a folder in this one.",
+)
+@click.option(
+    "--author", default="The author", show_default=True, metavar="TEXT", help="Author in the package's metadata."
+)
+def new(kind: str, name: str, parent: Path, author: str) -> None:
+    """Write a complete small package: a component with parameters, a test, README and licence.
+
+    KIND is what it is: attack, defense, metric, evaluator and more; a wrong one lists them all. OWNER/METHOD is its id,
+    such as acme/median-smoothing.
+    """
+    from imharness.testing.scaffold import write_package
+
+    folder = write_package(kind, name, parent, author)
+    console.say(f"{folder}: pip install -e '{folder}[test]', then pytest there; its README says how to run it")
+
+
+@click.command()
+@click.argument("names", metavar="NAME|FOLDER...", nargs=-1, required=True)
+@seed_option("the inputs", default=None)
+@json_option()
+@click.option(
+    "--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a JUnit report here."
+)
+def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path | None) -> None:
+    """Run the conformance suite on installed components, or on a package's folder; exit 1 when a check fails.
+
+    NAME is that of a component or of an installed package. The code runs in this process: check what you trust.
+    """
+    import secrets
+
+    from imharness.testing import check_component
+    from imharness.testing.importing import check_imports
+
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    found = [part for name in names for part in _named(name)]
+    modules = sorted({type(component).__module__ for component in found})
+    roots = [path for name in names for path in _roots(name)]
+    with console.progress("checking", shown=not as_json) as advance:
+        outcomes: list[CheckResult] = check_imports(modules, roots)
+        for number, component in enumerate(found):
+            outcomes += check_component(component, drawn)
+            advance(number + 1, len(found))
+    failed = [o for o in outcomes if o.status == "failed"]
+    if junit is not None:
+        from imharness.testing.report import junit_xml
+
+        junit.write_text(junit_xml(outcomes))
+    if as_json:
+        console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
+    else:
+        for label in [*modules, *(component.label for component in found)]:
+            rows = [(o.check, o.status, o.message) for o in outcomes if o.component == label]
+            console.table(label, ["check", "", "what was found"], rows)
+        counts = {status: sum(o.status == status for o in outcomes) for status in ("passed", "failed", "skipped")}
+        console.say(
+            ", ".join(f"{n} {status}" for status, n in counts.items()) + f"; --seed {drawn} draws the same inputs"
+        )
+    sys.exit(1 if failed else 0)
+
+
+def _roots(name: str) -> list[Path]:
+    """Return where the modules of a package's folder lie."""
+    folder = Path(name).resolve()
+    return [path for path in (folder, folder / "src") if path.is_dir()] if (folder / "pyproject.toml").is_file() else []
+
+
+def _named(name: str) -> list[Component]:
+    """Return the components that a label, an id, a distribution or a folder means."""
+    from imharness.components.registry import installed
+
+    if (Path(name) / "pyproject.toml").is_file():
+        from imharness.testing.report import components_in
+
+        return components_in(Path(name))
+    registry = installed()
+    of_package = [e.component for e in registry.entries.values() if e.provenance.distribution == name]
+    if of_package:
+        return of_package
+    found: list[Component] = []
+    for kind in KINDS:
+        try:
+            found += registry.find(kind, name)
+        except HarnessError:
+            continue
+    if not found:
+        ids = [entry.component.info.id for entry in registry.entries.values()]
+        folder = name.replace("/", "-")
+        hint = (
+            f" The folder {folder} holds a package: pip install -e {folder}, or give the folder."
+            if (Path(folder) / "pyproject.toml").is_file()
+            else did_you_mean(name, ids)
+        )
+        raise UsageError(f"{name!r} is no component, no installed package and no folder with a pyproject.toml.{hint}")
+    return found

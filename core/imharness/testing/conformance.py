@@ -1,0 +1,295 @@
+"""The conformance suite: every check that a component can be put to, by contract; each runs on fresh inputs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Literal
+
+import torch
+from pydantic import ValidationError
+
+from imharness.components.registry import checked_offer
+from imharness.contracts.component import Component
+from imharness.errors import ContractError, HarnessError, PluginError, Unavailable, UsageError
+from imharness.testing.devices import on_accelerator, stays
+from imharness.testing.probe import Probe
+from imharness.testing.probes import probe_of
+from imharness.testing.usual import again, copied, usual, usual_inputs
+
+SLOW_S = 60.0
+"""A check that takes longer is skipped with that reason: the suite is no benchmark."""
+SLOW_AT_BOUND_S = 10.0
+"""At an end of a parameter's bounds, which may mean millions of steps, so long without an error is enough."""
+AGAIN_S = 0.01
+"""A check that dropped its interruption is interrupted again so soon."""
+
+
+class Skipped(Exception):
+    """A check does not apply, or cannot run here."""
+
+
+class Late(Skipped):
+    """A check took longer than its limit."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check found."""
+
+    component: str
+    check: str
+    status: Literal["passed", "failed", "skipped"]
+    message: str
+    seconds: float
+    late: bool = False
+    """Skipped because it took longer than its limit."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One check of one component."""
+
+    component: Component
+    check: str
+    work: Callable[[], str]
+    limit: float = SLOW_S
+    at_bound: bool = False
+    """Whether the check passes when no error comes before its limit."""
+
+    @property
+    def name(self) -> str:
+        """The component's label and the check's name."""
+        return f"{self.component.label}: {self.check}"
+
+    def run(self) -> CheckResult:
+        """Run the check; whatever the component raises is its failure."""
+        start = time.perf_counter()
+
+        def outcome(
+            status: Literal["passed", "failed", "skipped"], message: str, late: bool = False
+        ) -> CheckResult:  # fmt: skip
+            return CheckResult(self.component.label, self.check, status, message, time.perf_counter() - start, late)
+
+        try:
+            with _limited(self.limit):
+                return outcome("passed", self.work())
+        except Late as error:
+            if self.at_bound:
+                return outcome("passed", f"{error} without an error")
+            return outcome("skipped", str(error), late=True)
+        except (Skipped, Unavailable) as error:
+            return outcome("skipped", str(error))
+        except HarnessError as error:
+            return outcome("failed", str(error))
+        except (Exception, SystemExit) as error:
+            return outcome("failed", f"raised {type(error).__name__}: {error}")
+
+
+def components_of(module: ModuleType) -> list[Component]:
+    """Return the components that a module's hooks register; raises `ContractError` when a hook gives something else."""
+    found: list[Component] = []
+    for item in getattr(module, "components", list)():
+        try:
+            found.append(checked_offer(item))
+        except PluginError as error:
+            raise ContractError(f"{module.__name__}.components: {error}") from None
+    if not found:
+        raise ContractError(f"{module.__name__} registers nothing; mark a function such as components with @hookimpl")
+    return found
+
+
+def check_component(component: Component, seed: int = 0) -> list[CheckResult]:
+    """Run every check of a component."""
+    return [trial.run() for trial in trials(component, seed)]
+
+
+def trials(component: Component, seed: int = 0) -> list[Trial]:
+    """Return every check that applies to a component; inputs follow from `seed`."""
+    found = [Trial(component, "says what it is", lambda: _metadata(component))]
+    probe = probe_of(component, seed)
+    if probe is None:
+        return found
+    found += [Trial(component, name, _if_here(component, work)) for name, work in _of_probe(component, probe)]
+    for field, value, side in _ends(component):
+        work = _if_here(component, functools.partial(_at, component, field, value, probe))
+        found.append(Trial(component, f"works with {field} at its {side} bound", work, SLOW_AT_BOUND_S, True))
+    return found
+
+
+def _if_here(component: Component, work: Callable[[], str]) -> Callable[[], str]:
+    def run() -> str:
+        component.require()
+        return work()
+
+    return run
+
+
+def _of_probe(component: Component, probe: Probe) -> Iterator[tuple[str, Callable[[], str]]]:
+    yield "gives what its contract says", lambda: _gives(probe)
+    yield "gives the same again", lambda: _again(component, probe)
+    yield "leaves its inputs as they are", lambda: _untouched(probe)
+    yield "uses no global randomness, network, process or file", lambda: _quiet(probe)
+    if probe.by_row:
+        yield "treats each row alone, whatever the batch and its order", lambda: _alone(probe)
+    for name, check in probe.own_checks():
+        yield name, _told(check)
+    yield "keeps every tensor on its device", lambda: stays(component, probe)
+    yield "runs on the accelerator too", lambda: _on_cuda(probe)
+    yield "time and memory", lambda: _cost(probe)
+
+
+def _told(check: Callable[[], str | None]) -> Callable[[], str]:
+    return lambda: check() or ""
+
+
+def _metadata(component: Component) -> str:
+    if type(component).model_validate(component.ref().parameters) != component:
+        raise ContractError("its parameters do not give the same component again; keep them plain data")
+    if not component.summary.endswith("."):
+        raise ContractError(f"the first line of its docstring is no sentence: {component.summary!r}")
+    for name, field in type(component).model_fields.items():
+        if not field.description:
+            raise ContractError(f"field {name} has no description; say what it is and its unit")
+    return inspect.cleandoc(type(component).__doc__ or "").partition("\n")[0]
+
+
+def _gives(probe: Probe) -> str:
+    first = usual(probe)
+    probe.check(first.result, first.inputs, first.seeds)
+    for size in probe.sizes[1:]:
+        inputs, seeds = probe.inputs(*size), probe.seeds(size[0])
+        probe.check(probe.call(probe.built, inputs, seeds), inputs, seeds)
+    return f"sizes {', '.join('x'.join(map(str, size)) for size in probe.sizes)}"
+
+
+def _again(component: Component, probe: Probe) -> str:
+    first = usual(probe)
+    inputs, other = copied(first.inputs), probe.build(component)
+    for second in (again(probe)[0], probe.tensor(other, inputs, first.seeds)):
+        if not torch.equal(first.flat, second):
+            worst = float((first.flat - second).abs().max())
+            raise ContractError(f"the same inputs and the same seed gave other results, off by up to {worst:.3g}")
+    return ""
+
+
+def _untouched(probe: Probe) -> str:
+    if not usual(probe).untouched:
+        raise ContractError("an input was changed in place; work on a copy")
+    return ""
+
+
+def _quiet(probe: Probe) -> str:
+    did = usual(probe).did
+    if did:
+        raise ContractError("; ".join(did))
+    return ""
+
+
+def _alone(probe: Probe) -> str:
+    first = usual(probe)
+    built, inputs, seeds, together = probe.built, first.inputs, first.seeds, first.flat
+    order = list(range(len(seeds)))[::-1]
+    turned = probe.tensor(built, probe.picked(inputs, order), [seeds[i] for i in order])[order]
+    copies, twice = probe.with_copies(inputs), [*seeds, *seeds]
+    single = torch.cat([probe.tensor(built, probe.picked(copies, [i]), twice[i : i + 1]) for i in range(len(twice))])
+    alone, beside = single[: len(seeds)], probe.tensor(built, copies, twice)
+    for what, one, other in (
+        ("alone", together, alone),
+        ("in another order", together, turned),
+        ("beside a near copy", single, beside),
+    ):
+        off = float((one - other).abs().max())
+        if off > probe.tolerance * max(1.0, float(one.abs().max())):
+            raise ContractError(f"a row gives another result {what} than otherwise, off by up to {off:.3g}")
+    return ""
+
+
+def _ends(component: Component) -> Iterator[tuple[str, float | int, str]]:
+    """Yield the numeric fields with their bounds."""
+    schema = type(component).model_json_schema().get("properties", {})
+    for name, facts in schema.items():
+        for key, side in (("minimum", "lower"), ("maximum", "upper")):
+            if key in facts and facts.get("type") in ("integer", "number"):
+                value = facts[key]
+                yield name, int(value) if facts["type"] == "integer" else float(value), side
+
+
+def _at(component: Component, field: str, value: float, probe: Probe) -> str:
+    try:
+        changed = component.with_parameters(**{field: value})
+    except ValidationError as error:
+        return f"{field} = {value:g} is refused: {error.errors()[0]['msg']}"
+    try:
+        if changed == component:
+            first = usual(probe)
+            probe.check(first.result, first.inputs, first.seeds)
+        else:
+            probe = type(probe)(changed, probe.seed)
+            built, (inputs, seeds) = probe.build(changed), usual_inputs(probe)
+            probe.check(probe.call(built, inputs, seeds), inputs, seeds)
+    except UsageError as error:
+        return f"{field} = {value:g} is refused: {error}"
+    return f"{field} = {value:g}"
+
+
+def _on_cuda(probe: Probe) -> str:
+    if not torch.cuda.is_available():
+        raise Skipped("no accelerator on this machine")
+    return on_accelerator(probe)
+
+
+def _cost(probe: Probe) -> str:
+    first, (_, seconds) = usual(probe), again(probe)
+    rows = len(first.seeds)
+    return f"{1000 * seconds / rows:.2f} ms for each of {rows} rows; peak memory grew by {first.mebibytes:.0f} MiB"
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise `Late` when the block takes longer, also where it turns that into an error of its own, as torch does while
+    it loads weights, and again where Python drops it, as in the callback of a weak reference; only the main thread can
+    be interrupted. Gradients are recorded afterwards if they were before, wherever a block without them was broken off.
+    """
+    interruption, recorded = Late(f"took longer than {seconds:g} s"), torch.is_grad_enabled()
+    told_before = sys.unraisablehook
+
+    def late(signum: int, frame: FrameType | None) -> None:
+        raise interruption
+
+    def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+        if unraisable.exc_value is interruption:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:
+            told_before(unraisable)
+
+    try:
+        before = signal.signal(signal.SIGALRM, late)
+    except ValueError:  # not the main thread
+        yield
+        return
+    sys.unraisablehook = dropped
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except Exception:
+        if interruption.__traceback__ is not None:  # it was raised, whatever a library made of it
+            raise interruption from None
+        raise
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = told_before
+        torch.set_grad_enabled(recorded)
+
+
+def failed(outcomes: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return those that failed."""
+    return [outcome for outcome in outcomes if outcome.status == "failed"]

@@ -1,0 +1,124 @@
+"""What is special about the defenses of a metric: purifications and certifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from imharness.components.registry import installed
+from imharness.contracts.call import checked
+from imharness.contracts.certification import Certification
+from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng, generator
+from imharness.errors import ContractError
+from imharness.testing import samples
+from imharness.testing.probe import CPU, Inputs, OwnCheck, Probe, check_gradient
+
+
+class PurificationProbe(Probe):
+    component: Purification
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "is random if and only if it says so", self._random
+        yield "is differentiable if and only if it says so", self._differentiable
+        if self.component.info.stand_in:
+            yield "names a stand-in that has a gradient", self._stand_in
+        if type(self.component).inverse is not Purification.inverse:
+            yield "moves pixels back to images of the first shape", self._inverse
+
+    def _random(self) -> None:
+        built, inputs = self.built, self.inputs(2, 300, 280)
+        same = torch.equal(self.tensor(built, inputs, [1, 2]), self.tensor(built, inputs, [4, 5]))
+        if same == self.component.info.random:
+            says = "random" if self.component.info.random else "not random"
+            raise ContractError(f"info says {says}, and other seeds give {'the same' if same else 'another'} result")
+
+    def _differentiable(self) -> str:
+        built, batch = self.built, self.inputs(2)["images"]
+
+        def mean(images: torch.Tensor) -> torch.Tensor:
+            return self.tensor(built, {"images": images}, [1, 2]).mean()
+
+        return check_gradient(mean, batch, self.component.info.differentiable)
+
+    def _stand_in(self) -> str:
+        found = installed().one("defense", self.component.info.stand_in)
+        if not isinstance(found, Purification) or not found.info.differentiable:
+            raise ContractError(
+                f"stand_in {found.info.id} is no differentiable purification: attacks read its gradient"
+            )
+        return found.info.id
+
+    def _inverse(self) -> str:
+        undo = checked(self.component, self.component.inverse(CPU), "inverse")
+        if undo is None:
+            return "nothing to undo"
+        for size in self.sizes:
+            batch, seeds = self.inputs(*size)["images"], self.seeds(size[0])
+            moved = self.tensor(self.built, {"images": batch}, seeds)
+            shape = tuple(batch.shape[1:])
+            whole, half = (undo(share * moved, shape, ImageRng(seeds)) for share in (1.0, 0.5))
+            if float((0.5 * whole - half).abs().max()) > 0.01:
+                raise ContractError("inverse does more than moving pixels: half as bright images do not come back so")
+        return ""
+
+
+class CertificationProbe(Probe):
+    """Smooths a metric that is linear in the mean grey level, whose smoothed value is known."""
+
+    component: Certification
+    sizes = ((2, 32, 32), (1, 35, 33))
+
+    def __init__(self, component: Any, seed: int) -> None:
+        super().__init__(component, seed)
+        self.by_row = True
+
+    def build(self, component: Any, device: torch.device = CPU) -> Any:
+        noisy = component.noisy()
+        return checked(noisy, noisy.smooth(device), "smooth"), checked(component, component.build(device))
+
+    def inputs(self, n: int, height: int = 32, width: int = 32) -> Inputs:
+        return {"images": samples.images(n, height, width, self.seed + n)}
+
+    def picked(self, inputs: Inputs, rows: Sequence[int]) -> Inputs:
+        return {"images": inputs["images"][list(rows)]}
+
+    def with_copies(self, inputs: Inputs) -> Inputs:
+        return {"images": samples.beside_near_copies(inputs["images"], self.seed)}
+
+    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
+        smooth, certify = built
+        return certify(smooth(_grey, inputs["images"], ImageRng(seeds, device)), (0.0, 1.0))
+
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+        """The built functions are checked already."""
+
+    def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
+        found = [result.value, result.radius, result.delta, result.abstained.float()]
+        return torch.stack(found, dim=1).nan_to_num(-1.0)
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "keeps its promise within the radius", self._promise
+
+    def _promise(self) -> str:
+        """Move images by the promised radius along random directions: the class of the smoothed value must stay."""
+        built, batch = self.built, self.inputs(6)["images"]
+        first = self.tensor(built, {"images": batch}, self.seeds(6))
+        radius = first[:, 1].clamp(min=0)
+        kept = (first[:, 3] == 0) & (radius > 0)
+        if not bool(kept.any()):
+            return "no radius was promised"
+        direction = F.normalize(torch.randn(batch.shape, generator=generator(self.seed + 5)).flatten(1), dim=1)
+        moved = batch + (0.99 * radius[:, None] * direction).view_as(batch)
+        second = self.tensor(built, {"images": moved}, [s + 500 for s in self.seeds(6)])
+        broken = kept & (second[:, 3] == 0) & ((second[:, 0] - first[:, 0]).abs() > 1e-6)
+        if bool(broken.any()):
+            raise ContractError(f"the class of {int(broken.sum())} images changed inside the certified radius")
+        return f"{int(kept.sum())} promises held"
+
+
+def _grey(images: torch.Tensor) -> torch.Tensor:
+    return images.flatten(1).mean(dim=1)

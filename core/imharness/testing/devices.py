@@ -1,0 +1,73 @@
+"""Whether a component works where it is told to: on an accelerator, or on an acted one where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from imharness.contracts.component import Component
+from imharness.errors import ContractError, Unavailable
+from imharness.testing.crossing import tensors
+from imharness.testing.placement import ACCELERATOR, acted_accelerator
+from imharness.testing.probe import CPU, Inputs, Probe
+from imharness.testing.usual import usual, usual_inputs
+
+OFTEN = 24
+"""How often one line of code may copy between host and accelerator, or wait, in a call; more is a loop's doing."""
+
+
+def stays(component: Component, probe: Probe) -> str:
+    """Call the component on an acted accelerator; return what went through the host.
+
+    Raises `ContractError` where devices are mixed, the result or a gradient is elsewhere, or a line copies in a loop,
+    and `Unavailable` where there is an accelerator: "runs on the accelerator too" shows it there.
+    """
+    if component.isolation:
+        raise Unavailable("it runs in a process of its own, where no accelerator can be acted")
+    if torch.cuda.is_available():
+        raise Unavailable("this machine has an accelerator, and components run on it")
+    inputs, seeds = usual_inputs(probe)
+    with acted_accelerator() as traffic:
+        built = probe.build(component, ACCELERATOR)
+        there = {name: tensor.to(ACCELERATOR) for name, tensor in inputs.items()}
+        traffic.clear()
+        result = probe.call(built, there, seeds, ACCELERATOR)
+        _in_place(probe, result, there, ACCELERATOR)
+        told = traffic.told()
+        for line, times in (traffic.to_host + traffic.to_device).items():
+            if times > OFTEN:
+                raise ContractError(f"{line} copies between host and accelerator {times} times in a call")
+        if probe.by_row and getattr(component.info, "differentiable", False):
+            _gradient_in_place(probe, built, there, seeds)
+    return told
+
+
+def on_accelerator(probe: Probe, device: torch.device = ACCELERATOR) -> str:
+    """Call the component on the CPU and on an accelerator; return how far the results are apart."""
+    first = usual(probe)
+    here, seeds = first.flat, first.seeds
+    there = {name: tensor.to(device) for name, tensor in first.inputs.items()}
+    result = probe.call(probe.build(probe.component, device), there, seeds, device)
+    _in_place(probe, result, there, device)
+    probe.check(result, there, seeds)
+    return f"largest difference to the CPU {float((here - probe.flat(result, there).cpu()).abs().max()):.2g}"
+
+
+def _in_place(probe: Probe, result: Any, inputs: Inputs, device: torch.device) -> None:
+    if isinstance(result, float | int):
+        return
+    wanted, network = device if probe.on_device else CPU, isinstance(result, torch.nn.Module)
+    found = probe.flat(result, inputs) if network else tensors(probe.contract.returns, result)
+    for tensor in tree_leaves(found):
+        if tensor.device != wanted:
+            raise ContractError(f"was built on {device} and returned a result on {tensor.device}")
+
+
+def _gradient_in_place(probe: Probe, built: Any, inputs: Inputs, seeds: list[int]) -> None:
+    leaf = inputs["images"].clone().requires_grad_(True)
+    value = probe.tensor(built, {**inputs, "images": leaf}, seeds, ACCELERATOR)
+    (found,) = torch.autograd.grad(value.sum(), leaf)
+    if found.device != ACCELERATOR:
+        raise ContractError(f"was built on {ACCELERATOR} and its gradient is on {found.device}")

@@ -1,0 +1,101 @@
+"""What a plugin's module does when it is imported: it should define things, and nothing else.
+
+One interpreter loads torch and the harness; each module is imported in a process that is forked from it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from imharness.testing.conformance import CheckResult
+
+SLOW_S = 5.0
+PATIENCE_S = 100.0
+"""How long the import of one module may take, and the start of the interpreter, which loads torch, s."""
+CHECK = "is imported quickly, and does no work at import"
+
+
+def check_imports(modules: Sequence[str], roots: Sequence[Path] = ()) -> list[CheckResult]:
+    """Import each module in a fresh process that has torch and the harness already, and watch it."""
+    paths = os.pathsep.join([*map(str, roots), *filter(None, [os.environ.get("PYTHONPATH", "")])])
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, str(PATIENCE_S), *modules],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=PATIENCE_S * (1 + len(modules)),
+        check=True,
+    )
+    return [_judged(module, json.loads(line)) for module, line in zip(modules, done.stdout.splitlines(), strict=True)]
+
+
+def _judged(module: str, facts: dict[str, Any]) -> CheckResult:
+    if "error" in facts:
+        return CheckResult(module, CHECK, "failed", facts["error"], facts["took"])
+    wrong = [*facts["did"], *([f"took {facts['seconds']:.1f} s"] if facts["seconds"] > SLOW_S else [])]
+    if wrong:
+        return CheckResult(module, CHECK, "failed", f"{'; '.join(wrong)[:300]}; move it into build", facts["took"])
+    told = f"{facts['seconds']:.2f} s, {facts['modules']} modules"
+    return CheckResult(module, CHECK, "passed", told, facts["took"])
+
+
+def apart(module: str, patience: float) -> dict[str, Any]:
+    """Import a module in a forked process; return what `observe` saw, or the error that ended it, and the time, s."""
+    context, start = multiprocessing.get_context("fork"), time.perf_counter()
+    there, here = context.Pipe(duplex=False)
+    with tempfile.TemporaryFile() as printed:
+        process = context.Process(target=_forked, args=(module, here, printed.fileno()))
+        process.start()
+        here.close()
+        try:
+            facts = there.recv() if there.poll(patience) else {"error": f"took longer than {patience:g} s"}
+        except EOFError:  # it ended without an answer
+            process.join()
+            printed.seek(0)
+            last = " ".join(printed.read().decode(errors="replace").strip().splitlines()[-1:])
+            facts = {"error": f"cannot be imported: {last or f'ended with code {process.exitcode}'}"[:320]}
+        process.kill()
+        process.join()
+    return {**facts, "took": time.perf_counter() - start}
+
+
+def _forked(module: str, answers: Connection, printed: int) -> None:
+    for stream in (1, 2):
+        os.dup2(printed, stream)
+    answers.send(observe(module))
+
+
+def observe(module: str) -> dict[str, Any]:
+    """Import a module here and return what it took and did."""
+    from imharness.errors import ContractError
+    from imharness.testing.audit import undisturbed, watched
+
+    before, start = len(sys.modules), time.process_time()
+    did: list[str] = []
+    with watched() as seen:
+        try:
+            with undisturbed():
+                importlib.import_module(module)
+        except ContractError as error:
+            did.append(str(error))
+    seconds = time.process_time() - start
+    return {"seconds": seconds, "modules": len(sys.modules) - before, "did": [*sorted(set(seen)), *did]}
+
+
+if __name__ == "__main__":
+    import imharness.ranking.ranking
+    import imharness.testing.audit  # noqa: F401
+
+    for name in sys.argv[2:]:
+        sys.stdout.write(json.dumps(apart(name, float(sys.argv[1]))) + "\n")

@@ -1,0 +1,93 @@
+"""What is special about membership evaluators and trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from imharness.contracts.membership_evaluator import (
+    LastLayerGradients,
+    MembershipEvaluator,
+    MembershipQuery,
+    References,
+    Robustness,
+)
+from imharness.contracts.membership_training import MembershipTraining, TrainingData, TrainingPlan
+from imharness.contracts.randomness import generator
+from imharness.errors import ContractError
+from imharness.testing import samples
+from imharness.testing.crossing import joined, tensors
+from imharness.testing.data import ModelProbe
+from imharness.testing.probe import Inputs, OwnCheck, Probe, silent
+from imharness.testing.samples import CLASSES
+
+
+class EvaluatorProbe(Probe):
+    component: MembershipEvaluator
+    sizes = ((40, 1, 1), (41, 1, 1))
+
+    def inputs(self, n: int, height: int = 1, width: int = 1) -> Inputs:
+        shadow, shadow_labels = samples.probabilities(2 * n, self.seed)
+        target, labels = samples.probabilities(n, self.seed + 1)
+        m, rng = len(shadow), generator(self.seed + 2)
+        member = torch.arange(m) % 2 == 0
+
+        def draw(*shape: int) -> torch.Tensor:
+            return torch.rand(shape, generator=rng)
+
+        reads, own = self.component.reads, target.gather(1, labels[:, None])[:, 0]
+        odds = own.logit(1e-6)
+        inside = draw(6, n) > 0.5
+        references = References(odds + draw(6, n) + inside, inside, draw(6, 10), draw(10))
+        errors, features = draw(n, CLASSES), draw(n, 5)
+        query = MembershipQuery(
+            shadow_outputs=shadow,
+            shadow_labels=shadow_labels,
+            shadow_member=member,
+            target_outputs=target,
+            target_labels=labels,
+            references=references if "references" in reads else None,
+            robustness=Robustness(draw(m), own) if "robustness" in reads else None,
+            gradients=LastLayerGradients(draw(m, CLASSES), draw(m, 5), errors, features)
+            if "gradients" in reads
+            else None,
+        )
+        return joined({"query": tensors(self.contract.arguments["query"], query)})
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        if not self.component.reads:
+            yield "does not depend on the order of the target's rows", self._order
+
+    def _order(self) -> None:
+        built, inputs = self.built, self.inputs(40)
+        order = torch.randperm(40, generator=generator(self.seed))
+        own = ("query.target_outputs", "query.target_labels")
+        turned = {**inputs, **{name: inputs[name][order] for name in own}}
+        straight, back = self.tensor(built, inputs, []), torch.empty(40)
+        back[order] = self.tensor(built, turned, []).float()
+        if not torch.allclose(straight.float(), back, rtol=1e-3, atol=1e-4):
+            raise ContractError("rows got other scores when their order changed")
+
+
+class TrainingProbe(ModelProbe):
+    """Trains a small network on random rows."""
+
+    component: MembershipTraining  # type: ignore[assignment]
+    sizes = ((40, 1, 1),)
+    classes = CLASSES
+
+    def inputs(self, n: int, height: int = 1, width: int = 1) -> Inputs:
+        rng = generator(self.seed)
+        return {"images": torch.rand(n, 12, generator=rng), "labels": torch.randint(CLASSES, (n,), generator=rng)}
+
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        features, labels = inputs["images"], inputs["labels"]
+        half = len(features) // 2
+        return {
+            "network": samples.classifier(12, CLASSES, self.seed).to(device),
+            "data": TrainingData(features[:half], labels[:half], features[half:], labels[half:]),
+            "plan": TrainingPlan(epochs=2, batch_size=8, learning_rate=0.01),
+            "progress": silent,
+        }

@@ -1,0 +1,100 @@
+"""What is special about metrics: bounds, gradients, and that a higher score means what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from imharness.contracts.distribution_metric import DistributionMetric
+from imharness.contracts.full_reference_metric import FullReferenceMetric
+from imharness.contracts.no_reference_metric import NoReferenceMetric
+from imharness.contracts.randomness import generator
+from imharness.errors import ContractError
+from imharness.testing import samples
+from imharness.testing.probe import Inputs, OwnCheck, Probe, check_gradient
+from imharness.testing.usual import usual
+
+STEP = 4 / 255
+"""Of the attack on a distance, in the images' range."""
+
+
+class NoReferenceProbe(Probe):
+    component: NoReferenceMetric
+
+    sizes = ((3, 96, 96), (1, 117, 99), (16, 96, 96))
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "declares the bounds of its scores", self._bounds
+        yield "is differentiable if it says so", self._differentiable
+
+    def _bounds(self) -> str:
+        lower, upper = self.component.bounds
+        return f"{lower:g} to {upper:g}"
+
+    def _differentiable(self) -> str:
+        if not self.component.info.differentiable:
+            return "not differentiable, as declared"
+        built, batch = self.built, self.inputs(2)["images"]
+        return check_gradient(lambda x: built(x).sum(), batch, declared=True)
+
+
+class FullReferenceProbe(Probe):
+    component: FullReferenceMetric
+
+    sizes = ((3, 176, 176), (1, 185, 179), (16, 176, 176))
+
+    def inputs(self, n: int, height: int = 176, width: int = 176) -> Inputs:
+        clean = samples.images(n, height, width, self.seed + n)
+        noise = torch.randn(clean.shape, generator=generator(self.seed + 1))
+        return {"images": (clean + 0.15 * noise).clamp(0, 1), "reference": clean}
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "finds the identical image nearer than a noisy one", self._prefers_identical
+        yield "has a gradient that attacks can follow, if it says so", self._moved
+
+    def _prefers_identical(self) -> None:
+        built, (noisy, clean) = self.built, self.inputs(3, 176, 176).values()
+        sign = self.component.closeness
+        if not bool((sign * built(clean, clean) > sign * built(noisy, clean)).all()):
+            raise ContractError(
+                f"higher_means={self.component.info.higher_means!r} does not fit: a noisy copy is nearer"
+            )
+
+    def _moved(self) -> str:
+        """Take an attack's step along the gradient's signs, and one straight away from the reference."""
+        if not self.component.info.differentiable:
+            return "not differentiable, as declared"
+        built, farther = self.built, -self.component.closeness
+        noisy, clean = (0.1 + 0.8 * x for x in self.inputs(2).values())
+        leaf = noisy.clone().requires_grad_(True)
+        value = farther * built(leaf, clean).sum()
+        found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+        if found is None:
+            raise ContractError("info says differentiable, and no gradient reaches the images")
+        with torch.no_grad():
+            own, away = (
+                float(farther * built(noisy + STEP * direction.sign(), clean).sum() - value)
+                for direction in (found, noisy - clean)
+            )
+        told = f"a step along it moves scores by {own:.3g}, one straight away from the reference by {away:.3g}"
+        if not own >= away / 2:
+            raise ContractError(
+                f"the gradient is not the function's own and misleads attacks: {told}; declare differentiable=False"
+            )
+        return told
+
+
+class DistributionProbe(Probe):
+    component: DistributionMetric
+    sizes = ((12, 64, 64),)
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        yield "does not depend on the order of images", self._order
+
+    def _order(self) -> None:
+        first = usual(self)
+        turned = {**first.inputs, "images": first.inputs["images"].flip(0)}
+        a, b = first.flat, self.tensor(self.built, turned, first.seeds)
+        if not torch.allclose(a, b, rtol=1e-3, atol=1e-3):
+            raise ContractError(f"{float(a):.6g} became {float(b):.6g} when the images were reversed")

@@ -1,0 +1,259 @@
+"""A machine with an accelerator, acted on one without: tensors that say they are on ``cuda:0`` and hold CPU values.
+
+PyTorch's `FakeTensorMode` says where the result of an operation lies and which mixtures of devices it refuses; the
+values are computed on the CPU. So steps that depend on data (`item`, boolean indices, numpy) meet true numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch._dynamo  # FakeTensorMode would import it in the first trial, whose limit of time may break an import off
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves
+
+from imharness.errors import ContractError, Unavailable
+
+CPU, ACCELERATOR, _META = torch.device("cpu"), torch.device("cuda", 0), torch.device("meta")
+_aten = torch.ops.aten
+_WAITS = frozenset(
+    {_aten._local_scalar_dense, _aten.equal, _aten.nonzero, _aten.masked_select, _aten._unique2, _aten.unique_dim}
+)
+"""What makes the host wait until the accelerator has an answer."""
+
+
+@dataclass
+class Traffic:
+    """What went between the host and the accelerator, by the line of code that caused it."""
+
+    to_host: Counter[str] = field(default_factory=Counter)
+    to_device: Counter[str] = field(default_factory=Counter)
+    waits: Counter[str] = field(default_factory=Counter)
+
+    def clear(self) -> None:
+        """Forget all."""
+        for count in (self.to_host, self.to_device, self.waits):
+            count.clear()
+
+    def told(self) -> str:
+        """Return the counts and, for each kind, the line that caused most."""
+        named = (("copies to the host", self.to_host), ("copies to the device", self.to_device), ("waits", self.waits))
+        found = [f"{n.total()} {what} (most: {n.most_common(1)[0][0]})" for what, n in named if n]
+        return ", ".join(found) or "nothing crossed between host and device"
+
+
+class _Placed(torch.Tensor):
+    """A tensor that says it is on the accelerator; to PyTorch's own code it is a meta tensor, which needs no driver."""
+
+    held: torch.Tensor
+    device, is_cuda, is_meta = ACCELERATOR, True, False
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> _Placed:
+        placed: _Placed = torch.Tensor._make_wrapper_subclass(
+            cls, held.shape, strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
+            layout=held.layout, device=_META,
+        )  # fmt: skip
+        placed.held = held
+        return placed
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        raise ContractError(f"{func} used a tensor of the trial after it had ended")
+
+
+class _Generator(torch.Generator):
+    """A generator that says where it draws."""
+
+    place: torch.device
+
+    def __new__(cls, device: torch.device | str = "cpu") -> _Generator:
+        made = super().__new__(cls)
+        made.place = _indexed(device)
+        return made
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """Where it draws."""
+        return self.place
+
+
+class _Calls(TorchFunctionMode):
+    """Refuses a generator of another device than the numbers that are drawn, and numpy of what is no host's tensor."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        drawn_by = kwargs.get("generator")
+        if isinstance(drawn_by, _Generator):
+            like = next((x.device for x in args if isinstance(x, torch.Tensor)), CPU)
+            place = _indexed(kwargs.get("device") or like)
+            if place != drawn_by.device:
+                raise ContractError(f"{func.__name__} draws on {place} with a generator on {drawn_by.device}")
+        if func is torch.Tensor.numpy and isinstance(args[0], _Placed):
+            raise ContractError(f"numpy() of a tensor on {ACCELERATOR}; call cpu() first")
+        if func is torch.Tensor.tolist and isinstance(args[0], _Placed):
+            return args[0].cpu().tolist()
+        if func is torch.Tensor.new_tensor and isinstance(args[0], _Placed):
+            kwargs = {"dtype": args[0].dtype, "device": ACCELERATOR, **kwargs}
+            func, args = torch.tensor, args[1:]
+        if func in (torch.Tensor.__getitem__, torch.Tensor.__setitem__) and isinstance(args[0], _Placed):
+            args = (args[0], _index(args[1]), *args[2:])
+        if func is torch.Tensor.to and isinstance(args[0], _Placed):  # where it is already, it stays the same tensor
+            args = [_META if isinstance(x, torch.device | str) and _indexed(x) == ACCELERATOR else x for x in args]
+            kwargs = {k: _META if k == "device" and x and _indexed(x) == ACCELERATOR else x for k, x in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+class _Places(TorchDispatchMode):
+    """Computes on the CPU what is said to be on the accelerator, and refuses mixtures of devices."""
+
+    _mode_key = torch._C._TorchDispatchModeKey.FAKE
+    """So that PyTorch does not start CUDA."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._traffic, self._oracle = traffic, FakeTensorMode()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        asked = kwargs.get("device")
+        leaves, shape = tree_flatten((tuple(args), kwargs))
+        placed = any(isinstance(x, _Placed) for x in leaves)
+        if not placed and (asked is None or _indexed(asked) != ACCELERATOR):
+            return func(*args, **kwargs)
+        self._note(func, args, asked, placed)
+        places = self._result_places(func, leaves, shape, asked)
+        held = [x.held if isinstance(x, _Placed) else x for x in leaves]
+        if any(isinstance(x, torch.Tensor) and x.is_meta for x in held):
+            raise Unavailable(f"{func} got a tensor without values; the acted accelerator cannot follow that")
+        held_args, held_kwargs = shape.unflatten(held)
+        if asked is not None:
+            held_kwargs["device"] = CPU
+        with torch._C._AutoDispatchBelowAutograd():
+            result = func(*held_args, **held_kwargs)
+        if torch.Tag.inplace_view in func.tags:
+            with no_dispatch():
+                func(*args, **kwargs)
+        same = {id(own): outer for own, outer in zip(held, leaves, strict=True) if isinstance(own, torch.Tensor)}
+        return _returned(result, places, same)
+
+    def _note(self, func: Any, args: Sequence[Any], asked: Any, placed: bool) -> None:
+        packet, traffic = func._overloadpacket, self._traffic
+        if packet in _WAITS:
+            count = traffic.waits
+        elif packet is _aten._to_copy and asked is not None and placed != (_indexed(asked) == ACCELERATOR):
+            count = traffic.to_host if placed else traffic.to_device
+        elif packet is _aten.copy_ and isinstance(args[0], _Placed) != isinstance(args[1], _Placed):
+            count = traffic.to_device if isinstance(args[0], _Placed) else traffic.to_host
+        else:
+            return
+        line = _culprit()
+        if line:
+            count[line] += 1
+
+    def _result_places(self, func: Any, leaves: list[Any], shape: TreeSpec, asked: Any) -> list[torch.device]:
+        """Return the device of each tensor of the result; the last one counts for all that follow."""
+        given = [x for x in leaves if isinstance(x, torch.Tensor)]
+        if asked is None and all(isinstance(x, _Placed) for x in given):
+            return [ACCELERATOR]
+        fakes, options = shape.unflatten([self._fake(x) if isinstance(x, torch.Tensor) else x for x in leaves])
+        if asked is not None:
+            options["device"] = _indexed(asked)
+        try:
+            with self._oracle:
+                found = func(*fakes, **options)
+        except Exception:  # it depends on the values, or has no rule: all that has dimensions must be in one place
+            places = {x.device for x in given if x.ndim or x.device != CPU} or {CPU}
+            if len(places) > 1:
+                raise ContractError(f"{func} got tensors on {' and '.join(sorted(map(str, places)))}") from None
+            return list(places) if asked is None else [_indexed(asked)]
+        return [x.device for x in tree_leaves(found) if isinstance(x, torch.Tensor)] or [ACCELERATOR]
+
+    def _fake(self, x: torch.Tensor) -> FakeTensor:
+        shell = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+        return FakeTensor(self._oracle, shell, x.device)
+
+
+def _returned(result: Any, places: list[torch.device], same: Mapping[int, Any]) -> Any:
+    """Return a result in its place; what was changed in place comes back as itself."""
+    leaves, shape = tree_flatten(result)
+    left = iter(places)
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        place = next(left, places[-1])
+        return same[id(x)] if id(x) in same else (_Placed(x) if place == ACCELERATOR else x)
+
+    return shape.unflatten([one(x) for x in leaves])
+
+
+def _index(given: Any) -> Any:
+    """Return an index with its lists as tensors on the accelerator; PyTorch would make such without values."""
+    if isinstance(given, tuple):
+        return tuple(map(_index, given))
+    if isinstance(given, list | range) and all(isinstance(x, int) for x in given):
+        return torch.tensor(list(given), dtype=None if given else torch.long, device=ACCELERATOR)
+    return given
+
+
+def _indexed(device: torch.device | str) -> torch.device:
+    place = torch.device(device)
+    return ACCELERATOR if place.type in ("cuda", "meta") else place
+
+
+def _culprit() -> str:
+    """Return the nearest line of code that is not PyTorch's, as ``file.py:12``.
+
+    Nothing when it is the suite's own, or when a network is moved or loaded: that is done once for each.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name == "torch.nn.modules.module" and frame.f_code.co_name in ("_apply", "_load_from_state_dict"):
+            return ""
+        if name.partition(".")[0] != "torch" and name != __name__:
+            own = name.startswith("imharness.testing.")
+            return "" if own else f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@contextmanager
+def acted_accelerator() -> Iterator[Traffic]:
+    """Let ``cuda:0`` be used on a machine without one inside the block; yield what went to it and came back.
+
+    Raises `ContractError` within where tensors, or a generator and what it draws, are on two devices.
+    """
+    traffic, overwrites = Traffic(), torch.__future__.get_overwrite_module_params_on_conversion()
+    lifts = torch._C._only_lift_cpu_tensors()
+    torch._C._set_only_lift_cpu_tensors(True)
+    torch._C._ensureCUDADeviceGuardSet()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(torch, "Generator", _Generator))
+            stack.enter_context(_Calls())
+            stack.enter_context(_Places(traffic))
+            yield traffic
+    finally:
+        torch._C._set_only_lift_cpu_tensors(lifts)
+        torch.__future__.set_overwrite_module_params_on_conversion(overwrites)

@@ -1,0 +1,172 @@
+"""What the conformance suite knows of a contract: its call says what goes in and what must come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from imharness.contracts.call import Call, call_of
+from imharness.contracts.randomness import ImageRng, generator
+from imharness.contracts.values import ImageBatch, Randomness
+from imharness.errors import ContractError
+from imharness.testing import samples
+from imharness.testing.crossing import joined, restored, tensors, within
+
+CPU = torch.device("cpu")
+Inputs = Mapping[str, torch.Tensor]
+OwnCheck = tuple[str, Callable[[], str | None]]
+Size = tuple[int, int, int]
+AGREEMENT, RATIO = 0.5, 10.0
+"""A gradient is honest when its slopes and those of finite differences have this cosine, and a ratio within."""
+
+
+class Probe:
+    """Calls built components of one contract on inputs drawn anew; a probe of its own says what is special about it."""
+
+    tolerance: ClassVar[float] = 1e-4
+    on_device: ClassVar[bool] = True
+    """Whether results are on the device that the component was built on; data sets load on the CPU."""
+    _keeper: ClassVar[Probe | None] = None
+    """The probe that keeps what `once` found; one alone, so that few networks are in memory at a time."""
+    sizes: Sequence[Size] = ()
+    """The shapes to try, (rows, height, width); the first is the usual one."""
+
+    def __init__(self, component: Any, seed: int) -> None:
+        self.component, self.seed = component, seed
+        self._kept: dict[str, Any] = {}
+        self.contract: Call = call_of(type(component))
+        self.by_row = self.contract.by_row
+        if not self.sizes:
+            self.sizes = ((3, 96, 96), (1, 75, 61), (16, 96, 96)) if self.by_row else ((12, 64, 64), (1, 64, 64))
+
+    def build(self, component: Any, device: torch.device = CPU) -> Any:
+        """Return the built component."""
+        return component.build(device)
+
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """Return what `find` gives, which checks share: it is found once, and kept until another probe keeps something.
+
+        What raises is not kept: each check that needs it raises anew.
+        """
+        if Probe._keeper is not self:
+            if Probe._keeper is not None:
+                Probe._keeper._kept.clear()
+            Probe._keeper = self
+        if name not in self._kept:
+            self._kept[name] = find()
+        return self._kept[name]
+
+    @property
+    def built(self) -> Any:
+        """The component, built on the CPU."""
+        return self.once("built", lambda: self.build(self.component))
+
+    def seeds(self, n: int) -> list[int]:
+        """Return one seed per row."""
+        return [self.seed * 1000 + i for i in range(n)]
+
+    def inputs(self, n: int, height: int = 96, width: int = 96) -> Inputs:
+        """Return fresh inputs, the tensors of all arguments that are not random."""
+        kinds = [(name, kind) for name, kind in self.contract.arguments.items() if not isinstance(kind, Randomness)]
+        drawn = enumerate(kinds, start=self.seed + n)
+        return joined({name: tensors(kind, samples.drawn(kind, n, height, width, i)) for i, (name, kind) in drawn})
+
+    def picked(self, inputs: Inputs, rows: Sequence[int]) -> Inputs:
+        """Return some rows of the inputs."""
+        kinds = self.contract.arguments
+        return {name: x[list(rows)] if kinds[name.partition(".")[0]].rows else x for name, x in inputs.items()}
+
+    def with_copies(self, inputs: Inputs) -> Inputs:
+        """Return the inputs, followed by a near copy of each row: its images with noise, as an attack adds it."""
+        kinds = self.contract.arguments
+
+        def doubled(name: str, x: torch.Tensor) -> torch.Tensor:
+            kind = kinds[name.partition(".")[0]]
+            if isinstance(kind, ImageBatch) and kind.rows:
+                return samples.beside_near_copies(x, self.seed)
+            return torch.cat([x, x]) if kind.rows else x
+
+        return {name: doubled(name, x) for name, x in inputs.items()}
+
+    def further(self, inputs: Inputs, device: torch.device) -> dict[str, Any]:
+        """Return the arguments that are no tensors."""
+        return {}
+
+    def given(self, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> dict[str, Any]:
+        """Return all arguments by name, in their order."""
+        further = self.further(inputs, device)
+
+        def argument(name: str, kind: Any) -> Any:
+            if isinstance(kind, Randomness):
+                return ImageRng(seeds, device) if kind.rows else generator(seeds[0])  # as a run gives them
+            return further[name] if name in further else restored(kind, within(inputs, name), device)
+
+        return {name: argument(name, kind) for name, kind in self.contract.arguments.items()}
+
+    def call(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> Any:
+        """Return what the built component returns."""
+        wanted = any(x.requires_grad for x in inputs.values())
+        with torch.set_grad_enabled(self.contract.own_gradients or wanted):
+            return built(*self.given(inputs, seeds, device).values())
+
+    def check(self, result: Any, inputs: Inputs, seeds: Sequence[int]) -> None:
+        """Raise `ContractError` unless the result is what the contract says."""
+        self.contract.check(self.component, result, self.given(inputs, seeds))
+
+    def flat(self, result: Any, inputs: Inputs) -> torch.Tensor:
+        """Return a result as one tensor, to compare it."""
+        parts = list(tensors(self.contract.returns, result).values())
+        return parts[0] if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    def tensor(self, built: Any, inputs: Inputs, seeds: Sequence[int], device: torch.device = CPU) -> torch.Tensor:
+        """Return what the built component returns, as one tensor."""
+        return self.flat(self.call(built, inputs, seeds, device), inputs)
+
+    def own_checks(self) -> Iterator[OwnCheck]:
+        """Yield the checks of this contract alone."""
+        yield from ()
+
+
+def check_gradient(function: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor, declared: bool) -> str:
+    """Compare the gradient with finite differences along three directions; raise `ContractError` when they disagree."""
+    leaf = (0.1 + 0.8 * batch).requires_grad_(True)
+    value = function(leaf)
+    found = torch.autograd.grad(value, leaf, allow_unused=True)[0] if value.requires_grad else None
+    moving = found is not None and bool((found != 0).any())
+    if not declared:
+        if moving:
+            return "a gradient flows although info says it is not differentiable: adaptive attacks do not use it"
+        return "no gradient, as declared"
+    if found is None or not moving:
+        raise ContractError("info says differentiable, and no gradient reaches the images")
+    if not bool(torch.isfinite(found).all()):
+        raise ContractError("the gradient is NaN or infinite")
+    smooth = samples.images(len(batch), batch.shape[2], batch.shape[3], 7) - 0.5
+    directions = [torch.ones_like(batch), smooth, found / found.abs().max()]
+    measured, promised = [], []
+    with torch.no_grad():
+        for v in directions:
+            slope = float((found * v).sum())
+            step = min(max(0.02 * (abs(float(value)) + 0.1) / max(abs(slope), 1e-6), 1e-4), 0.02)
+            measured.append(float(function(leaf + step * v) - function(leaf - step * v)) / (2 * step))
+            promised.append(slope)
+    first, second = torch.tensor(measured), torch.tensor(promised)
+    agreement = float(F.cosine_similarity(first, second, dim=0))
+    ratio = float(second.norm() / first.norm().clamp(min=1e-12))
+    if agreement < AGREEMENT or not 1 / RATIO < ratio < RATIO:
+        raise ContractError(
+            f"the gradient says {_few(promised)} along three directions and finite differences {_few(measured)}; "
+            "a gradient that is not the function's own misleads attacks: declare differentiable=False"
+        )
+    return f"slopes along three directions: {_few(promised)}, by finite differences {_few(measured)}"
+
+
+def _few(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{x:.3g}" for x in numbers)
+
+
+def silent(done: int, total: int) -> None:
+    """Show no progress."""

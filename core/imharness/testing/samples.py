@@ -1,0 +1,125 @@
+"""Inputs that the conformance suite draws anew for each seed, and small stand-ins for what a component meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from imharness.contracts.randomness import generator, seeded_init
+from imharness.contracts.values import (
+    PROBABILITIES,
+    TARGETS,
+    ImageBatch,
+    Images,
+    NamedTensors,
+    Randomness,
+    Record,
+    Tensors,
+    ValueKind,
+)  # fmt: skip
+from imharness.errors import ContractError
+
+CLASSES = 4
+NOISE = 0.03
+"""Of near copies, images in [0, 1]."""
+
+
+def beside_near_copies(batch: torch.Tensor, seed: int) -> torch.Tensor:
+    """Return images in [0, 1] followed by a near copy of each: with small noise, as an attack adds it."""
+    noise = NOISE * torch.randn(batch.shape, generator=generator(seed)).sign()
+    return torch.cat([batch, (batch + noise).clamp(0, 1)])
+
+
+def images(n: int, height: int, width: int, seed: int) -> Images:
+    """Return smooth images with a little noise, float32 ``(n, 3, height, width)`` in [0, 1]."""
+    rng = generator(seed)
+    smooth = torch.rand(n, 3, 6, 6, generator=rng)
+    noise = 0.05 * torch.rand(n, 3, height, width, generator=rng)
+    return (F.interpolate(smooth, (height, width), mode="bicubic", align_corners=False) + noise).clamp(0, 1)
+
+
+def probabilities(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return outputs ``(n, CLASSES)`` that tend towards the labels, and these labels ``(n,)``."""
+    rng = generator(seed)
+    labels = torch.randint(CLASSES, (n,), generator=rng)
+    logits = torch.randn(n, CLASSES, generator=rng) + 2 * F.one_hot(labels, CLASSES)
+    return logits.softmax(dim=1), labels
+
+
+def targets(n: int, seed: int) -> torch.Tensor:
+    """Return one-hot labels ``(n, CLASSES)``."""
+    return F.one_hot((torch.arange(n) + seed) % CLASSES, CLASSES).float()
+
+
+def gradients(n: int, seed: int) -> Tensors:
+    """Return what gradients of a small classifier look like, by parameter, ``(n, *shape)``."""
+    rng, shapes = generator(seed), {"0.weight": (16, 192), "0.bias": (16,), "2.weight": (CLASSES, 16)}
+    return {name: 0.1 * torch.randn(n, *shape, generator=rng) for name, shape in shapes.items()}
+
+
+_DRAW: dict[ValueKind, Callable[[int, int], torch.Tensor]] = {
+    PROBABILITIES: lambda n, seed: probabilities(n, seed)[0],
+    TARGETS: targets,
+}
+
+
+def drawable(kind: ValueKind) -> bool:
+    """Say whether `drawn` can draw a value of a kind, or a trial has it from its seeds."""
+    if isinstance(kind, Record):
+        return all(map(drawable, kind.parts.values()))
+    if isinstance(kind, NamedTensors) and kind.like:
+        return True
+    return isinstance(kind, ImageBatch | Randomness) or kind in _DRAW or kind.draw is not None
+
+
+def drawn(kind: ValueKind, n: int, height: int, width: int, seed: int) -> Any:
+    """Return a value for a trial, with n rows; raises `ContractError` for a kind that is not `drawable`."""
+    draw = kind.draw or _DRAW.get(kind)
+    if draw is not None:
+        return draw(n, seed)
+    if isinstance(kind, ImageBatch):
+        return images(n, height, width, seed)
+    if isinstance(kind, NamedTensors):
+        return gradients(n, seed)
+    if isinstance(kind, Record):  # rows of its own: as many as eight, whatever the other arguments have
+        return kind.cls(**{name: drawn(part, 8, height, width, seed) for name, part in kind.parts.items()})
+    raise ContractError(f"{type(kind).__name__}: no {kind.annotation} can be drawn; give the kind a `draw`")
+
+
+STEEP = 20.0
+"""How fast the score of `Quality` goes from 0 to 1."""
+
+
+class Quality(nn.Module):
+    """A small smooth network that scores images in (0, 1): something to attack."""
+
+    bounds = (0.0, 1.0)
+    grey: torch.Tensor
+    """The raw score of a grey image, which gets 0.5."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        with seeded_init(generator(seed)):
+            self.layers = nn.Sequential(nn.Conv2d(3, 8, 5, 2), nn.Softplus(), nn.Conv2d(8, 8, 3, 2), nn.Softplus())
+            self.head = nn.Linear(8, 1)
+        self.eval().requires_grad_(False)
+        self.register_buffer("grey", self._raw(torch.full((1, 3, 32, 32), 0.5)))
+
+    def _raw(self, x: Images) -> torch.Tensor:
+        scores: torch.Tensor = self.head(self.layers(2 * x - 1).mean(dim=(2, 3)))[:, 0]
+        return scores
+
+    def forward(self, x: Images) -> torch.Tensor:
+        """Return scores ``(N,)``."""
+        return torch.sigmoid(STEEP * (self._raw(x) - self.grey))
+
+
+def classifier(features: int, classes: int, seed: int) -> nn.Module:
+    """Return a fully connected classifier of flattened inputs."""
+    with seeded_init(generator(seed)):
+        layers = nn.Sequential(nn.Flatten(), nn.Linear(features, 16), nn.Sigmoid(), nn.Linear(16, classes))
+    return layers

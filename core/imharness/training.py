@@ -1,0 +1,10 @@
+"""For people who write trainings: of weights, of metrics that can be trained further, and defenses that do it."""
+
+from imharness.contracts.trainable_metric import TrainableMetric, TuningPlan
+from imharness.contracts.training_defense import TrainingDefense, Tune
+from imharness.contracts.weight_training import Loop, Stateful, Train, Trained, TrainingContext, WeightTraining
+
+__all__ = [
+    "Loop", "Stateful", "Train", "TrainableMetric", "Trained", "TrainingContext", "TrainingDefense", "Tune",
+    "TuningPlan", "WeightTraining",
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""For people who write a contract: the call of a component, and the kinds of value that go in and come out."""
+
+from imharness.contracts.call import Call
+from imharness.contracts.component import Component, Info
+from imharness.contracts.values import (
+    GENERATOR,
+    GRADIENTS,
+    IMAGES,
+    NUMBER,
+    PROBABILITIES,
+    SAME_IMAGES,
+    SCORES,
+    STREAMS,
+    TARGETS,
+    Record,
+    Rows,
+    Several,
+    ValueKind,
+)
+from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
+
+__all__ = [
+    "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",
+    "Call", "Component", "ContractError", "HarnessError", "Info", "Record", "Rows", "Several", "Unavailable",
+    "UsageError", "ValueKind",
+]  # fmt: skip

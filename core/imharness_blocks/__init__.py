@@ -1,1 +1,0 @@
-"""Scores as arrays, which all tables are made of. Imports no torch."""

@@ -1,9 +1,0 @@
-"""What people give: data sets that do not ship with the code, and names of components in options of tracks.
-
-Of a data set: where it comes from, how it is laid out, and what it must hold.
-"""
-
-from imharness_inputs.names import check_names
-from imharness_inputs.source import Archive, DataSource
-
-__all__ = ["Archive", "DataSource", "check_names"]

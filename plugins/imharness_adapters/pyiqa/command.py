@@ -1,0 +1,48 @@
+"""`harness pyiqa`: prepare metrics of pyiqa on this machine."""
+
+from __future__ import annotations
+
+import click
+
+from imharness.commands import Group, device_option
+
+
+@click.group(cls=Group)
+def pyiqa() -> None:
+    """Prepare metrics of the library pyiqa: weights, range of scores, gradients."""
+
+
+@pyiqa.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option(
+    "--dataset",
+    default="harness/severity-ladder",
+    show_default=True,
+    metavar="NAME",
+    help="Images that give the range.",
+)
+@click.option(
+    "--images",
+    type=click.IntRange(2),
+    default=60,
+    show_default=True,
+    metavar="N",
+    help="Use N of its images, spread evenly.",
+)
+@device_option()
+def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> None:
+    """Fetch the weights of metrics by NAME in pyiqa, and measure and keep the range of their scores."""
+    from imharness.commands import console, find, place
+    from imharness.images import UsageError
+    from imharness_adapters.pyiqa.metrics import configurations
+    from imharness_adapters.pyiqa.preparing import prepared_on
+
+    known = {**configurations("NR"), **configurations("FR")}
+    strange = [name for name in names if name not in known]
+    if strange:
+        raise UsageError(f"pyiqa has no metric {strange[0]!r} for single images; pyiqa.list_models() lists them.")
+    data = find("dataset", dataset)
+    for name in names:
+        found = prepared_on(name, data, images, place(device))
+        gradient = "gradients reach the images" if found.differentiable else "no gradients"
+        console.say(f"{name}: {found.lower:g} to {found.upper:g} on {found.images} images of {found.data}; {gradient}")

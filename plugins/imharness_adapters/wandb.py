@@ -1,0 +1,63 @@
+"""Tables of a run in Weights & Biases: a run for each board, with each table and who won.
+
+Whether anything leaves this machine is decided by W&B's own settings: ``WANDB_MODE=offline`` writes a local folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from imharness.tables import Table
+from imharness.tracks import Board, Unavailable, UsageError, hookimpl
+
+FACTS = ("track", "profile", "seed", "limit", "run_configuration", "command", "finished", "versions")
+COUNTS = ("cells_done", "cells_failed", "cells_missing", "waiting")
+
+
+def open_listener(address: str) -> Listener:
+    """Return what sends tables to a project, or an ``entity/project``.
+
+    Raises `UsageError` without one, and `Unavailable` without wandb.
+    """
+    if not address:
+        raise UsageError("--log-to wandb needs a project: wandb:PROJECT, or wandb:ENTITY/PROJECT.")
+    try:
+        import wandb
+    except ImportError:
+        remedy = "pip install 'image-privacy-harness[wandb]'"
+        raise Unavailable("the package wandb is not installed", remedy) from None
+    return Listener(wandb, address)
+
+
+class Listener:
+    """Writes boards into a project."""
+
+    def __init__(self, wandb: Any, address: str) -> None:
+        entity, _, project = address.rpartition("/")
+        self._wandb, self._place = wandb, {"project": project, "entity": entity or None}
+
+    @hookimpl
+    def board_finished(self, store: str, boards: Sequence[Board], release: str | None) -> None:
+        """Write one run for each board."""
+        for board in boards:
+            config = {fact: getattr(board, fact) for fact in FACTS} | {"store": store, "release": release}
+            name = f"{board.title} {release or board.finished}"
+            with self._wandb.init(
+                **self._place, name=name, group=board.track, config=config, reinit="create_new"
+            ) as run:
+                run.log({table.id: self._table(table) for table in board.tables})
+                run.summary.update({name: getattr(board, name) for name in COUNTS})
+                if board.rankings:
+                    run.summary.update({"winner": board.rankings[0].winner, "claim": board.rankings[0].claim})
+
+    def _table(self, table: Table) -> Any:
+        facets = list(dict.fromkeys(name for row in table.rows for name in row.facets))
+        heads = [table.entry, *(f"facet {name}" for name in facets)]
+        heads += [f"{column.key}{part}" for column in table.columns for part in ("", " low", " high", " n")]
+        rows = []
+        for row in table.rows:
+            values = [row.values.get(column.key) for column in table.columns]
+            numbers = [getattr(v, part, None) for v in values for part in ("value", "low", "high", "n")]
+            rows.append([row.label, *(row.facets.get(name, "") for name in facets), *numbers])
+        return self._wandb.Table(columns=heads, data=rows)

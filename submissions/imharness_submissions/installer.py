@@ -1,0 +1,146 @@
+"""Starts uv and git on what strangers wrote, so that nothing of it can run on this machine.
+
+uv takes wheels of the index alone: it builds nothing, reads no settings from folders or homes, and gets an environment
+that holds only how the index is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from imharness.errors import HarnessError, Unavailable, UsageError
+from imharness.reading.text import plain
+from imharness.reading.wheels import UNPACKED
+
+TIMEOUT_S = 900
+_REACHING = ("all_proxy", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO",
+             "UV_DEFAULT_INDEX", "UV_INDEX_URL")  # fmt: skip
+"""Environment variables by which a maintainer says how to get out of this machine, and which index is theirs."""
+_GIT = (
+    "core.hooksPath=/dev/null", "core.symlinks=false", "filter.lfs.smudge=", "credential.helper=", "core.askPass=true",
+    "protocol.allow=never", "protocol.https.allow=always",
+)  # fmt: skip
+"""Settings of git: it runs no program of a repository, and asks for no private one in the name of the maintainer."""
+
+
+def surroundings(home: Path) -> dict[str, str]:
+    """Return the whole environment of a program that works on what a stranger wrote."""
+    names = [name for known in _REACHING for name in (known, known.upper())]
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    fixed = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8"}
+    return {**kept, **fixed, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def uv() -> str:
+    """Return the path of uv; raises `Unavailable` without it."""
+    found = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+    if found is None:
+        raise Unavailable("submitted packages are unpacked by uv, which is not installed", "pip install uv")
+    return found
+
+
+def unpack(requirements: Sequence[str], place: Path, work: Path, what: str, *, pinned: bool) -> None:
+    """Unpack wheels into `place`, which lies in `work`, as everything that uv writes.
+
+    `what` names the step in messages. `pinned` requires a hash of each and takes nothing else; otherwise the index adds
+    what they need. Raises `HarnessError` when that fails, `UsageError` when it becomes too large.
+    """
+    listed = work / "requirements.txt"
+    listed.write_text("\n".join(requirements) + "\n")
+    line = [*_pip("install", work), "--target", str(place), "--requirement", str(listed)]
+    line += ["--no-deps", "--require-hashes"] if pinned else []
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            line, cwd=work, env=surroundings(work), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        try:
+            _watch(process, work)
+        finally:
+            process.kill()
+            process.wait()
+        errors.seek(0)
+        if process.returncode:
+            raise _failed(what, errors.read())
+
+
+def resolved(requirements: Sequence[str], here: Mapping[str, str]) -> str:
+    """Return requirements and what they need as lines with versions and hashes, without those that are `here`."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        (work / "in.txt").write_text("\n".join(requirements) + "\n")
+        (work / "here.txt").write_text("".join(f"{name}=={version}\n" for name, version in sorted(here.items())))
+        line = [*_pip("compile", work), "--generate-hashes", "--no-header", "--no-annotate"]
+        line += ["--constraint", str(work / "here.txt")]
+        line += [part for name in sorted(here) for part in ("--no-emit-package", name)]
+        return _call([*line, str(work / "in.txt")], "resolving what the package needs", work)
+
+
+def checked_out(address: str, commit: str, place: Path) -> None:
+    """Clone a repository and check a commit out; `place` is made. Nothing of the repository runs."""
+    work = place.parent
+    git = ["git", *(part for setting in _GIT for part in ("-c", setting))]
+    _call([*git, "clone", "--quiet", "--no-checkout", address, str(place)], "cloning the repository", work)
+    line = [*git, "-C", str(place), "checkout", "--quiet", "--detach", commit]
+    _call(line, "checking the commit out", work)
+
+
+def _pip(command: str, work: Path) -> list[str]:
+    """Return how uv is started: with its cache in `work`, without settings of files, and without building anything."""
+    line = [uv(), "pip", command, "--quiet", "--no-config", "--no-build", "--python", sys.executable]
+    return [*line, "--no-python-downloads", "--keyring-provider", "disabled", "--cache-dir", str(work / "cache")]
+
+
+def _call(line: Sequence[str], what: str, work: Path) -> str:
+    """Run a program without a shell, and return what it printed.
+
+    `what` names the step in messages. Raises `HarnessError` with the program's last lines when it fails, and when it
+    takes longer than `TIMEOUT_S`.
+    """
+    try:
+        done = subprocess.run(
+            line, cwd=work, env=surroundings(work), stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise HarnessError(f"{what} took longer than {TIMEOUT_S} s") from None
+    if done.returncode:
+        raise _failed(what, done.stderr)
+    return done.stdout.decode(errors="replace")
+
+
+def _failed(what: str, errors: bytes) -> HarnessError:
+    lines = errors.decode(errors="replace").strip().split("\n")
+    return HarnessError(f"{what} failed: {plain(' '.join(lines[-6:]))[:600] or 'no reason given'}")
+
+
+def _watch(process: subprocess.Popen[bytes], work: Path) -> None:
+    """Wait for the installer; raises `HarnessError` when it takes long, or writes more than packages may have.
+
+    It unpacks into its cache, which is below `work`, and then into its target: this counts both.
+    """
+    until = time.monotonic() + TIMEOUT_S
+    while process.poll() is None:
+        if _bytes_below(work) > 2 * UNPACKED:
+            raise UsageError(f"the package and what it needs have more than {UNPACKED} bytes")
+        if time.monotonic() > until:
+            raise HarnessError(f"unpacking the package took longer than {TIMEOUT_S} s")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.25)
+
+
+def _bytes_below(folder: Path) -> int:
+    """Return how much lies below a folder while others change it."""
+    size = 0
+    for top, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(top, name)).st_size
+    return size

@@ -1,0 +1,105 @@
+"""A run with a budget, from the plan to the pages: every entry has a first number, and what was left out is said."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from imharness.cli.commands import build_site
+from imharness.cli.publishing import TablesMeanwhile
+from imharness.cli.watching import first_sets
+from imharness.components.registry import installed
+from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+from imharness.results.store import Store
+from imharness.running.schedule.cost import within_budget
+from imharness.running.schedule.state import run_states
+
+METRICS = ("l2", "mse", "mae")
+WORDS = ["run", "--track", "perceptual", "--limit", "3", "--device", "cpu", "--workers", "0",
+         *(word for name in METRICS for word in ("--metric", name))]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
+    """A store and a site after a run that had time for half of its cells: without learnt times a cell is a second."""
+    made = tmp_path_factory.mktemp("budget")
+    result = harness_here(*WORDS, "--budget", "9s", cwd=made)
+    assert result.returncode == 0, result.stderr
+    assert "cells were left out by the budget; a larger one continues where this one ended" in result.stdout
+    return made
+
+
+def labels(folder: Path) -> dict[str, int]:
+    """How many numbers each row of the ranking has."""
+    board = Store(folder / "store").board("harness/perceptual")
+    assert board is not None
+    return {row.label: sum(value.value is not None for value in row.values.values()) for row in board.tables[0].rows}
+
+
+def test_every_entry_stands_in_the_table(folder: Path) -> None:
+    assert labels(folder).keys() == {f"harness/{name}" for name in METRICS}
+    assert min(labels(folder).values()) > 0
+
+
+def test_what_was_left_out_is_on_the_pages_and_said_with_the_tables(folder: Path, harness_here) -> None:
+    board = Store(folder / "store").board("harness/perceptual")
+    assert board is not None
+    assert board.left_out
+    said = harness_here("results", "rank", "--store", "store", cwd=folder).stdout
+    for gap in board.left_out:
+        assert f"left out: {gap.what} did not fit into the budget of 9s" in said
+        for page in ("index.html", "perceptual.html"):
+            assert f"Left out by a budget:</strong> {board.left_out[0].what}" in (folder / "site" / page).read_text()
+
+
+def test_a_later_run_without_a_budget_leaves_nothing_out(folder: Path, harness_here) -> None:
+    before = labels(folder)
+    assert harness_here(*WORDS, cwd=folder).returncode == 0
+    board = Store(folder / "store").board("harness/perceptual")
+    assert board is not None
+    assert not board.left_out
+    assert sum(labels(folder).values()) > sum(before.values())
+    assert "Left out by a budget" not in (folder / "site" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("track", ["harness/iqa", "harness/perceptual", "harness/reconstruction"])
+def test_first_tables_do_not_use_up_what_gives_every_entry_a_number(track: str) -> None:
+    profile = load_profile("embedded")
+    graph = plan_track(track, profile, installed())
+    first, took = first_sets([graph], profile)[track], dict.fromkeys(graph.tasks, 1.0)
+
+    def entries(keys: set[str]) -> set[str]:
+        named = (graph.tasks[key].spec.named().items() for key in keys)
+        return {ref.label for parts in named for role, ref in parts if role != "dataset"}
+
+    whole = entries(set(graph.tasks))
+    enough = next(s for s in range(10, len(took), 10) if entries(within_budget(graph.tasks, took, s, first)) == whole)
+    assert enough < 0.2 * len(took) + 30
+    kept = within_budget(graph.tasks, took, enough, first)
+    assert first & kept < first
+
+
+def test_progress_as_json_is_json_alone_and_ends_with_the_page(
+    folder: Path, harness_here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing was published while the run went on: until its pages are written it has not finished."""
+    seen = list[str]()
+
+    def built_late(address: str, site: Path) -> None:
+        (site / "index.html").unlink()
+        seen.append(run_states(Store(folder / "store"))[0].state)
+        build_site(address, site)
+
+    monkeypatch.setattr(TablesMeanwhile, "offer", lambda self, outcome, left_s: None)
+    monkeypatch.setattr("imharness.cli.commands.build_site", built_late)
+    said = harness_here(*WORDS, "--fresh", "--progress", "json", cwd=folder)
+    assert said.returncode == 0, said.stderr
+    assert "were left out" not in said.stdout
+    lines = [json.loads(line) for line in said.stderr.splitlines()]
+    assert lines[-1]["state"] == "finished"
+    assert (folder / lines[-1]["page"]).is_file()
+    assert lines[-1]["page"] == "site/index.html"
+    assert [line["state"] for line in lines[:-1]] == ["running"] * (len(lines) - 1)
+    assert seen == ["running"]
+    assert run_states(Store(folder / "store"))[0].page == lines[-1]["page"]

@@ -1,0 +1,47 @@
+"""The door for packages that add commands: a step by hand, results of others in every configuration."""
+
+import pytest
+
+from imharness.cli.commands import add_external, component, context, find, query
+from imharness.errors import StoreError, Unavailable, UsageError
+
+
+def test_a_step_runs_by_hand_with_nothing_stored() -> None:
+    from imharness_iqa import steps
+
+    roles = {
+        "dataset": component("dataset", "severity-ladder[severities=[2],size=32]"),
+        "metric": component("metric", "embedded-cnn"),
+    }
+    found = steps.clean(context(roles, limit=3))
+    assert len(found.rows["name"]) == len(found.rows["score"]) == 3
+
+
+def test_what_is_missing_is_said() -> None:
+    assert component("defense", "disco").label == "harness/disco"
+    with pytest.raises(Unavailable):
+        find("dataset", "folder")
+    with pytest.raises(UsageError, match="no metric is called"):
+        find("metric", "nonesuch")
+
+
+def shown(board) -> dict:
+    """Return the one row of the table of means over attacks."""
+    (row,) = next(table for table in board.tables if table.id == "defenses").rows
+    return row.values
+
+
+def test_an_import_replaces_itself_and_stands_beside_what_was_run(tmp_path) -> None:
+    with pytest.raises(StoreError, match="has no results of harness/iqa"):
+        query(tmp_path, "iqa")
+    rows = {
+        "name": ["a", "b"], "dataset": ["external: x"] * 2, "metric": ["m"] * 2, "method": ["t"] * 2,
+        "strength": ["weak"] * 2, "defense": ["d (external)"] * 2, "adaptive": [False] * 2, "score": [5.0, 6.0],
+        "source": [4.0, 4.0], "attacked": [7.0, 7.0], "defended": [4.0, 4.0], "mos": [1.0, 2.0],
+        "lower": [0.0] * 2, "upper": [10.0] * 2,
+    }  # fmt: skip
+    first = add_external(tmp_path, "harness/iqa", rows, "x")
+    assert shown(first)["fixed_d"].value == pytest.approx(15)
+    again = add_external(tmp_path, "harness/iqa", {**rows, "score": [5.0, 5.0]}, "x")
+    assert shown(again)["fixed_d"].value == pytest.approx(10)
+    assert again.cells_done == 1

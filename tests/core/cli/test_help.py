@@ -1,0 +1,130 @@
+"""What `--help` says, of every group and command: whole sentences, each option with its values, unit and default."""
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from imharness.cli import cli
+from imharness.cli.options import Choice, Group
+
+BARE = {"TEXT", "INTEGER", "FLOAT", "RANGE", "PATH", "FILENAME", "DIRECTORY", "BOOLEAN"}
+"""What click calls a value that has no name of its own."""
+OPTIONAL = ("Also write ", "Compare ", "Compute the secret ", "Draw ", "Flag ", "Get ", "Look for ", "Only ", "Write ")
+"""How the text of an option begins that does nothing where it is not given."""
+
+
+def walk(context: click.Context) -> Iterator[click.Context]:
+    """Yield a context for every command, a group before what is in it, as a person gets it."""
+    yield context
+    if isinstance(context.command, click.Group):
+        for name in context.command.list_commands(context):
+            below = context.command.get_command(context, name)
+            assert below is not None
+            yield from walk(click.Context(below, info_name=name, parent=context))
+
+
+COMMANDS = list(walk(click.Context(cli, info_name="harness", **cli.context_settings)))
+OPTIONS = [
+    (context.command_path, option)
+    for context in COMMANDS
+    for option in context.command.params
+    if isinstance(option, click.Option) and "--version" not in option.opts
+]
+
+
+def record(option: click.Option) -> tuple[str, str]:
+    """Return both columns of an option's line."""
+    found = option.get_help_record(click.Context(click.Command("x")))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_no_line_is_cut_or_too_long(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for context in COMMANDS:
+        text = context.get_help().partition("\n\n")[2]  # behind the usage, which has "..." of its own
+        assert max(map(len, text.splitlines())) <= min(width, 100), context.command_path
+        assert not re.search(r"(?<!p1, )\.\.\.$", text, re.MULTILINE), context.command_path  # "p0, p1, ..." is meant
+
+
+def test_a_group_lists_its_own_commands_with_their_first_sentences() -> None:
+    listed = {
+        context.command_path: " ".join(context.get_help().partition("Commands:\n")[2].split())
+        for context in COMMANDS
+        if isinstance(context.command, click.Group)
+    }
+    seen = dict[object, str]()
+    for context in COMMANDS[1:]:
+        assert context.parent is not None
+        assert isinstance(context.parent.command, Group)
+        first = " ".join((context.command.help or "").partition("\n\n")[0].split())
+        assert f"{context.info_name} {first.rstrip('.')}" in listed[context.parent.command_path], context.command_path
+        other = seen.setdefault(context.command.callback, context.command_path)
+        assert other == context.command_path, f"{other} is {context.command_path}, too"
+
+
+def test_every_option_is_described_in_a_sentence() -> None:
+    for path, option in OPTIONS:
+        text = option.help or ""
+        assert re.fullmatch(r"[A-Z-].*[.)]", text), (path, option.opts, text)
+        if option.multiple:
+            assert "several times" in text, (path, option.opts)
+
+
+def test_every_value_has_a_name_and_wrong_words_get_the_nearest() -> None:
+    for path, option in OPTIONS:
+        if not option.is_flag:
+            left = record(option)[0]
+            assert not BARE & set(re.findall(r"\w+", left)) or option.metavar, (path, left)
+        assert not isinstance(option.type, click.Choice) or isinstance(option.type, Choice), (path, option.opts)
+
+
+def test_every_option_says_what_holds_without_it() -> None:
+    for path, option in OPTIONS:
+        text = record(option)[1]
+        if option.is_flag or option.required or option.multiple or text.startswith(OPTIONAL):
+            continue
+        assert "[default: " in text or "Default: " in text, (path, option.opts, text)
+
+
+def test_every_argument_stands_in_the_description() -> None:
+    for context in COMMANDS:
+        for argument in context.command.params:
+            if isinstance(argument, click.Argument) and not isinstance(argument.type, click.Choice):
+                words = re.findall(r"[A-Z]+", " ".join(argument.get_usage_pieces(context)))
+                text = context.command.help or ""
+                assert any(re.search(rf"\b{word}\b", text) for word in words), (context.command_path, words)
+
+
+def test_options_of_one_name_take_the_same_values() -> None:
+    values = dict[str, tuple[str, str]]()
+    for path, option in OPTIONS:
+        name = option.opts[0]
+        if name in ("--out", "--to", "--json", "--kind"):  # a file here, a folder there, each named
+            continue
+        shown = "flag" if option.is_flag else record(option)[0]
+        first, usual = values.setdefault(name, (path, shown))
+        assert shown == usual, f"{name} of {path}, and of {first}"
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (("results", "export", "--format", "latx"), "latex"),
+        (("run", "--all", "--precision", "Strikt"), "strict"),
+        (("run", "--all", "--progress", "jsn"), "json"),
+        (("completion", "bsh"), "bash"),
+        (("annotate", "--kind", "clas"), "class"),
+        (("submissions", "decide", "x", "withdrwn", "--reason", "y"), "withdrawn"),
+        (("submissions", "validat", "x"), "validate"),
+        (("iqa", "calibrat"), "calibrate"),
+    ],
+)
+def test_a_wrong_word_is_answered_by_the_nearest(words: tuple[str, ...], nearest: str) -> None:
+    ran = CliRunner().invoke(cli, words, prog_name="harness")
+    assert ran.exit_code == 2
+    assert f"Did you mean '{nearest}'?" in ran.output

@@ -1,0 +1,84 @@
+"""The kept list of components is that of this environment, whatever changed since it was written."""
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imharness.cli import index as indexing
+from imharness.cli.index import Index, LeftOut, Listed, cache_folder, index
+
+PACKAGE = "counted_plugins"
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A plugin package in a folder of packages, an empty cache, and a count of how often everything was imported."""
+    packages, count = tmp_path / "packages", [0]
+    (packages / PACKAGE / "data").mkdir(parents=True)
+    (packages / PACKAGE / "__init__.py").write_text("")
+    (packages / PACKAGE / "data" / "presets.toml").write_text("a = 1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [str(packages), *sys.path])
+    point = importlib.metadata.EntryPoint("counted", f"{PACKAGE}.module", "imharness")
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
+
+    def fake() -> Index:
+        count[0] += 1
+        return Index(components=(Listed(kind="attack", label=str(count), summary="", distribution="", plugin=""),))
+
+    monkeypatch.setattr(indexing, "_imported", fake)
+    return count
+
+
+def test_nothing_is_imported_again_while_nothing_changes(imported: list[int], tmp_path: Path) -> None:
+    assert index() == index()
+    (tmp_path / "packages" / PACKAGE / "__pycache__").mkdir()
+    (tmp_path / "packages" / PACKAGE / "__pycache__" / "module.pyc").write_text("byte code")
+    assert index() == index()
+    assert imported == [1]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [f"{PACKAGE}/new.py", f"{PACKAGE}/__init__.py", f"{PACKAGE}/data/presets.toml", "scipy-2.0.dist-info/METADATA"],
+)
+def test_a_change_of_a_plugin_or_of_what_is_installed_is_seen(imported: list[int], tmp_path: Path, file: str) -> None:
+    before = index()
+    path = tmp_path / "packages" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("a = 22")
+    assert index() != before
+    assert imported == [2]
+
+
+def test_a_damaged_list_is_made_anew(imported: list[int]) -> None:
+    index()
+    (path,) = cache_folder().iterdir()
+    path.write_text(path.read_text()[:-9])
+    index()
+    assert (imported, index().components[0].label) == ([2], "[2]")
+
+
+def test_nothing_is_kept_where_a_plugin_was_left_out(imported: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Index(components=(), left_out=(LeftOut(name="acme:broken", reason="a library is missing"),))
+    monkeypatch.setattr(indexing, "_imported", lambda: broken)
+    assert index() == broken
+    assert not cache_folder().exists()
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(imported: list[int], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("no folder")
+    assert (index().components[0].label, index().components[0].label) == ("[1]", "[2]")
+
+
+def test_the_list_is_that_of_the_registry_and_the_second_needs_no_torch(tmp_path: Path) -> None:
+    code = "import sys\nfrom imharness.cli.index import index\nprint(index())\nprint('torch' in sys.modules)"
+    call, place = [sys.executable, "-c", code], {"XDG_CACHE_HOME": str(tmp_path)}
+    ran = [subprocess.run(call, env=place, capture_output=True, text=True, check=True) for _ in range(2)]
+    said = [one.stdout.splitlines() for one in ran]
+    assert said[0][0] == said[1][0]
+    assert "harness/jpeg" in said[0][0]
+    assert [lines[1] for lines in said] == ["True", "False"]

@@ -1,0 +1,91 @@
+"""What a person names and this machine lacks ends a run before it begins, with one line and a status that is not 0."""
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import Harness
+
+from imharness.cli.planning import dry_run_report, refuse_missing
+from imharness.components.registry import installed
+from imharness.errors import Unavailable, UsageError
+from imharness.planning.plan import Graph
+from imharness.results.records import Missing
+from imharness.results.store import Store
+from imharness.running.schedule.times import Times
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (
+            ("--attack", "foolbox:LinfPGD"),
+            1,
+            "error: the package foolbox is not installed; get it with: pip install 'image-privacy-harness[foolbox]'",
+        ),
+        (("--dataset", "kadid10k"), 1, "error: "),
+        (("--attack", "foolbocks:LinfPGD"), 2, "usage: no attack is called 'foolbocks:LinfPGD'"),
+        (
+            ("--evaluator", "neural"),
+            2,
+            "usage: --evaluator: there is none to choose in harness/iqa of profile embedded",
+        ),
+        (
+            ("--attack", "ifgsm", "--attack", "!harness/ifgsm"),
+            2,
+            "usage: --attack: harness/ifgsm is asked for and left out at once",
+        ),
+        (
+            ("--attack", "ifgsm[radius=0.05]", "--attack", "!ifgsm"),
+            2,
+            "usage: --attack: harness/ifgsm[radius=0.05] is asked for and left out at once",
+        ),
+    ],
+)
+def test_what_is_missing_ends_the_run_in_one_line(
+    words: tuple[str, ...], status: int, said: str, tmp_path: Path, empty_places: Path, harness_here: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("imharness_vision.libraries.find_spec", lambda name: None)
+    ran = harness_here(
+        "run", "--track", "iqa", *words, "--metric", "embedded-cnn", "--limit", "2", "--workers", "0", cwd=tmp_path
+    )
+    assert ran.returncode == status, ran.stderr
+    assert said in ran.stderr
+    assert "0 of 0 cells" not in ran.stdout
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(
+    ("graph", "line"),
+    [
+        (Graph(installed().track("iqa"), ""), "there is no cell with what was asked for"),
+        (
+            Graph(
+                installed().track("iqa"), "", missing={"clean": Missing(what="a/m", reason="no weights", remedy="x")}
+            ),
+            "nothing can be computed: all of it needs what is unavailable",
+        ),
+    ],
+)
+def test_a_dry_run_of_nothing_says_why(
+    graph: Graph, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dry_run_report([graph], Store(tmp_path), Times("cpu"), 1, False, lambda: [graph])
+    assert line in capsys.readouterr().out
+
+
+def test_a_profile_names_the_owners_of_its_tracks(tmp_path: Path, harness_here: Harness) -> None:
+    select = 'dataset = ["severity-ladder"]\nmetric = ["embedded-cnn"]\nattack = ["ifgsm"]\ndefense = ["none"]\n'
+    (tmp_path / "own.toml").write_text(f'name = "own"\ndescription = "Small."\n[tracks.iqa.select]\n{select}')
+    ran = harness_here("run", "--all", "--profile", "own.toml", "--dry-run", cwd=tmp_path)
+    assert ran.returncode == 2, ran.stderr
+    assert "'iqa' needs its owner: write it like harness/iqa" in ran.stderr
+
+
+def test_a_run_without_any_cell_says_what_keeps_them_away() -> None:
+    track = installed().track("iqa")
+    with pytest.raises(UsageError, match="harness/iqa has no cell with what was asked for"):
+        refuse_missing([Graph(track, "")], installed(), {})
+    gap = Missing(what="harness/koncept512", reason="no weights", remedy="harness assets get koncept512")
+    with pytest.raises(Unavailable, match=r"koncept512 is not here \(no weights\); get it with: harness assets get"):
+        refuse_missing([Graph(track, "", missing={"clean": gap})], installed(), {})

@@ -1,0 +1,118 @@
+"""`harness results list` and `rank`: names that people use, filters, pages; wrong names name the right ones."""
+
+from pathlib import Path
+
+import pytest
+
+from imharness.cli import results
+from imharness.results.identity import ComponentRef, digest
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.store import Store
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 2 metrics by 3 attacks in two steps; one task failed."""
+    place = tmp_path_factory.mktemp("names")
+    store = Store(place / "store")
+    store.prepare()
+    for metric in ("harness/mse", "acme/sharp"):
+        for attack in ("harness/jpeg[quality=30]", "harness/ifgsm", "acme/ifgsm"):
+            for step in ("attack", "evaluate"):
+                labels = {"metric": metric, "attack": attack}
+                refs = {
+                    role: ComponentRef(
+                        kind=role, id=label.partition("[")[0], version="1", label=label,
+                        parameters={"quality": 30} if "[" in label else {},
+                    )
+                    for role, label in labels.items()
+                }  # fmt: skip
+                spec = TaskSpec(
+                    track="harness/iqa" if metric == "harness/mse" else "acme/own", step=step, version="1",
+                    components=refs, options={}, limit=None, seed=0, needs={},
+                )  # fmt: skip
+                status = "failed" if (metric, attack, step) == ("harness/mse", "acme/ifgsm", "attack") else "done"
+                record = TaskRecord(
+                    key=digest(spec.identity()), spec=spec, status=status, started="2026-01-01", seconds=1.0,
+                    device="cpu", versions={},
+                )  # fmt: skip
+                store.commit(record, {}, {})
+    return place
+
+
+def listed(harness_here, folder: Path, *words: str) -> list[list[str]]:
+    """Return the lines of the list in words, without title and head."""
+    ran = harness_here("results", "list", *words, cwd=folder)
+    assert ran.returncode == 0, ran.stderr
+    return [line.split() for line in ran.stdout.splitlines()[2:]]
+
+
+def test_tasks_are_listed_by_name_and_filtered(harness_here, folder: Path) -> None:
+    lines = listed(harness_here, folder)
+    assert len(lines) == 12
+    assert [x[:2] + x[5:] for x in lines] == sorted(x[:2] + x[5:] for x in lines)
+    assert ["iqa", "attack", "done", "1.00", "metric=mse,", "attack=jpeg[quality=30]"] in [
+        [*x[:4], *x[5:]] for x in lines
+    ]
+    for words, count in {
+        ("--step", "attack"): 6, ("--track", "iqa"): 6, ("--track", "acme/own"): 6, ("--component", "jpeg"): 4,
+        ("--component", "jpeg[quality=30]"): 4, ("--component", "harness/ifgsm"): 4, ("--component", "ifgsm"): 8,
+        ("--component", "ifgsm", "--component", "sharp"): 4, ("--status", "failed"): 1, ("--failed",): 1,
+        ("--track", "iqa", "--step", "evaluate", "--status", "done"): 3, ("--track", "own", "--failed"): 0,
+    }.items():  # fmt: skip
+        assert len(listed(harness_here, folder, *words)) == count, words
+
+
+def test_a_list_has_pages(harness_here, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = listed(harness_here, folder)
+    monkeypatch.setattr(results, "PAGE", 5)
+    pages = [listed(harness_here, folder, "--page", str(page)) for page in (1, 2, 3)]
+    assert [len(page) for page in pages] == [5, 5, 2]
+    assert [line for page in pages for line in page] == whole
+    ran = harness_here("results", "list", "--page", "4", cwd=folder)
+    assert (ran.returncode, ran.stderr) == (2, "usage: there are 3 pages, and no page 4.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--step", "evalute"),
+            "no task has the step 'evalute'. Did you mean 'evaluate'? There are: attack, evaluate.",
+        ),
+        (("--track", "harness/iqqa"), "no task has the track 'iqqa'. Did you mean 'iqa'? There are: iqa, own."),
+        (
+            ("--component", "jpg"),
+            "no task has the component 'jpg'. Did you mean 'jpeg'? There are: ifgsm, jpeg, mse, sharp.",
+        ),
+        (
+            ("--component", "jpeg", "--component", "ifgm"),
+            "no task has the component 'ifgm'. Did you mean 'ifgsm'? There are: ifgsm, jpeg, mse, sharp.",
+        ),
+    ],
+)
+def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, words, said) -> None:
+    ran = harness_here("results", "list", *words, cwd=folder)
+    assert (ran.returncode, ran.stderr) == (2, f"usage: {said}\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list",), ("list", "--json"), ("show", "a"), ("verify",), ("compact",), ("rank",), ("export", "--format", "csv")],
+)
+def test_a_store_that_is_not_there_is_said_in_one_line(harness_here, tmp_path: Path, words: tuple[str, ...]) -> None:
+    ran = harness_here("results", *words, "--store", "nowhere", cwd=tmp_path)
+    assert ran.returncode == 1
+    assert ran.stderr == "error: store nowhere is not there, or empty; `harness run` makes one\n"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_wrong_command_or_option_names_the_right_one(harness_here, tmp_path: Path) -> None:
+    for words, nearest in {
+        ("rn",): "run", ("result", "list"): "results", ("results", "lst"): "list", ("plugins", "shw"): "show",
+        ("run", "--atack", "x"): "--attack", ("results", "list", "--componet", "x"): "--component",
+        ("site", "biuld"): "build",
+    }.items():  # fmt: skip
+        ran = harness_here(*words, cwd=tmp_path)
+        assert ran.returncode == 2, words
+        assert f"'{nearest}'" in ran.stderr.splitlines()[-1], ran.stderr

@@ -1,0 +1,97 @@
+"""Completion by shells, fast and without torch, and the manual page."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from imharness.cli import cli
+from imharness.cli.index import index
+from imharness.cli.man import page, roff
+
+
+@pytest.fixture(autouse=True)
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def completed(*words: str) -> list[str]:
+    """Return what a shell is offered behind words, for the last one."""
+    return [own.value for own in ShellComplete(cli, {}, "harness", "X").get_completions(list(words[:-1]), words[-1])]
+
+
+def test_names_of_components_are_completed_by_kind_from_the_kept_list() -> None:
+    assert completed("run", "--attack", "ifg") == []  # nothing is kept yet, and nothing is imported for it
+    index()
+    assert completed("run", "--attack", "ifg") == ["ifgsm"]
+    assert completed("run", "--defense", "jp") == ["jpeg"]
+    assert completed("run", "--defense", "harness/jp") == ["harness/jpeg"]
+    assert "jpeg" in completed("plugins", "show", "")
+    assert "ifgsm" in completed("results", "list", "--component", "i")
+    assert completed("score", "psn") == ["psnr"]
+    assert completed("iqa", "calibrate", "--attack", "ifg") == ["ifgsm"]
+    assert set(completed("run", "--track", "")) >= {"iqa", "membership", "perceptual", "reconstruction"}
+
+
+def test_commands_options_and_choices_are_completed() -> None:
+    assert completed("res") == ["results"]
+    assert completed("results", "ex") == ["export"]
+    assert completed("run", "--log") == ["--log-to"]
+    assert completed("results", "export", "--format", "ty") == ["typst"]
+
+
+def test_completion_loads_no_torch(tmp_path: Path) -> None:
+    index()
+    code = (
+        "import sys, os; from imharness.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print('heavy', sorted({'torch', 'duckdb', 'pyarrow', 'matplotlib'} & set(sys.modules)))"
+    )
+    environment = {"_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": "harness run --attack ifg", "COMP_CWORD": "3"}
+    own = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment | own, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "plain,ifgsm\nheavy []\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_it_can_read(shell: str, tmp_path: Path, harness_here) -> None:
+    ran = harness_here("completion", shell, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert f"_HARNESS_COMPLETE={shell}_complete" in ran.stdout
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=ran.stdout, text=True, check=True)
+
+
+def leaves(context: click.Context) -> list[str]:
+    command = context.command
+    if not isinstance(command, click.Group):
+        return [context.command_path]
+    below = [(name, command.get_command(context, name)) for name in command.list_commands(context)]
+    return [path for name, own in below for path in leaves(click.Context(own, info_name=name, parent=context))]
+
+
+def test_the_manual_has_every_command_and_option() -> None:
+    text = "\n".join(page(cli))
+    shown = text.replace("\\-", "-").replace("\\(aq", "'")
+    for path in leaves(click.Context(cli, info_name="harness")):
+        assert f'.SS "{path}' in shown
+    for option in ("--log-to", "--junit", "--against-secret", "--caption", "--component"):
+        assert re.search(rf"^\.B .*{option}\b", shown, re.M)
+    known = (".TH ", ".SH ", ".SS ", ".TP", ".PP", ".B ")
+    assert all(line.startswith(known) for line in text.splitlines() if line.startswith((".", "'")))
+    assert text.isascii()
+    if shutil.which("groff"):
+        checked = subprocess.run(["groff", "-man", "-Tascii", "-ww", "-z"], input=text, text=True, capture_output=True)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_nothing_in_a_text_is_a_request_of_roff() -> None:
+    assert roff(".so /etc/passwd") == "\\&.so /etc/passwd"
+    assert roff("'x' \\n -- é") == "\\(aqx\\(aq \\en \\-\\- \\[u00E9]"

@@ -1,0 +1,211 @@
+"""What a dry run says of a run: rows as the steps then leave them, and what is to be got for it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from tests.standins import DATA
+
+from imharness.cli import cli
+from imharness.components.registry import installed
+from imharness.data import ImageDataset, ImageSet, TableDataset
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import Profile, TrackProfile
+from imharness.planning.profiles import load_profile
+from imharness.results.store import Store
+from imharness.running.context import BuildCache, run_task
+from imharness.running.schedule.outlook import RATE, outlook, waiting_for
+
+SMALL = {
+    "harness/iqa": TrackProfile(
+        select={
+            "dataset": ["severity-ladder[size=64,severities=[3],per_photograph=1]"], "metric": ["embedded-cnn"],
+            "attack": ["ifgsm[iterations=1]", "uap[epochs=1,tile=32]"],
+            "defense": ["none", "flip", "rs[samples=4,selection=2]"],
+        },
+        options={
+            "strengths": ["weak"], "transfer": ["*"], "certified_images": 2, "samples": 1, "fit_images": 4,
+            "fit_dataset": "severity-ladder[size=64,severities=[3],split=train]",
+        },
+    ),
+    "harness/membership": TrackProfile(
+        select={
+            "dataset": ["digits"], "model": ["mlp[hidden=[4]]"], "evaluator": ["confidence", "rmia"],
+            "defense": ["plain-training", "l2", "masking"],
+        },
+        options={"splits": 1, "epochs": 1, "part": 20, "references": 3, "sensitivity_rows": 2},
+    ),
+    "harness/perceptual": TrackProfile(
+        select={"dataset": ["severity-ladder[size=64,severities=[3]]"], "metric": ["mse"], "attack": ["ifgsm"]},
+        options={"attacked_images": 2, "radii": [1]},
+    ),
+    "harness/reconstruction": TrackProfile(
+        select={
+            "dataset": ["thumbnails[size=16]"], "model": ["untrained"], "metric": ["psnr"],
+            "attack": ["invgrad[steps=8]"], "defense": ["plain-gradient"],
+        },
+        options={"epochs": 1, "judge": "harness/lenet", "shown_images": 2},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("track", sorted(SMALL))
+def test_rows_are_foretold_as_the_steps_leave_them(track: str, tmp_path: Path) -> None:
+    registry = installed()
+    graph = plan_track(track, Profile(name="small", description="", tracks=SMALL), registry)
+    cache = BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16)
+    whole = next(c for c in graph.components.values() if isinstance(c, ImageDataset | TableDataset))
+    built = whole.build(torch.device("cpu"))
+    units = len(built) if isinstance(built, ImageSet) else len(built.labels)
+    for key, task in graph.tasks.items():
+        record = run_task(cache, key, task.spec, lambda done, total: None)
+        assert record.failure is None, record.failure
+        left = 0 if record.rows is None else len(next(iter(cache.store.rows(record).values())))
+        found = graph.track.work(task.spec, units)
+        assert found is not None
+        assert found.rows == left, task.address
+        assert found.operations >= 0
+
+
+def narrow(track: str, **only: list[str]) -> Graph:
+    return plan_track(track, load_profile("paper"), installed(), only=only, whole=True)
+
+
+def test_a_gradient_attack_costs_its_passes() -> None:
+    """I-FGSM: ten gradients of three passes; without an adversary that adapts, no defense in between."""
+    graph = narrow(
+        "harness/iqa", dataset=["nips2017"], metric=["linearity"], attack=["ifgsm"], defense=["harness/none"]
+    )
+    attacks = [task.spec for task in graph.tasks.values() if task.spec.step == "attack"]
+    assert len(attacks) == 3
+    found = graph.track.work(attacks[0], 1000)
+    assert found is not None
+    assert found.operations == pytest.approx(1000 * 10 * 3 * 128.6e9)
+    assert outlook(graph).hours == pytest.approx(outlook(graph).operations / RATE / 3600)
+
+
+@pytest.mark.parametrize(("name", "giga"), [("linearity", 128.6), ("meta_iqa", 14.2), ("fcn", 4.5)])
+def test_operations_of_networks_are_counted_on_their_architecture(name: str, giga: float) -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from imharness_iqa.metrics.linearity import LinearityNet
+    from imharness_iqa.metrics.meta_iqa import MetaIqaNet
+    from imharness_iqa.restorers import ColourFilter
+
+    with torch.device("meta"):
+        network = {"linearity": LinearityNet, "meta_iqa": MetaIqaNet, "fcn": ColourFilter}[name]().eval()
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            network(torch.empty(1, 3, 384, 512))
+    assert counter.get_total_flops() / 1e9 == pytest.approx(giga, rel=0.01)
+
+
+def test_published_settings_of_a_data_set_reach_its_cells() -> None:
+    graph = narrow("harness/membership", evaluator=["confidence"], defense=["plain-training", "advreg"])
+    trained: dict[str, set[tuple[object, ...]]] = {}
+    for task in graph.tasks.values():
+        if task.spec.step == "train":
+            own, weight = task.spec.options, task.spec.components["defense"].parameters.get("weight")
+            facts = (own["part"], own["epochs"], own["optimiser"], own["learning_rate"], weight)
+            facts += (own["shadow_part"], own["decay_after"]) if "decay_after" in own else ()
+            trained.setdefault(task.spec.components["dataset"].label, set()).add(facts)
+    assert trained["harness/location30"] >= {(1000, 200, "sgd", 0.01, 3.0, 500, 150)}
+    assert trained["harness/purchase100"] >= {(19732, 100, "adam", 0.001, 3.0)}
+    assert trained["harness/texas100"] >= {(10000, 100, "adam", 0.001, 10.0)}
+    assert trained["harness/cifar100"] >= {(10000, 100, "adam", 0.001, 6.0)}
+    models = {task.spec.components["model"].id for task in graph.tasks.values()
+              if task.spec.components["dataset"].label == "harness/cifar100"}  # fmt: skip
+    assert models == {"harness/densenet121", "harness/resnet18"}
+
+
+def test_semsim_plans_fourteen_models_on_each_of_five_data_sets() -> None:
+    graph = narrow("harness/reconstruction", attack=["invgrad"])
+    trained = [task.spec for task in graph.tasks.values() if task.spec.step == "train"]
+    by_set: dict[str, set[tuple[str, str]]] = {}
+    for own in (spec.components for spec in trained):
+        by_set.setdefault(own["dataset"].label, set()).add((own["model"].label, own["defense"].label))
+    assert len(by_set) == 5
+    assert {len(models) for models in by_set.values()} == {14}
+    private = {name.partition("[")[0]: c.published_units() for c in graph.components.values()
+               if isinstance(c, ImageDataset) and c.split == "test" and (name := c.label)}  # fmt: skip
+    assert private == {
+        "harness/cifar100-images": 600,
+        "harness/caltech101": 700,
+        "harness/imagenette": 100,
+        "harness/celeba": 100,
+        "harness/stanford-dogs": 100,
+    }  # section 4.1
+    assert [c.label for c in graph.components.values() if c.info.id == "harness/fid"] == ["harness/fid"]
+    assert {task.spec.options["at_once"] for task in graph.tasks.values() if task.spec.step == "reconstruct"} == {20}
+
+
+@pytest.mark.parametrize("name", ["cifar100-images", "caltech101", "imagenette", "celeba", "stanford-dogs"])
+def test_a_number_of_private_images_cuts_no_training_part(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    whole, cut = (installed().one("dataset", f"{name}[images={n}]") for n in (0, 2))
+    assert isinstance(whole, ImageDataset)
+    (source,) = whole.data_sources()
+    (tmp_path / source.name).mkdir()
+    DATA[source.name](tmp_path / source.name)
+    built = {part: [own.with_parameters(split=part).build(torch.device("cpu")) for own in (whole, cut)]
+             for part in ("train", "test")}  # fmt: skip
+    assert built["train"][0].names == built["train"][1].names
+    assert built["test"][1].names == built["test"][0].names[:2]
+    assert len(built["test"][0]) > 2
+
+
+def test_lpips_is_planned_in_five_variants_on_three_backbones() -> None:
+    graph = narrow("harness/perceptual", dataset=["bapps"])
+    metrics = {task.spec.components["metric"].label for task in graph.tasks.values()}
+    assert len([label for label in metrics if label.startswith("harness/lpips")]) == 15
+
+
+def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["run", "--track", "membership", "--profile", "paper", "--dry-run", "--store", str(empty_places / "s")]
+    words += ["--evaluator", "confidence", "--defense", "plain-training", "--dataset", "location30"]
+    words += ["--dataset", "texas100", "--device", "cpu"]
+    facts = json.loads(CliRunner().invoke(cli, [*words, "--json"], catch_exceptions=False).output)
+    assert facts["cells"] == []
+    (own,) = facts["outlook"]["tracks"]
+    graph = narrow("harness/membership", evaluator=["confidence"], defense=["plain-training"],
+                   dataset=["location30", "texas100"])  # fmt: skip
+    assert own["cells"] == own["counted"] == len(graph.tasks)
+    assert own["gpu_hours"] > 0
+    assert "an assumption" in facts["outlook"]["rate"]
+    inputs = {found["name"]: found for found in facts["outlook"]["inputs"]}
+    assert set(inputs) == {"location30", "texas100"}
+    assert inputs["location30"]["how"] == "harness assets get location30"
+    assert sum(found["cells"] for found in inputs.values()) == len(graph.tasks)
+    (empty_places / "shelf" / "location30").mkdir(parents=True)
+    DATA["location30"](empty_places / "shelf" / "location30")
+    text = CliRunner().invoke(cli, words, catch_exceptions=False).output
+    for part in ("With everything at hand", "To download", "texas100", "sizes are not published"):
+        assert part in text
+    assert "get location30" not in text
+
+
+def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(
+    empty_places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[bool] = []
+    monkeypatch.setattr(
+        "imharness.planning.plan.plan_track",
+        lambda *given, whole=False, **named: planned.append(whole) or plan_track(*given, whole=whole, **named),
+    )
+    words = ["run", "--track", "reconstruction", "--profile", "embedded", "--dry-run", "--device", "cpu"]
+    words += ["--store", str(empty_places / "s")]
+    text = CliRunner().invoke(cli, words, catch_exceptions=False).output
+    assert planned == [False]
+    assert "Unavailable" in text
+    assert "With everything at hand" not in text
+
+
+def test_a_cell_waits_for_what_those_need_that_it_depends_on() -> None:
+    graph = narrow("harness/iqa", dataset=["nips2017"], metric=["spaq"], attack=["cadv"], defense=["harness/none"])
+    cadv = [c for c in graph.components.values() if c.info.id == "harness/cadv"]
+    (count,) = waiting_for(graph, [cadv])
+    steps = graph.by_step()
+    assert count == steps["attack"] + steps["evaluate"] + steps.get("inside", 0) + steps.get("gallery", 0)

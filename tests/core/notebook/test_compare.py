@@ -1,0 +1,122 @@
+"""Two entries head to head."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import imharness as ih
+from imharness.errors import UsageError
+from imharness.results.rankings import Place, Ranking
+from imharness.results.records import Board, ColumnSpec, Comparison, Condition, Row, Table, Value
+from imharness.statistics.head_to_head import head_to_head
+from imharness.stats import NotTestable
+
+LABELS = ("local/mine", "harness/jpeg")
+TABLE = Table(
+    id="main", title="Defenses", caption="", entry="defense", ranked_by="d",
+    columns=(ColumnSpec(key="d", label="D", description="", better="lower"),),
+    rows=tuple(Row(label=label, values={"d": Value(value=1.0)}) for label in LABELS),
+)  # fmt: skip
+
+
+def result_with(scores: np.ndarray, units: tuple[str, ...], better: str = "lower", **facts: object) -> ih.Result:
+    comparison = Comparison(
+        id="d", title="D", entry="defense", measure="D", description="", better=better, entries=LABELS,
+        conditions=tuple(Condition(facets={"attack": name}, units=0) for name in ("a", "b")), unit_sets=(units,),
+        tests=1, alpha=0.05, **facts,
+    )  # fmt: skip
+    return ih.Result("a test", [TABLE], paired=[(comparison, scores.astype(np.float32))])
+
+
+@pytest.fixture
+def scores() -> np.ndarray:
+    return np.random.default_rng(0).random((2, 24)) + np.array([[0.0], [0.2]])
+
+
+def test_two_rows_of_one_result_are_compared_as_the_site_compares_them(scores: np.ndarray) -> None:
+    result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
+    found = ih.compare(result["mine"], result["harness/jpeg"])
+    gains = (scores[1].astype(np.float32) - scores[0].astype(np.float32).astype(np.float64)).reshape(2, 12)
+    wanted = head_to_head(list(gains), [np.arange(12)] * 2, tests=1, alpha=0.05)
+    assert (found.better, found.worse, found.wins) == (wanted.better, wanted.worse, wanted.wins)
+    assert found.difference == wanted.difference
+    assert found.winner == "local/mine"
+    assert "local/mine against harness/jpeg by D: local/mine is better" in repr(found)
+    turned = ih.compare(result["jpeg"], result["mine"])
+    assert (turned.better, turned.worse) == (found.worse, found.better)
+
+
+def test_two_results_are_compared_on_the_units_that_both_have(scores: np.ndarray) -> None:
+    units = tuple(f"u{i:02}" for i in range(12))
+    one, other = result_with(scores, units), result_with(scores[::-1], units[::-1])
+    found = ih.compare(one, other["mine"])
+    assert found.difference.n == 12
+    assert found.difference.value == pytest.approx((scores[1] - scores[0]).mean(), abs=1e-6)
+    with pytest.raises(NotTestable):
+        ih.compare(one, result_with(scores, tuple(f"v{i}" for i in range(12))))
+
+
+def test_units_of_one_source_count_as_one(scores: np.ndarray) -> None:
+    units = tuple(f"u{i:02}" for i in range(12))
+    result = result_with(scores, units, clusters=(tuple(f"p{i // 2}" for i in range(12)),), cluster_unit="photograph")
+    assert ih.compare(result["mine"], result["jpeg"]).difference.clusters == 6
+
+
+def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarray) -> None:
+    result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
+    place = Place(complete=True, passes=True, front=True, broken_by={})
+    ranking = Ranking(
+        table="main", comparison="d", over=("attack",), attack="attack", attacker="", unaware="", undefended="",
+        gate=None, share=0.05, places=dict.fromkeys(LABELS, place), winner="", claim="",
+    )  # fmt: skip
+    board = Board(
+        track="a/b", title="", measures="", profile="quick", seed=0, limit=None, command="", finished="", missing=(),
+        cells_done=0, cells_failed=0, cells_missing=0, tables=(TABLE,), versions={}, sources="", rankings=(ranking,),
+    )  # fmt: skip
+    worst = dataclasses.replace(result, boards={"main": board})
+    found = ih.compare(worst["mine"], worst["jpeg"])
+    by_unit = scores.astype(np.float32).astype(np.float64).reshape(2, 2, 12).max(axis=1)
+    assert found.difference.value == pytest.approx((by_unit[1] - by_unit[0]).mean(), abs=1e-6)
+    assert found.tested == 1
+
+
+@pytest.mark.parametrize(
+    ("units", "facts", "said"),
+    [
+        (4, {}, "cannot tell: 4 images, and a test needs at least 5."),
+        (1, {}, "cannot tell: 1 image, and a test needs at least 5."),
+        (
+            12,
+            {"clusters": (tuple("aaaaaabbbbbb"),), "cluster_unit": "photograph"},
+            "cannot tell: 2 photographs, and a test needs at least 5.",
+        ),
+    ],
+)
+def test_too_few_units_are_said_in_words_and_nothing_reads_nan(
+    units: int, facts: dict, said: str, scores: np.ndarray
+) -> None:
+    result = result_with(scores[:, : 2 * units], tuple(f"u{i:02}" for i in range(units)), **facts)
+    found = ih.compare(result["mine"], result["jpeg"])
+    assert found.winner == ""
+    assert said in repr(found)
+    assert "nan" not in repr(found)
+
+
+def test_entries_that_never_differ_are_said_to_be_equal(scores: np.ndarray) -> None:
+    result = result_with(np.repeat(scores[:1], 2, axis=0), tuple(f"u{i:02}" for i in range(12)))
+    assert "cannot tell: the two differ on no image." in repr(ih.compare(result["mine"], result["jpeg"]))
+
+
+def test_errors_name_the_argument(scores: np.ndarray) -> None:
+    result = result_with(scores, tuple(f"u{i:02}" for i in range(12)))
+    with pytest.raises(UsageError, match="entry: no entry is called 'mien'"):
+        result["mien"]
+    with pytest.raises(UsageError, match="alpha: expected a number between 0 and 1"):
+        ih.compare(result, result, alpha=5)
+    with pytest.raises(UsageError, match="on: no comparison is called 'e'"):
+        ih.compare(result, result, on="e")
+    with pytest.raises(UsageError, match="b: expected a result or an entry of one"):
+        ih.compare(result, "jpeg")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="b: its measure is worse where that of a is better"):
+        ih.compare(result, result_with(scores, tuple(f"u{i:02}" for i in range(12)), better="higher"))

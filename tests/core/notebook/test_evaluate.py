@@ -1,0 +1,279 @@
+"""Own objects evaluated in the quality track, beside entries by name."""
+
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import Harness
+
+import imharness as ih
+from imharness.errors import UsageError
+from imharness.notebook.evaluate import _data
+from imharness.results.store import Store
+from imharness.running.executor import Worker
+from imharness_iqa.defenses.gaussian_blur import GaussianBlur
+from imharness_leaderboard.publishing import publish_site
+
+IMAGES = torch.rand((4, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+PIECE = {"dataset": IMAGES, "progress": False}
+
+
+def shifted(by: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda images: images.roll(by, dims=-1)
+
+
+def rounded(images: torch.Tensor) -> torch.Tensor:
+    return (images * 7).round() / 7
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("door") / "store"
+
+
+@pytest.fixture(scope="module")
+def result(place: Path) -> ih.Result:
+    """A module, a function, a lambda, a closure and a method that is also a plugin, beside two entries."""
+    torch.set_num_threads(2)
+    blur = GaussianBlur().build(torch.device("cpu"))
+    return ih.evaluate(
+        ih.defense(torch.nn.AvgPool2d(3, 1, 1), differentiable=True, name="module"),
+        ih.defense(rounded, differentiable=False),
+        ih.defense(lambda images: images.flip(-1), differentiable=True, name="lambda"),
+        ih.defense(shifted(3), differentiable=True, name="closure"),
+        ih.defense(blur, differentiable=True, name="blur"),
+        against=["gaussian-blur", "ifgsm"],
+        store=place,
+        **PIECE,
+    )
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The cells that are computed, by step and defense."""
+    found: list[str] = []
+    run = Worker.run
+
+    def told(self, key, spec):
+        found.append(f"{spec.step} {spec.components['defense'].label if 'defense' in spec.components else ''}".strip())
+        return run(self, key, spec)
+
+    monkeypatch.setattr(Worker, "run", told)
+    return found
+
+
+def test_a_module_a_function_a_lambda_and_a_closure_rank_beside_the_entries(result: ih.Result) -> None:
+    own = {"local/module", "local/rounded", "local/lambda", "local/closure", "local/blur"}
+    assert set(result.table("ranking").labels) == own | {"harness/none", "harness/gaussian-blur"}
+    assert result.failed == {}
+    assert np.isfinite(result["closure"].values["worst"])
+    assert torch.get_num_threads() == 2
+
+
+def test_an_own_defense_has_the_rows_of_the_same_defense_as_a_plugin(result: ih.Result) -> None:
+    for step in ("attack", "defended", "evaluate", "purify"):
+        rows = result.rows(step)
+        names = [name for name, column in rows.items() if column.dtype.kind == "f" and name != "ms"]
+        own, plugin = (
+            {name: rows[name][rows["defense"] == label].tobytes() for name in names}
+            for label in ("local/blur", "harness/gaussian-blur")
+        )
+        assert own == plugin
+        assert any(own.values())
+    assert result["blur"].values["worst"] == result["gaussian-blur"].values["worst"]
+
+
+def test_what_was_computed_is_kept_until_a_closed_over_value_changes(tmp_path: Path, computed: list[str]) -> None:
+    def once(by: int) -> None:
+        own = ih.defense(shifted(by), differentiable=True, name="shift")
+        ih.evaluate(own, against=["ifgsm"], store=tmp_path, **PIECE)
+
+    once(1)
+    assert "purify local/shift" in computed
+    computed.clear()
+    once(1)
+    assert computed == []
+    once(2)
+    assert {cell.rpartition(" ")[2] for cell in computed} == {"local/shift"}
+
+
+def test_what_cannot_be_digested_is_computed_anew_and_says_so_once(tmp_path: Path, computed: list[str]) -> None:
+    lock = threading.Lock()
+
+    def guarded(images: torch.Tensor) -> torch.Tensor:
+        with lock:
+            return images.flip(-2)
+
+    own = ih.defense(guarded, differentiable=True)
+    with pytest.warns(UserWarning, match=r"guarded reads lock: a lock cannot be read .*Set cache_key"):
+        first = ih.evaluate(own, against=["ifgsm"], store=tmp_path, **PIECE)
+    computed.clear()
+    again = ih.evaluate(own, against=["ifgsm"], store=tmp_path, **PIECE)
+    assert {cell.rpartition(" ")[2] for cell in computed} == {"local/guarded"}
+    np.testing.assert_array_equal(*(list(found["guarded"].values.values()) for found in (first, again)))
+    keyed = ih.defense(guarded, differentiable=True, cache_key="1")
+    ih.evaluate(keyed, against=["ifgsm"], store=tmp_path, **PIECE)
+    computed.clear()
+    ih.evaluate(keyed, against=["ifgsm"], store=tmp_path, **PIECE)
+    assert computed == []
+
+
+def test_own_metrics_and_attacks_take_part_and_their_table_stands_first(tmp_path: Path) -> None:
+    def brighter(images: torch.Tensor, target, rng) -> torch.Tensor:
+        return (images + 2 / 255).clamp(0, 1)
+
+    result = ih.evaluate(
+        ih.attack(brighter, access="black_box", norm="linf", radius=2 / 255),
+        ih.metric(lambda x: x.flatten(1).mean(1, keepdim=True), bounds=(0, 1), higher_means="better_quality", name="m"),
+        "jpeg[quality=40]",
+        against=["none"],
+        store=tmp_path,
+        **PIECE,
+    )
+    assert result.failed == {}
+    assert "local/brighter" in result.table().labels
+    rows = result.rows("clean")
+    np.testing.assert_allclose(
+        rows["score"][rows["metric"] == "local/m"], IMAGES.flatten(1).mean(1).numpy(), atol=1 / 255
+    )
+    assert set(result.table("ranking").labels) == {"harness/none", "harness/jpeg[quality=40]"}
+
+
+def test_an_attack_beyond_its_radius_is_refused_and_named(tmp_path: Path) -> None:
+    own = ih.attack(lambda x, target: 1 - x, access="black_box", norm="linf", radius=0.01, name="far")
+    broken = ih.attack(
+        lambda x, target: x * (1 // (len(x) - len(x))), access="black_box", norm="unrestricted", name="b"
+    )
+    result = ih.evaluate(own, broken, against=["flip"], store=tmp_path, **PIECE)
+    said = "\n".join(result.failed.values())
+    assert "ContractError: local/far: expected linf distance at most 0.01" in said
+    assert "local/b: ZeroDivisionError" in said
+    assert "local/far" in repr(result)
+
+
+def test_errors_name_the_argument(tmp_path: Path) -> None:
+    own = ih.defense(rounded, differentiable=False)
+    for wrong, said in (
+        ({"limit": 0}, "limit: expected at least 1"),
+        ({"limit": 1.5}, "limit: expected a whole number, got 1.5"),
+        ({"seed": "a"}, "seed: expected a whole number, got 'a'"),
+        ({"store": 5}, "store: expected a folder or an address, got 5"),
+        ({"against": 5}, "against: expected a list of names, got 5"),
+        ({"against": "jpeg"}, r"against: expected a list of names; write \['jpeg'\]"),
+        ({"against": ["jpeg[quality=0]"]}, "against: harness/jpeg: quality: Input should be greater"),
+        ({"against": ["jpek"]}, "against: no component .* is called 'jpek'. Did you mean 'jpeg'"),
+        ({"device": "cuda:99"}, "device: device 'cuda:99' is not on this machine"),
+        ({"dataset": "nowhere"}, "dataset: no dataset is called 'nowhere'"),
+        ({"dataset": tmp_path / "absent"}, "dataset: .*absent is no folder"),
+        ({"dataset": np.zeros((2, 3, 8, 8), int)}, r"dataset must be floats .*make bytes with .astype\(numpy.uint8\)"),
+        ({"dataset": np.full((2, 3, 8, 8), 2.0)}, r"dataset must lie in \[0, 1\], got 2 to 2. Divide by 255"),
+        ({"dataset": np.zeros((8, 8, 3))}, r"dataset must have shape \(n, 3, height, width\).*transpose"),
+        ({"track": "perceptual", "dataset": IMAGES}, "dataset: images without labels|objects: track"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            ih.evaluate(own, **({"store": tmp_path, "progress": False} | wrong))
+    with pytest.raises(UsageError, match="objects: give at least one"):
+        ih.evaluate()
+    with pytest.raises(UsageError, match=r"objects: <function rounded.* wrap it: imharness.defense"):
+        ih.evaluate(rounded)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="name: two objects are called 'rounded'"):
+        ih.evaluate(own, own, **PIECE)
+
+
+def test_tables_for_others_leave_own_objects_out(tmp_path: Path, harness_here: Harness) -> None:
+    place = tmp_path / "store"
+    own = ih.defense(shifted(3), differentiable=True, name="closure")
+    result = ih.evaluate(own, against=["flip", "ifgsm"], limit=2, store=place, progress=False)
+    with pytest.raises(UsageError, match=r"the tables of harness/iqa have local/closure: .*nobody else can run"):
+        publish_site(place, tmp_path / "site", "first")
+    ranked = harness_here("results", "rank", "--store", str(place), cwd=tmp_path)
+    assert "left out: local/closure, an object of a notebook or script, which nobody else can run" in ranked.stdout
+    board = Store(place).board("harness/iqa")
+    assert board is not None
+    assert {row.label for row in board.tables[0].rows} == set(result.table().labels) - {"local/closure"}
+    assert not any(entry.id.startswith("local/") for entry in board.entries)
+
+
+def test_tables_of_a_run_are_not_replaced(tmp_path: Path) -> None:
+    ih.evaluate("flip", against=["ifgsm"], store=tmp_path, **PIECE)
+    store = Store(tmp_path)
+    (sweep,) = store.sweeps("harness/iqa")
+    store.save_sweep(sweep.model_copy(update={"command": "harness run --all", "run_configuration": "of-a-run"}))
+    before = store.board("harness/iqa")
+    ih.evaluate(ih.defense(rounded, differentiable=False), against=["ifgsm"], store=tmp_path, **PIECE)
+    assert Store(tmp_path).board("harness/iqa") == before
+
+
+def test_a_notebook_shows_a_bar_and_takes_it_away(empty_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        update = staticmethod(shown.append)
+
+    class ZMQInteractiveShell:
+        pass
+
+    display = types.SimpleNamespace(HTML=str, display=lambda value, display_id: shown.append(value) or Handle)
+    ipython = types.SimpleNamespace(get_ipython=ZMQInteractiveShell, display=display)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    ih.evaluate("flip", against=["ifgsm"], dataset=IMAGES[:1])
+    assert shown[0].startswith("harness/iqa <progress value='0'")
+    assert "12 of 12 cells" in shown[-2]
+    assert shown[-1] == ""
+    kept = empty_places / "cache" / "image-privacy-harness" / "evaluations"
+    assert len(list(Store(kept).all_keys())) == 12
+
+
+def test_images_of_bytes_are_the_same_data_set_as_floats() -> None:
+    bytes_ = (IMAGES * 255).round().to(torch.uint8)
+    of_floats, of_bytes, of_arrays = (_data(given, "harness/iqa") for given in (IMAGES, bytes_, bytes_.numpy()))
+    contents = {entry.component.ref().content for _, entry in (of_floats, of_bytes, of_arrays) if entry is not None}
+    assert len(contents) == 1
+    assert of_bytes[1] is not None
+    np.testing.assert_array_equal(of_bytes[1].component.pixels, bytes_.numpy())  # type: ignore[attr-defined]
+
+
+def test_a_folder_of_images_is_a_data_set(tmp_path: Path) -> None:
+    from PIL import Image
+
+    (tmp_path / "images").mkdir()
+    pixels = (IMAGES[0].permute(1, 2, 0).numpy() * 255).round().astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "images" / "one.png")
+    store, before = tmp_path / "store", os.environ.get("OPENCV_FOR_THREADS_NUM")
+    result = ih.evaluate("flip", against=["ifgsm"], dataset=tmp_path / "images", store=store, progress=False)
+    assert result.rows("clean")["name"].tolist() == ["one.png"]
+    assert os.environ.get("OPENCV_FOR_THREADS_NUM") == before
+
+
+def test_a_store_and_a_site_load_as_results(place: Path, result: ih.Result, tmp_path: Path) -> None:
+    from imharness_leaderboard.folder import SiteFolder
+    from imharness_leaderboard.numbers import write_results
+
+    board = Store(place).board("harness/iqa")
+    assert board is not None
+    loaded = ih.load(place)
+    assert list(loaded.tables) == [table.id for table in board.tables]
+    assert set(loaded.steps) == set(result.steps)
+    site = SiteFolder(tmp_path)
+    write_results(site, [board], "")
+    site.finish()
+    assert repr(ih.load(tmp_path).table()) == repr(loaded.table())
+    with pytest.raises(UsageError, match=r"store_or_site: .*nowhere is no folder"):
+        ih.load(tmp_path / "nowhere")
+
+
+def test_tables_of_several_tracks_are_told_apart_by_the_track(tmp_path: Path) -> None:
+    for track, name, limit in (("iqa", "flip", 2), ("perceptual", "psnr", 6)):
+        ih.evaluate(name, against=["ifgsm"], track=track, limit=limit, store=tmp_path, progress=False)
+    loaded = ih.load(tmp_path)
+    assert {"iqa/ranking", "perceptual/ranking"} <= set(loaded.tables)
+    assert {ranking.table for ranking in loaded.rankings} == {"iqa/ranking", "perceptual/ranking"}
+    assert {"iqa/clean", "perceptual/distance"} <= set(loaded.steps)
+    assert len(loaded.rows("perceptual/distance")["distance"])
+    assert "harness/psnr" in loaded.table("perceptual/ranking").labels

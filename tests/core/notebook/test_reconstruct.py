@@ -1,0 +1,106 @@
+"""`ih.reconstruct`: bitwise what the track's steps compute from the same gradients, and what does not fit is named."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from imharness.cli.commands import context
+from imharness.components.registry import installed
+from imharness.errors import UsageError
+from imharness.notebook.reconstruct import reconstruct
+from imharness.testing.samples import classifier
+from imharness_reconstruction.per_image import image_gradients
+from imharness_reconstruction.steps import leakage
+from imharness_reconstruction.steps import reconstruct as step
+
+ATTACK = "invgrad[steps=16]"
+
+
+def test_it_gives_what_the_run_computes() -> None:
+    registry = installed()
+    named = {"dataset": "harness/thumbnails", "model": "lenet", "defense": "plain-gradient", "attack": ATTACK}
+    roles = {kind: registry.one(kind, name) for kind, name in {**named, "metric": "ssim-uniform7"}.items()}
+    run = context(roles, limit=3, device="cpu")
+    images = replace(run.images(), names=("0", "1", "2"))
+    run.images = lambda role="dataset", limited=True: images  # type: ignore[method-assign]
+    private = images.load([0, 1, 2])
+    labels = torch.from_numpy(np.array(images.columns["label"])).long()
+    output = step(run)
+    run._outputs = {"rebuilt": output}
+    scored = leakage(run)
+
+    model = run.build("model")((3, 32, 32), int(labels.max()) + 1, _generator(run))
+    gradients = image_gradients(model.eval().requires_grad_(False), private, labels)
+    found = reconstruct(gradients, model, (3, 32, 32), attack=ATTACK, originals=private, metrics=["ssim-uniform7"])
+    assert np.array_equal(np.round(found.images * 255).astype(np.uint8), output.arrays["images"])
+    for column in ("loss", "attainable", "grey", "converged"):
+        assert np.array_equal(found.rows("reconstruct")[column], output.rows[column])
+    assert found.rows("reconstruct")["label"].tolist() == labels.tolist()
+    assert np.array_equal(found.rows("leakage")["score"], scored.rows["score"])
+
+
+def _generator(run) -> torch.Generator:
+    """The generator from which the step initialises the network."""
+    from imharness.contracts.randomness import generator
+
+    return generator(int(run.rng([run.component("model").label], "initialisation").integers(0, 2**62)[0]))
+
+
+@pytest.fixture
+def model() -> torch.nn.Module:
+    return classifier(3 * 8 * 8, 4, 0)
+
+
+def gradients_of(model: torch.nn.Module, image: torch.Tensor, label: int) -> list[torch.Tensor]:
+    loss = torch.nn.functional.cross_entropy(model(image[None]), torch.tensor([label]))
+    return list(torch.autograd.grad(loss, list(model.parameters())))
+
+
+def test_a_list_of_gradients_of_one_image_is_enough(model: torch.nn.Module) -> None:
+    torch.manual_seed(0)
+    image = torch.rand(3, 8, 8)
+    given = gradients_of(model.train(), image, 2)
+    before = {name: p.clone() for name, p in model.state_dict().items()}
+    found = reconstruct(given, model, (3, 8, 8), attack="invgrad[steps=200]")
+    assert found.images.shape == (1, 3, 8, 8)
+    columns = found.rows("reconstruct")
+    assert columns["label"].tolist() == [2]
+    assert columns["loss"][0] < 0.1 * columns["grey"][0]
+    assert "attainable" not in columns
+    assert found.steps == ("reconstruct",)
+    assert model.training
+    assert all(p.requires_grad for p in model.parameters())
+    assert all(torch.equal(p, before[name]) for name, p in model.state_dict().items())
+    again = reconstruct(dict(zip(dict(model.named_parameters()), given, strict=True)), model, (3, 8, 8), seed=1,
+                        attack="invgrad[steps=200]")  # fmt: skip
+    assert not np.array_equal(found.images, again.images)
+    assert "invgrad" in repr(found)
+    assert "<table" in found._repr_html_()
+
+
+def test_what_does_not_fit_is_named(model: torch.nn.Module) -> None:
+    image = torch.rand(3, 8, 8)
+    given = gradients_of(model, image, 0)
+    shape = (3, 8, 8)
+    headless = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 4, bias=False))
+    for wanted, said in (
+        (lambda: reconstruct(given[:-1], model, shape), "gradients has 3 tensors; the model has 4"),
+        (lambda: reconstruct([g[..., :1] for g in given], model, shape), "gradients: .* must have shape"),
+        (lambda: reconstruct({"a": given[0]}, model, shape), "gradients has none of"),
+        (lambda: reconstruct([g * np.nan for g in given], model, shape), "holds NaN"),
+        (lambda: reconstruct(given, model, (8, 8)), r"shape: expected \(3, height, width\), got \(8, 8\)"),
+        (lambda: reconstruct(given, model, (3, 9, 8)), r"shape: the model fails on .* \(3, 9, 8\): addmm"),
+        (lambda: reconstruct(given, model, shape, attack="ifgsm"), "attack: .* rebuilds no images"),
+        (lambda: reconstruct(given, model, shape, attack="cafe"), "attack: .*several batches"),
+        (lambda: reconstruct(given, model, shape, metrics=["psnr"]), "give them as originals"),
+        (lambda: reconstruct(given, model, shape, originals=image[:, :7]), "originals must have shape"),
+        (
+            lambda: reconstruct(given, model, shape, originals=image, metrics=["embedded-cnn"]),
+            "metrics: .* scores an image alone",
+        ),
+        (lambda: reconstruct([torch.zeros(4, 192)], headless, shape), "model: its last parameter must be the bias"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            wanted()

@@ -1,0 +1,99 @@
+"""What an evaluation hands back, and how it is shown."""
+
+import numpy as np
+import pytest
+
+from imharness.errors import UsageError
+from imharness.exports import latex, markdown, sheet_of
+from imharness.notebook.result import Result
+from imharness.notebook.writing import leading
+from imharness.results.records import ColumnSpec, Missing, Row, Table, Value
+
+TABLE = Table(
+    id="main", title="Defenses <b>", caption="50% of _all_ & more", entry="defense", ranked_by="d",
+    columns=(
+        ColumnSpec(key="d", label="D|", description="distance", better="lower", decimals=2),
+        ColumnSpec(key="ms", label="time", description="ms", decimals=1),
+    ),
+    rows=(
+        Row(label="mine<script>", values={"d": Value(value=0.25, low=0.125, high=0.5, n=8), "ms": Value(value=3.0)}),
+        Row(label="harness/jpeg", values={"d": Value(value=0.5), "ms": Value(missing="not timed")}),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def result() -> Result:
+    rows = {"evaluate": lambda: {"name": np.array(["a", "b"]), "score": np.array([1.0, 2.0])}}
+    return Result("a test", [TABLE], rows, failed={"attack x": "boom\n  here"}, missing=[Missing(what="lpips",
+                  reason="no weights", remedy="harness assets fetch")])  # fmt: skip
+
+
+def test_a_result_gives_tables_and_rows_by_name_and_says_which_names_there_are(result: Result) -> None:
+    assert list(result.tables) == ["main"]
+    assert result.table().labels == ("mine<script>", "harness/jpeg")
+    np.testing.assert_array_equal(result.table("main").column("ms"), [3.0, np.nan])
+    assert result.rows("evaluate")["score"].tolist() == [1.0, 2.0]
+    assert result.rows()["name"].tolist() == ["a", "b"]
+    with pytest.raises(UsageError, match=r"table: no table is called 'mian'\. Did you mean 'main'"):
+        result.table("mian")
+    with pytest.raises(UsageError, match="step: no step is called 'attack'"):
+        result.rows("attack")
+    with pytest.raises(UsageError, match="has no table"):
+        Result("nothing").table()
+
+
+def test_a_result_shows_itself_as_a_short_table_with_what_failed(result: Result) -> None:
+    shown = repr(result)
+    assert "mine<script>  0.25 [0.12, 0.50]  3.0" in shown
+    assert "a: No number: not timed." in shown
+    assert "attack x: boom here" in shown
+    assert "lpips" in shown
+
+
+def test_what_is_shown_in_a_notebook_is_escaped(result: Result) -> None:
+    page = result._repr_html_()
+    assert "<script>" not in page
+    assert "mine&lt;script&gt;" in page
+    assert "Defenses &lt;b&gt;" in page
+    assert "<b>0.25" in page
+
+
+def test_latex_and_markdown_are_those_of_the_exports(result: Result) -> None:
+    assert result.to_latex() == latex(sheet_of(TABLE))
+    assert result.to_markdown("main", columns=["d"], caption="short") == markdown(
+        sheet_of(TABLE, columns=["d"], caption="short")
+    )
+
+
+def test_a_picture_is_svg_of_the_ranked_column_and_the_same_every_time(result: Result) -> None:
+    picture = result.plot()
+    assert picture.svg == result.plot("main", "d").svg
+    assert "mine&lt;script&gt;" in picture.svg
+    assert "<script>" not in picture.svg
+    with pytest.raises(UsageError, match="column: no column is called 'dd'"):
+        result.plot(column="dd")
+
+
+def test_data_frames_need_pandas_and_say_how_to_get_it(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(Exception, match=r"data frames need pandas; get it with: pip install 'image-privacy-harness"):
+        result.to_dataframe()
+
+
+def test_a_data_frame_has_the_numbers_their_intervals_and_the_entries_as_index(result: Result) -> None:
+    pytest.importorskip("pandas")
+    frame = result.to_dataframe()
+    assert frame.index.tolist() == ["mine<script>", "harness/jpeg"]
+    assert frame["d_low"].tolist()[0] == 0.125
+    assert result.to_dataframe(step="evaluate")["score"].tolist() == [1.0, 2.0]
+
+
+def test_a_short_table_has_a_column_of_each_measure_before_a_second_one_of_any() -> None:
+    columns = tuple(
+        ColumnSpec(key=f"{group}_{name}", label=f"{name}, {group}", description=name)
+        for name in ("d", "r", "srocc")
+        for group in "abc"
+    )
+    table = Table(id="t", title="", caption="", entry="defense", columns=columns, rows=(), ranked_by="b_d")
+    assert leading(table) == ["b_d", "a_d", "a_r", "a_srocc", "b_r", "b_srocc"]

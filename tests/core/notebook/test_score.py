@@ -1,0 +1,101 @@
+"""`ih.score`: what `harness score` prints, from arrays; ranges and missing weights are told in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+import imharness as ih
+from imharness.cli import cli
+from imharness.errors import Unavailable, UsageError
+from imharness.notebook.score import score
+
+
+@pytest.fixture(scope="module")
+def pixels() -> np.ndarray:
+    return np.random.default_rng(0).integers(40, 200, (18, 3, 40, 40), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("metric", ["embedded-cnn", "lpips[net=embedded,variant=scratch]", "ssim-uniform7"])
+def test_it_gives_what_the_command_prints(metric: str, pixels: np.ndarray, tmp_path: Path) -> None:
+    names = [f"{i:02}.png" for i in range(len(pixels))]
+    for name, image in zip(names, pixels, strict=True):
+        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / name)
+    alone = metric == "embedded-cnn"
+    against = [] if alone else ["--reference", str(tmp_path / names[0])]
+    result = CliRunner().invoke(cli, ["score", metric, *against, str(tmp_path), "--json"], catch_exceptions=False)
+    printed = [next(iter(row["scores"].values())) for row in json.loads(result.output)]
+    reference = {} if alone else {"reference": pixels[0]}
+    found = score(metric, pixels, **reference)
+    assert found.dtype == np.float32
+    assert found.tolist() == printed
+    as_floats = torch.from_numpy(pixels.astype(np.float32) / 255)
+    assert score(metric, as_floats, **reference).tolist() == printed
+
+
+def test_a_metric_of_sets_gives_one_number(monkeypatch: pytest.MonkeyPatch, pixels: np.ndarray) -> None:
+    from imharness.contracts.distribution_metric import DistributionMetric
+    from imharness.contracts.metric import MetricInfo
+
+    class Means(DistributionMetric):
+        """Distance of mean images."""
+
+        info = MetricInfo(id="acme/means", version="1", higher_means="worse_quality")
+
+        def build(self, device):
+            return lambda images, reference: float((images.mean(dim=0) - reference.mean(dim=0)).abs().mean())
+
+    found = score(Means(), pixels, reference=pixels[:5])
+    assert found.shape == (1,)
+    assert found[0] == pytest.approx(np.abs(pixels.mean(0) - pixels[:5].mean(0)).mean() / 255, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("images", "further", "said"),
+    [
+        (np.zeros((2, 8, 8, 3)), {}, r"images must have shape \(n, 3, height, width\).*transpose"),
+        (np.full((1, 3, 8, 8), 255.0), {}, "images must lie in .* Divide by 255"),
+        (np.full((1, 3, 8, 8), -0.1), {}, "images must lie in"),
+        (np.full((1, 3, 8, 8), np.nan), {}, "images holds NaN"),
+        (np.zeros((1, 3, 8, 8), dtype=int), {}, "images must be floats in"),
+        (np.zeros((1, 3, 8, 8)), {}, "reference: harness/psnr compares with a reference"),
+        (np.zeros((1, 3, 8, 8)), {"reference": np.zeros((3, 9, 8))}, "reference has 8x9 px and images 8x8 px"),
+        (np.zeros((3, 3, 8, 8)), {"reference": np.zeros((2, 3, 8, 8))}, "reference must hold 1 or 3 images, got 2"),
+    ],
+)
+def test_what_does_not_fit_is_named(images: np.ndarray, further: dict, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        score("psnr", images, **further)
+
+
+def test_other_faults_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pixels: np.ndarray) -> None:
+    monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
+    monkeypatch.setattr("imharness.contracts.assets.cache_folder", lambda: tmp_path)
+    with pytest.raises(Unavailable, match=r"not on this machine; get it with: harness assets get \S+$"):
+        score("lpips", pixels, reference=pixels)
+    with pytest.raises(UsageError, match="scores an image alone"):
+        score("embedded-cnn", pixels, reference=pixels)
+    with pytest.raises(UsageError, match=r"no metric is called 'embedded-cn'.*Did you mean"):
+        score("embedded-cn", pixels)
+
+
+def test_a_metric_of_ones_own_scores_too(pixels: np.ndarray) -> None:
+    bright = ih.metric(lambda images: images.mean(dim=(1, 2, 3)), bounds=(0, 1), higher_means="better_quality")
+    assert ih.score(bright, pixels) == pytest.approx(pixels.mean(axis=(1, 2, 3)) / 255, rel=1e-5)
+    far = ih.metric(
+        lambda images, reference: (images - reference).abs().amax(dim=(1, 2, 3)),
+        reference=True, higher_means="worse_quality",
+    )  # fmt: skip
+    assert ih.score(far, pixels, reference=pixels[0]).tolist() == ih.score("linf", pixels, reference=pixels[0]).tolist()
+    with pytest.raises(UsageError, match="metric: 3 is no metric"):
+        ih.score(3, pixels)
+
+
+def test_an_image_that_is_not_there_is_no_metric() -> None:
+    result = CliRunner().invoke(cli, ["score", "psnr", "absent.png"])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "image absent.png does not exist."

@@ -1,0 +1,101 @@
+"""`harness papers`: what it lists, shows and compares."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from imharness.cli import cli, console
+from imharness.errors import UsageError
+from imharness.papers.published import find_table
+from imharness.results.records import Board, ColumnSpec, Entry, Row, Table, Value
+from imharness.results.store import Store
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "out", Console(highlight=False, width=300))
+
+
+def papers(*words: str) -> str:
+    result = CliRunner().invoke(cli, ["papers", *words], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.fixture
+def store(tmp_path) -> str:
+    """A store with a board of Location30 in the setting of table 4, whose confidence attack is off."""
+    columns = {
+        "e0": "harness/confidence",
+        "e1": "harness/correctness",
+        "test": "Test accuracy",
+        "train": "Train accuracy",
+    }
+    values = {"e0": 0.70, "e1": 0.687, "test": 0.607, "train": 1.0}
+    rows = tuple(
+        Row(label=label, values={key: Value(value=v, low=v - 0.01, high=v + 0.01) for key, v in values.items()})
+        for label in ("harness/plain-training", "harness/memguard[epochs=60]")
+    )
+    table = Table(
+        id="accuracy", title="", caption="", entry="defense", rows=rows,
+        columns=tuple(ColumnSpec(key=key, label=label, description="") for key, label in columns.items()),
+    )  # fmt: skip
+    used = {"dataset": "harness/location30", "model": "harness/mlp"}
+    board = Board(
+        track="harness/membership", title="", measures="", profile="paper", seed=0, limit=None, command="",
+        finished="", missing=(), cells_done=1, cells_failed=0, cells_missing=0, tables=(table,), versions={},
+        entries=tuple(Entry(kind=kind, id=id, label=id, version="1") for kind, id in used.items()), sources="",
+        set_up=find_table("membership/4").set_up["paper"],
+    )  # fmt: skip
+    Store(tmp_path / "store").save_board(board, {})
+    return str(tmp_path / "store")
+
+
+def test_list_names_every_table_and_why_some_have_no_numbers():
+    text = papers("list")
+    assert "iqa/3-training" in text
+    assert "Names of distortions and of their parameters; no numbers." in text
+    listed = json.loads(papers("list", "--json"))
+    assert len(listed) == 37
+    assert listed[0]["cited"].endswith("(2025), table 1")
+
+
+def test_show_prints_a_table_as_it_is_printed_with_what_is_known_against_it():
+    text = papers("show", "membership/4")
+    assert "99.95" in text
+    assert "note: The neural attack is the best of six in Jia et al." in text
+    shown = json.loads(papers("show", "iqa/14", "--json"))
+    first = shown["rows"][0]["values"][0]
+    assert first == {"text": "0.36±0.65", "value": 0.36, "spread": 0.65}
+    assert "not transcribed: Holds no numbers." in papers("show", "iqa/1")
+
+
+def test_compare_tells_what_agrees_what_does_not_and_what_was_not_run(store):
+    text = papers("compare", "membership/4", "--store", store)
+    assert "same setting: 3 of 4 numbers agree" in text
+    assert "not run: neural attack of Jia et al.: column harness/neural[*] is not there" in text
+    ours = "harness run --profile paper --track membership --dataset harness/location30 --model harness/mlp"
+    assert f"run it with: {ours} --defense harness/plain-training --defense harness/memguard" in text
+    (facts,) = json.loads(papers("compare", "membership/4", "--store", store, "--json"))
+    verdicts = {c["entry"]: c["verdict"] for c in facts["series"][0]["cells"]}
+    assert verdicts["confidence"] == "disagrees"
+    assert verdicts["correctness"] == verdicts["test accuracy"] == "agrees"
+    assert {c["verdict"] for c in facts["series"][1]["cells"]} == {"other data", "not run"}
+    assert "harness/memguard has epochs=60" in facts["series"][1]["cells"][0]["differs"]
+
+
+def test_compare_of_all_tables_has_a_line_for_each(store):
+    found = json.loads(papers("compare", "--store", store, "--json"))
+    assert {own["table"]: own["verdict"] for own in found}["iqa/2"] == "not run"
+    text = papers("compare", "--store", store)
+    assert "no number of ours is the same quantity" in text
+    assert "not run: 16" in text
+
+
+def test_an_unknown_table_is_refused_with_the_nearest():
+    with pytest.raises(UsageError, match="Did you mean 'membership/4'"):
+        papers("show", "membership/44")

@@ -1,0 +1,358 @@
+"""Published and ours: what a comparison must say of boards with known answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from imharness.papers.comparison import compare
+from imharness.papers.facts import comparison_facts, counts
+from imharness.papers.order import order_of
+from imharness.papers.pointers import extra, match
+from imharness.papers.published import PublishedTable, find_table, published_tables
+from imharness.papers.verdicts import NOT_RUN, OTHER, SAME
+from imharness.results.records import Board, ColumnSpec, Entry, Row, Table, Value
+
+NAMES = tuple(f"e{i}" for i in range(8))
+PRINTED = tuple(10.0 * (i + 1) for i in range(8))
+
+
+def published(**changes) -> PublishedTable:
+    """A table of eight entries with one number each: 10, 20, ... 80."""
+    facts = {
+        "name": "1", "paper": "a2020", "table": "1", "track": "acme/track", "title": "t", "setting": "s",
+        "data": ["acme/set"], "profiles": ["paper"],
+        "columns": [{"key": "d", "label": "D", "ours": "main:d", "better": "lower"}],
+        "rows": [{"label": name, "ours": f"acme/{name}[*]", "values": f"{value:.1f}"}
+                 for name, value in zip(NAMES, PRINTED, strict=True)],
+    }  # fmt: skip
+    return PublishedTable.model_validate(facts | changes)
+
+
+def main_table(ours: dict[str, Value], id: str = "main") -> Table:
+    column = ColumnSpec(key="d", label="D %", description="")
+    rows = tuple(Row(label=label, values={"d": value}) for label, value in ours.items())
+    return Table(id=id, title="", caption="", entry="defense", columns=(column,), rows=rows)
+
+
+def board(*tables: Table, **changes) -> Board:
+    facts = {
+        "track": "acme/track", "title": "", "measures": "", "profile": "paper", "seed": 0, "limit": None,
+        "command": "", "finished": "", "missing": (), "cells_done": 1, "cells_failed": 0, "cells_missing": 0,
+        "tables": tables, "versions": {}, "sources": "",
+        "entries": (Entry(kind="dataset", id="acme/set", label="acme/set[size=9]", version="1"),),
+    }  # fmt: skip
+    return Board(**(facts | changes))
+
+
+def numbers(values, width: float | None = 1.0, names=NAMES) -> dict[str, Value]:
+    ends = [(None, None) if width is None else (v - width, v + width) for v in values]
+    return {f"acme/{n}": Value(value=v, low=a, high=b) for n, v, (a, b) in zip(names, values, ends, strict=True)}
+
+
+def test_in_the_same_setting_equal_numbers_agree():
+    found = compare(published(), board(main_table(numbers(PRINTED))))
+    (series,) = found.series
+    assert {cell.verdict for cell in series.cells} == {"agrees"}
+    assert (series.verdict, series.says, found.verdict, found.differs) == (SAME, "8 of 8 agree", SAME, ())
+    assert [cell.difference for cell in series.cells] == [0.0] * 8
+
+
+def test_in_the_same_setting_a_number_outside_the_interval_disagrees():
+    off = [value + (3.0 if i == 2 else 0.0) for i, value in enumerate(PRINTED)]
+    (series,) = compare(published(), board(main_table(numbers(off)))).series
+    assert [cell.entry for cell in series.with_verdict("disagrees")] == ["e2"]
+    assert series.says == "7 of 8 agree"
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(10.04, "agrees"), (10.06, "disagrees")])
+def test_without_an_interval_rounding_alone_may_differ(ours, verdict):
+    (series,) = compare(published(), board(main_table(numbers([ours, *PRINTED[1:]], width=None)))).series
+    assert series.cells[0].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"profile": "embedded"}, "profile embedded, not paper"),
+        ({"limit": 3}, "the first 3 images only"),
+        ({"secret": "a" * 64}, "a secret split"),
+        ({"waiting": 2}, "a run that is not finished"),
+        ({"entries": ()}, "data of no known set, not acme/set"),
+    ],
+)
+def test_in_another_setting_only_order_is_compared_and_the_reason_is_named(changes, said):
+    found = compare(published(), board(main_table(numbers([3 * v for v in PRINTED])), **changes))
+    assert (found.verdict, found.differs) == (OTHER, (said,))
+    assert {cell.verdict for cell in found.series[0].cells} == {"other data"}
+    assert (found.series[0].order.tau, found.series[0].says) == (pytest.approx(1), "same order")
+
+
+@pytest.mark.parametrize("counted", [{"n": 4}, {"n": 400, "clusters": 4}])
+@pytest.mark.parametrize("off", [0.0, 50.0])
+def test_of_fewer_than_five_independent_units_nothing_can_be_told(counted, off):
+    few = {name: value.model_copy(update=counted) for name, value in numbers([v + off for v in PRINTED]).items()}
+    found = compare(published(), board(main_table(few)))
+    assert (found.series[0].says, counts(found)) == ("8 cannot tell", "same setting: 8 numbers cannot tell")
+    enough = {name: value.model_copy(update={"n": 5, "clusters": 5}) for name, value in few.items()}
+    assert compare(published(), board(main_table(enough))).series[0].says == f"{0 if off else 8} of 8 agree"
+
+
+def test_a_number_of_a_single_split_agrees_where_a_further_split_of_ours_would_lie():
+    ours = {name: value.model_copy(update={"n": 8}) for name, value in numbers([v + 2.0 for v in PRINTED]).items()}
+    assert compare(published(), board(main_table(ours))).series[0].says == "0 of 8 agree"
+    (series,) = compare(published(once=True), board(main_table(ours))).series
+    assert (series.says, series.cells[0].within) == ("8 of 8 agree", (9.0, 15.0))
+    far = {name: value.model_copy(update={"n": 8}) for name, value in numbers([v + 3.1 for v in PRINTED]).items()}
+    assert compare(published(once=True), board(main_table(far))).series[0].says == "0 of 8 agree"
+
+
+def test_an_interval_wider_than_the_published_numbers_are_apart_is_no_agreement():
+    assert compare(published(), board(main_table(numbers(PRINTED, 34.9)))).series[0].says == "8 of 8 agree"
+    ours = numbers(PRINTED, 36.0)
+    ours["acme/e0"] = Value(value=200.0, low=100.0, high=300.0)
+    ours["acme/e1"] = Value(value=20.0, low=19.0, high=21.0)
+    found = compare(published(), board(main_table(ours)))
+    assert [cell.verdict for cell in found.series[0].cells] == ["disagrees", "agrees", *["cannot tell"] * 6]
+    assert counts(found) == "same setting: 1 of 2 numbers agree, 6 cannot tell"
+
+
+SET_UP = {"options": {"splits": 5, "of": {"acme/set": {"epochs": 9}}}, "parameters": {"acme/e1": {"size": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        (SET_UP, ()),
+        (
+            {"options": {}, "parameters": {"acme/e2": {"a": [1], "b": "x"}}},
+            (
+                "options of acme/set epochs not set, not 9",
+                "options splits not set, not 5",
+                "parameters acme/e1 size not set, not 3",
+                "2 more options",
+            ),
+        ),
+        (None, ("options that are not on record",)),
+        ({**SET_UP, "options": {**SET_UP["options"], "splits": 1}}, ("options splits 1, not 5",)),
+        ({**SET_UP, "options": {"splits": 5}}, ("options of acme/set epochs not set, not 9",)),
+        (
+            {**SET_UP, "parameters": {"acme/e1": {"size": 3, "steps": 2}}},
+            ("parameters acme/e1 steps 2, not its default",),
+        ),
+    ],
+)
+def test_a_profile_of_the_same_name_with_other_options_is_another_setting(ours, said):
+    found = compare(published(set_up={"paper": SET_UP}), board(main_table(numbers(PRINTED)), set_up=ours))
+    assert (found.differs, found.verdict) == (said, OTHER if said else SAME)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (("acme/a[k=1]", "acme/a[k=2]", "acme/b[training=acme/x[r=2]]", "acme/psnr"), ()),
+        (("acme/a",), ("without 1 of the 2 metrics: acme/b",)),
+        (("acme/a", "acme/b", "acme/c"), ("with metrics that the paper has not: acme/c",)),
+    ],
+)
+def test_a_mean_over_other_components_is_of_another_setting(labels, said):
+    over, besides = {"metric": ["acme/a[*]", "acme/b[*]"]}, {"metric": ["acme/psnr"]}
+    used = tuple(Entry(kind="metric", id=label, label=label, version="1") for label in labels)
+    made = board(main_table(numbers(PRINTED)))
+    made = made.model_copy(update={"entries": (*made.entries, *used)})
+    found = compare(published(over=over, besides=besides), made)
+    assert (found.differs, found.verdict) == (said, OTHER if said else SAME)
+    rows = [{"label": n, "ours": f"acme/{n}[*]", "values": "1", "over": over} for n in NAMES]
+    assert compare(published(rows=rows, besides=besides), made).differs == said
+
+
+def test_a_data_set_that_enters_no_number_is_no_difference():
+    made = board(main_table(numbers(PRINTED)))
+    more = made.entries[0].model_copy(update={"label": "acme/more[size=9]"})
+    both = made.model_copy(update={"entries": (*made.entries, more)})
+    assert compare(published(), both).differs == ("data acme/more, acme/set, not acme/set",)
+    beside = published(besides={"dataset": ["acme/more"]})
+    assert compare(beside, both).differs == compare(beside, made).differs == ()
+    alone = made.model_copy(update={"entries": (more,)})
+    assert compare(beside, alone).differs == ("data acme/more, not acme/set",)
+
+
+def test_numbers_against_a_proxy_are_not_those_against_people():
+    table = main_table(numbers(PRINTED))
+    spec = table.columns[0].model_copy(update={"description": "Agreement with a classifier (proxy, not people)."})
+    found = compare(published(), board(table.model_copy(update={"columns": (spec,)})))
+    assert (found.verdict, found.entries_differ) == (OTHER, ("ours is of a proxy, not of people",))
+
+
+def test_an_entry_with_other_settings_is_of_another_setting_unless_the_paper_chose_them():
+    ours = numbers(PRINTED)
+    ours["acme/e0[size=3]"] = ours.pop("acme/e0")
+    assert compare(published(), board(main_table(ours))).series[0].cells[0].verdict == "other data"
+    assert compare(published(chosen=True), board(main_table(ours))).series[0].cells[0].verdict == "agrees"
+    ours["acme/e0[backbone=embedded]"] = ours.pop("acme/e0[size=3]")
+    found = compare(published(chosen=True), board(main_table(ours)))
+    assert found.series[0].cells[0].verdict == "other data"
+    assert found.entries_differ == ("acme/e0 has backbone=embedded, a stand-in network",)
+
+
+def test_a_reversed_order_has_tau_minus_one():
+    found = compare(published(), board(main_table(numbers(PRINTED[::-1])), profile="embedded"))
+    order = found.series[0].order
+    assert (order.tau, order.says, order.entries) == (pytest.approx(-1), "reversed", NAMES)
+    assert counts(found) == "other data: reversed 1"
+
+
+def test_unrelated_orders_cannot_tell_and_equal_numbers_have_a_reason():
+    mixed = [30.0, 10.0, 40.0, 20.0, 70.0, 50.0, 80.0, 60.0][::-1]
+    assert order_of(NAMES, PRINTED, [1, 8, 2, 7, 3, 6, 4, 5]).says == "cannot tell"
+    assert order_of(NAMES, PRINTED, mixed).tau < 0
+    constant = order_of(NAMES, PRINTED, [1.0] * 8)
+    assert (constant.tau, constant.says, constant.reason) == (None, "cannot tell", "one of the vectors is constant")
+
+
+def test_p_of_few_entries_counts_all_orders():
+    assert order_of(NAMES[:3], (1, 2, 3), (1, 2, 3)).p == pytest.approx(2 / 6)
+    assert order_of(NAMES[:5], (1, 2, 3, 4, 5), (5, 4, 3, 2, 1)).p == pytest.approx(2 / 120)
+    tied = order_of(NAMES[:4], (1, 2, 3, 4), (1, 1, 2, 2))
+    assert tied.p == pytest.approx(8 / 24)  # of 24 orders four are 1 1 2 2 and four are 2 2 1 1
+    assert (tied.says, order_of(NAMES[:5], range(5), range(5)).says) == ("too few entries", "same order")
+    assert (tied.low, order_of(NAMES[:5], range(5), range(5)).low) == (None, pytest.approx(1))
+
+
+def test_the_interval_holds_the_true_tau_at_its_level():
+    """Normal pairs of correlation r have Kendall's tau 2 / pi arcsin r; the interval of 20 entries covers it."""
+    import numpy as np
+
+    rng, r, inside = np.random.default_rng(0), 0.6, 0
+    for _ in range(100):
+        x, noise = rng.normal(size=(2, 20))
+        own = order_of([str(i) for i in range(20)], x, r * x + np.sqrt(1 - r * r) * noise)
+        inside += own.low <= 2 / np.pi * np.arcsin(r) <= own.high
+    assert inside >= 88
+
+
+def test_missing_entries_are_named_with_the_command_that_runs_them():
+    ours = numbers(PRINTED)
+    del ours["acme/e3"]
+    ours["acme/e5"] = Value(missing="it failed")
+    found = compare(published(), board(main_table(ours)))
+    assert found.not_run == {"acme/e3[*] is not there": ("e3",), "it failed": ("e5",)}
+    assert found.series[0].order.entries == tuple(n for n in NAMES if n not in ("e3", "e5"))
+    assert found.runs.commands == ("harness run --profile paper --track acme/track --dataset acme/set",)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"), [(None, "no tables of acme/track"), (board(main_table({}, "x")), "no table 'main'")]
+)
+def test_without_a_table_nothing_is_run(made, why):
+    found = compare(published(), made)
+    assert (found.verdict, found.series[0].verdict, list(found.not_run)) == (NOT_RUN, NOT_RUN, [why])
+
+
+def test_two_rows_that_fit_alike_are_named_and_not_guessed():
+    ours = numbers(PRINTED) | {"acme/e0[a=1]": Value(value=1.0), "acme/e0[b=2]": Value(value=2.0)}
+    del ours["acme/e0"]
+    found = compare(published(), board(main_table(ours)))
+    assert list(found.not_run) == ["acme/e0[*] may be acme/e0[a=1] or acme/e0[b=2]"]
+
+
+def test_rows_of_several_data_sets_are_put_in_order_apart():
+    rows = [
+        {"label": f"{name} {data}", "ours": f"acme/{name}", "data": [f"acme/{data}"], "values": str(i)}
+        for data in ("set", "other") for i, name in enumerate(NAMES[:3])
+    ]  # fmt: skip
+    found = compare(published(rows=rows, data=[]), board(main_table(numbers([0.0, 1.0, 2.0], names=NAMES[:3]))))
+    assert [(s.label, s.verdict, s.order.n) for s in found.series] == [("D, set", SAME, 3), ("D, other", OTHER, 3)]
+
+
+def test_a_transposed_table_and_one_whose_columns_are_entries():
+    columns = [{"key": n, "label": n, "ours": f"main:acme/{n}", "scale": 0.01} for n in NAMES]
+    rows = [{"label": "D of all", "ours": "d", "values": " ".join(str(v) for v in PRINTED)}]
+    turned = published(columns=columns, rows=rows, transposed=True, entries="columns")
+    (series,) = compare(turned, board(main_table(numbers([v / 100 for v in PRINTED], 0.01)))).series
+    assert (series.label, series.order.n, series.says) == ("D of all", 8, "8 of 8 agree")
+
+
+def test_a_column_with_other_settings_is_of_another_setting():
+    column = {"key": "d", "label": "D", "ours": "main:D %, acme/eye[*]"}
+    spec = ColumnSpec(key="d", label="D %, acme/eye[depth=2]", description="")
+    table = main_table(numbers(PRINTED)).model_copy(update={"columns": (spec,)})
+    found = compare(published(columns=[column]), board(table))
+    assert found.entries_differ == ("D %, acme/eye has depth=2",)
+    assert found.verdict == OTHER
+
+
+def test_a_table_of_wins_is_compared_by_mean_share_of_wins():
+    names = NAMES[:5]
+    grid = [["-" if i == j else "100" if i < j else "0" for j in range(5)] for i in range(5)]
+    columns = [{"key": n, "label": n, "ours": f"acme/{n}"} for n in names]
+    rows = [{"label": n, "ours": f"acme/{n}", "values": " ".join(row)} for n, row in zip(names, grid, strict=True)]
+    wins = published(columns=columns, rows=rows, matrix="wins")
+    specs = tuple(ColumnSpec(key=f"c{i}", label=f"acme/{n}", description="") for i, n in enumerate(names[:4]))
+    ours = tuple(
+        Row(label=f"acme/{n}", values={f"c{j}": Value(value=None if i == j else float(i < j)) for j in range(4)})
+        for i, n in enumerate(names[:4])
+    )
+    table = Table(id="wins", title="", caption="", entry="defense", columns=specs, rows=ours)
+    (series,) = compare(wins, board(table)).series
+    assert [cell.published for cell in series.cells[:4]] == pytest.approx([100, 200 / 3, 100 / 3, 0])
+    assert (series.order.tau, series.order.n) == (pytest.approx(1), 4)
+    assert (series.cells[4].verdict, series.cells[0].verdict) == (NOT_RUN, "other data")
+
+
+def test_an_entry_whose_opponents_are_all_missing_has_its_printed_mean():
+    columns = [{"key": n, "label": n, "ours": f"acme/{n}"} for n in NAMES[:3]]
+    rows = [{"label": n, "ours": f"acme/{n}", "values": row}
+            for n, row in zip(NAMES, ["- 80 20", "20 - 10", "80 90 -"], strict=False)]  # fmt: skip
+    spec = ColumnSpec(key="c0", label="acme/e0", description="")
+    alone = Row(label="acme/e0", values={"c0": Value()})
+    table = Table(id="wins", title="", caption="", entry="defense", columns=(spec,), rows=(alone,))
+    found = compare(published(columns=columns, rows=rows, matrix="wins"), board(table))
+    assert [cell.published for cell in found.series[0].cells] == [50, 15, 85]
+    assert found.not_run == {
+        "no opponent of it is there": ("e0",), "acme/e1 is not there": ("e1",), "acme/e2 is not there": ("e2",)
+    }  # fmt: skip
+    json.dumps(comparison_facts(found), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "labels", "found"),
+    [
+        ("a/x", ["a/x", "a/x[s=1]"], "a/x"),
+        ("a/x", ["a/x[s=1]"], None),
+        ("a/x[*]", ["a/x[s=1]", "a/x[s=1,t=2]"], "a/x[s=1]"),
+        ("a/x[t=2,*]", ["a/x[s=1]", "a/x[s=1,t=2]"], "a/x[s=1,t=2]"),
+        ("a/x[*], as a/y[*]", ["a/x, as a/y[w=3]"], "a/x, as a/y[w=3]"),
+        ("*, a/x, rho", ["d/e[n=1], a/x[s=1], rho", "d/e[n=1], a/z, rho"], "d/e[n=1], a/x[s=1], rho"),
+        ("D %, a/x[*]", ["D %, fixed, a/x", "D %, a/x[k=(1, 2)]"], "D %, a/x[k=(1, 2)]"),
+    ],
+)
+def test_pointers_find_the_nearest_label(pointer, labels, found):
+    assert match(pointer, labels)[0] == found
+
+
+def test_settings_beyond_a_pointer_are_named():
+    assert extra("a/x[t=2,*]", "a/x[t=2,k=(1, 2),s=1]") == ("k=(1, 2)", "s=1")
+
+
+def test_every_published_table_is_compared_with_nothing_and_every_pointer_names_its_table():
+    """The tables that pointers name are those of the tracks, and facts of every comparison can be written as JSON."""
+    import json
+
+    known = {
+        "harness/iqa": {"defenses", "trained", "certified", "classes", "correlations", "by-group", "by-strength-fixed",
+                        "by-strength-adaptive", "by-metric-adaptive", "by-type-fixed", "by-dataset-fixed",
+                        "by-dataset-adaptive", "wins-d-fixed", "wins-d-adaptive", "wins-ssim-fixed",
+                        "wins-ssim-adaptive"},
+        "harness/membership": {"accuracy", "risk"},
+        "harness/perceptual": {"agreement", "tests"},
+        "harness/reconstruction": {"agreement"},
+    }  # fmt: skip
+    for table in published_tables():
+        found = compare(table, None)
+        named = {column.ours.partition(":")[0] for column in table.columns if column.ours and not table.matrix}
+        assert named | ({table.matrix} - {""}) <= known[table.track], table.address
+        assert found.verdict == NOT_RUN
+        json.dumps(comparison_facts(found), allow_nan=False)
+    assert compare(find_table("iqa/4"), None).series == ()

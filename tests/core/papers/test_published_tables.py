@@ -1,0 +1,186 @@
+"""The tables of the four papers as data: they say what the papers print, and a file that is wrong says where."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.conftest import SHARED
+
+from imharness.errors import PluginError, UsageError
+from imharness.papers.published import PublishedTable, find_table, published_tables, tables_in
+
+TEXTS = {
+    "gushchin2025": "guardians-of-image-quality.txt",
+    "song2021": "systematic-evaluation-of-privacy-risks.txt",
+    "sun2023": "semsim-privacy-assessment.txt",
+    "zhang2018": "lpips-deep-features.txt",
+}
+PUBLISHED = {"gushchin2025": 21, "song2021": 7, "sun2023": 3, "zhang2018": 5}
+"""How many tables each paper has."""
+LINES = {"gushchin2025", "sun2023"}
+"""Papers whose text has a row of a table in one line."""
+APART = {"iqa/4", "iqa/6", "perceptual/1", "perceptual/3"}
+"""Tables whose cells the text has with units, or apart from each other."""
+TABLES = [table for table in published_tables() if table.rows]
+
+
+@pytest.fixture(scope="module")
+def text_of(request: pytest.FixtureRequest):
+    """Return a paper's text by its key; skip where the texts are not on this machine."""
+    folder = Path(os.environ.get("HARNESS_TEST_DATA", SHARED)).parent / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"the papers' texts are not at {folder}")
+    return lambda paper: (folder / TEXTS[paper]).read_text(encoding="utf-8")
+
+
+def address(table: PublishedTable) -> str:
+    return table.address
+
+
+def squeezed(line: str) -> str:
+    """A line without anything that stands between numbers."""
+    return re.sub(r"\| *- *(?=\|)|[\s|/±—%]", "", line)
+
+
+def numbers(text: str) -> list[str]:
+    return re.findall(r"(?<![\d.])-?(?:\d+\.?\d*|\.\d+)", text.replace("%", " "))
+
+
+def runs_through(wanted: list[str], found: list[str]) -> bool:
+    return any(found[i : i + len(wanted)] == wanted for i in range(len(found) - len(wanted) + 1))
+
+
+def printed(table: PublishedTable) -> list[list[str]]:
+    """The numbers of each row as text, mean and spread one after the other."""
+    return [[n for v in row.values if v.text != "-" for n in v.text.split("±")] for row in table.rows]
+
+
+def test_every_table_of_the_four_papers_is_there_or_listed_with_its_reason():
+    found = {paper: {t.table for t in published_tables() if t.paper == paper} for paper in PUBLISHED}
+    assert found == {paper: {str(i + 1) for i in range(n)} for paper, n in PUBLISHED.items()}
+    left_out = {t.address for t in published_tables() if t.left_out}
+    assert left_out == {"iqa/1", "iqa/7", "iqa/8", "perceptual/2", "reconstruction/3"}
+    assert sum(len(row) for table in TABLES for row in printed(table)) > 3500
+
+
+@pytest.mark.parametrize("table", [t for t in TABLES if t.paper in LINES and t.address not in APART], ids=address)
+def test_rows_are_those_of_the_text(table, text_of):
+    lines = [squeezed(line) for line in text_of(table.paper).splitlines()]
+    for row, own in zip(table.rows, printed(table), strict=True):
+        assert any("".join(own) in line for line in lines), row.label
+
+
+@pytest.mark.parametrize("table", [t for t in TABLES if t.paper == "song2021"], ids=address)
+def test_cells_follow_each_other_in_the_text(table, text_of):
+    found = numbers(text_of("song2021").replace("N.A.", ""))
+    for row, own in zip(table.rows, printed(table), strict=True):
+        assert runs_through(own, found), row.label
+
+
+def test_lpips_columns_follow_each_other_in_the_text_and_have_the_printed_means(text_of):
+    table, found = find_table("perceptual/5"), numbers(text_of("zhang2018"))
+    rows = printed(table)
+    pairs = {1: 2, 6: 7}  # the text has the last column of a group of families beside the mean of the group
+    for j in (0, 3, 4, 5, 8):
+        for first, last in ((1, 5), (7, 11), (11, 14)):
+            assert runs_through([row[j] for row in rows[first:last]], found), table.columns[j].label
+    for j, k in pairs.items():
+        assert all(runs_through([row[j], row[k]], found) for row in rows)
+    values = [[v.value for v in row.values] for row in table.rows]
+    for row in values:
+        assert row[2] == pytest.approx(sum(row[:2]) / 2, abs=0.101)
+        assert row[7] == pytest.approx(sum(row[3:7]) / 4, abs=0.101)
+        assert row[8] == pytest.approx((sum(row[:2]) + sum(row[3:7])) / 6, abs=0.101)
+
+
+@pytest.mark.parametrize("name", [*sorted(APART), "perceptual/4"])
+def test_numbers_of_scattered_tables_stand_in_the_text(name, text_of):
+    table = find_table(name)
+    text = text_of(table.paper).replace(",", "")
+    known = Counter(numbers(text)) + Counter(f"{float(n) * 1000:.0f}" for n in re.findall(r"(\d*\.?\d+)k\b", text))
+    known.update(["1900", "4700", "9400"])  # printed without their k
+    known.update(str(float(n)) for n in re.findall(r"(\d+\.\d+)M\b", text))
+    missing = [n for own in printed(table) for n in own if n not in known and f"{float(n):g}" not in known]
+    assert not missing
+
+
+def test_win_rates_have_an_empty_diagonal_and_no_pair_beats_each_other_always():
+    for name in ("iqa/10", "iqa/15", "iqa/16", "iqa/17"):
+        table = find_table(name)
+        grid = [[v.value for v in row.values] for row in table.rows]
+        for i, row in enumerate(grid):
+            assert [j for j, value in enumerate(row) if value is None] == [i]
+            assert all(value + grid[j][i] <= 100 for j, value in enumerate(row) if value is not None)
+
+
+def test_finding_a_table_that_is_not_there_names_the_nearest():
+    with pytest.raises(UsageError, match=r"no published table is called 'iqa/22'. Did you mean 'iqa/2'"):
+        find_table("iqa/22")
+
+
+def test_reading_the_tables_loads_neither_torch_nor_a_plugin():
+    code = (
+        "import sys; from imharness.papers.published import published_tables; published_tables();"
+        "sys.exit('torch' in sys.modules or any(m.startswith('imharness_iqa') for m in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+GOOD = """
+paper = "a2020"
+table = "1"
+track = "acme/track"
+title = "t"
+columns = [{ key = "d", label = "D", ours = "main:d" }]
+rows = [{ label = "blur", ours = "acme/blur", values = "1.5" }]
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Return a function that makes a package with one table and reads it."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def read(text: str, papers: str = '[a2020]\ntitle = "A"\n', name: str = f"pub_{tmp_path.name.replace('-', '_')}"):
+        root = tmp_path / name
+        (root / "papers").mkdir(parents=True, exist_ok=True)
+        (root / "__init__.py").write_text("raise ImportError('a package is not imported for its tables')")
+        (root / "papers.toml").write_text(papers)
+        (root / "papers" / "table-1.toml").write_text(text)
+        tables_in.cache_clear()
+        return tables_in(name)
+
+    return read
+
+
+def test_a_table_is_read_without_importing_its_package(package):
+    (table,) = package(GOOD)
+    assert table.address == "acme/track/1"
+    assert (table.rows[0].values[0].value, table.rows[0].values[0].half_digit) == (1.5, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('values = "1.5"', 'values = "1.5 2"', r"row 'blur' has 2 values for 1 columns"),
+        ('values = "1.5"', 'values = "1,5"', r"rows\[0\] 'blur': values: '1,5' is neither a number nor '-'"),
+        ('values = "1.5"', "values = [1.5]", r"rows\[0\] 'blur': values: values are one text"),
+        ('ours = "main:d"', 'ours = "d"', r"column 'd' points to 'd', which is not table:column"),
+        ('label = "D"', 'label = "D", colour = "red"', r"columns\[0\] 'D': colour: Extra inputs"),
+        ('table = "1"', 'table = "one"', r"table: String should match pattern"),
+        ('title = "t"', 'title = "t"\nleft_out = "why"', r"either rows or a reason in left_out"),
+        ('paper = "a2020"', 'paper = "b2021"', r"cites paper='b2021', which is not in pub_.*/papers.toml"),
+        ("rows = [", 'rows = [{ label = "blur", values = "2" }, ', r"row 'blur' stands twice"),
+        ('title = "t"', "title = ", r"cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where(package, old, new, said):
+    with pytest.raises(PluginError, match=r"^pub_\w+/papers/table-1.toml") as caught:
+        package(GOOD.replace(old, new))
+    assert re.search(said, str(caught.value))

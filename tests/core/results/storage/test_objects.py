@@ -1,0 +1,263 @@
+"""Objects keep what files keep: whole states, every line, nothing torn; here over a folder that acts as a cloud."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.fs
+import pytest
+
+from imharness.cli.stores import compact, copy, verify
+from imharness.errors import DamagedError, StoreError, UsageError
+from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.storage import absolute, objects, open_backend
+from imharness.results.storage.objects import Objects, connected
+from imharness.results.store import Store
+from imharness.running.logs import keeping, log_of, said
+from imharness_submissions.ledger import Ledger
+
+
+class Cloud:
+    """A client of a cloud in a folder. `before` is called with the name of each request and may raise or write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._files = folder, pyarrow.fs.LocalFileSystem()
+        self.before = lambda request, path: None
+
+    def open_output_stream(self, path: str):
+        self.before("put", path)
+        (self._folder / path).parent.mkdir(parents=True, exist_ok=True)
+        return self._files.open_output_stream(str(self._folder / path))
+
+    def open_input_file(self, path: str):
+        self.before("get", path)
+        return self._files.open_input_file(str(self._folder / path))
+
+    def delete_file(self, path: str) -> None:
+        self.before("delete", path)
+        self._files.delete_file(str(self._folder / path))
+
+    def get_file_info(self, wanted):
+        self.before("list", wanted if isinstance(wanted, str) else wanted.base_dir)
+        if isinstance(wanted, str):
+            return pyarrow.fs.FileInfo(wanted, **self._facts(self._folder / wanted))
+        root = self._folder / wanted.base_dir
+        files = sorted(path for path in root.rglob("*") if path.is_file())
+        return [pyarrow.fs.FileInfo(str(path.relative_to(self._folder)), **self._facts(path)) for path in files]
+
+    @staticmethod
+    def _facts(path: Path) -> dict[str, object]:
+        if not path.is_file():
+            return {"type": pyarrow.fs.FileType.NotFound}
+        return {"type": pyarrow.fs.FileType.File, "size": path.stat().st_size}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    found = Cloud(tmp_path / "cloud")
+    monkeypatch.setattr(objects, "connected", lambda scheme, environment: found)
+    monkeypatch.setattr(objects, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return found
+
+
+ADDRESS = "s3://bucket/path"
+
+
+def cells(store: Store, count: int) -> list[TaskRecord]:
+    found = []
+    for number in range(count):
+        spec = TaskSpec(
+            track="acme/t", step="score", version="1", components={}, options={"number": number}, limit=None, seed=0,
+            needs={},
+        )  # fmt: skip
+        bare = TaskRecord(
+            key=f"{number:064x}", spec=spec, status="done", started="", seconds=0.0, device="", versions={}
+        )
+        rows, arrays = {"score": np.arange(3.0) + number}, {"images": np.full((1, 2), number, np.uint8)}
+        found.append(store.commit(bare, rows, arrays))
+    return found
+
+
+def test_a_document_is_one_whole_state_and_the_latest(cloud: Cloud) -> None:
+    backend = open_backend(ADDRESS)
+    assert backend.current("boards/a.json") is None
+    for number in range(6):
+        backend.replace("boards/a.json", b"%d" % number)
+        assert backend.current("boards/a.json") == b"%d" % number
+    assert backend.documents("boards") == ["boards/a.json"]
+    states = sorted(backend.sizes("boards"))
+    assert len(states) == objects.STATES_KEPT
+    backend.put(states[-1], b"half")
+    assert backend.current("boards/a.json") == b"4"
+
+
+def test_a_reader_whose_state_is_replaced_meanwhile_gets_the_next_one(cloud: Cloud) -> None:
+    reader, writer = open_backend(ADDRESS), open_backend(ADDRESS)
+    writer.replace("sweeps/a.json", b"0")
+    writes = iter(range(1, 5))
+
+    def meanwhile(request: str, path: str) -> None:
+        if request == "get":
+            cloud.before = lambda request, path: None
+            for number in writes:
+                writer.replace("sweeps/a.json", b"%d" % number)
+
+    cloud.before = meanwhile
+    assert reader.current("sweeps/a.json") == b"4"
+
+
+def test_a_clock_that_is_behind_hides_no_state(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = open_backend(ADDRESS)
+    backend.replace("boards/a.json", b"old")
+    monkeypatch.setattr(objects.time, "time_ns", lambda: 5)
+    backend.replace("boards/a.json", b"new")
+    assert backend.current("boards/a.json") == b"new"
+
+
+def test_two_who_write_into_the_ledger_at_once_lose_no_line(cloud: Cloud) -> None:
+    one, two = Ledger(ADDRESS), Ledger(ADDRESS)
+    one.append("a", ("a/x",), "added", "first")
+
+    def meanwhile(request: str, path: str) -> None:
+        if request == "put":
+            cloud.before = lambda request, path: None
+            two.append("b", ("b/x",), "added", "at the same time")
+
+    cloud.before = meanwhile
+    one.append("c", ("c/x",), "added", "at the same time")
+    one.append("a", ("a/x",), "withdrawn", "last")
+    lines = two.lines()
+    assert [line.number for line in lines] == [1, 2, 2, 3]
+    assert {line.name for line in lines} == {"a", "b", "c"}
+    assert set(one.withdrawn()) == {"a/x"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_line_of_the_ledger_that_is_changed_or_gone_is_noticed(cloud: Cloud, place: int) -> None:
+    ledger, backend = Ledger(ADDRESS), open_backend(ADDRESS)
+    for name in ("a", "b", "c"):
+        ledger.append(name, (f"{name}/x",), "added", "why")
+    name = sorted(backend.sizes("ledger.jsonl"))[place]
+    content = backend.get(name)
+    backend.put(name, content.replace(b"why", b"who"))
+    with pytest.raises(StoreError, match="was changed or removed"):
+        ledger.lines()
+    backend.delete(name)
+    with pytest.raises(StoreError, match="does not follow"):
+        ledger.lines()
+
+
+def test_an_object_that_is_overwritten_while_it_is_read_is_read_again(cloud: Cloud, tmp_path: Path) -> None:
+    backend, name = open_backend(ADDRESS), "tasks/ab/x.json"
+    backend.put(name, b"[1, 2, 3]")
+    torn = iter([b"[1, 2", b"[1, 2, 3, 4"])
+    path, first = tmp_path / "cloud" / "bucket" / "path" / name, b"[1, 2, 3]"
+
+    def meanwhile(request: str, at: str) -> None:
+        path.write_bytes(next(torn, first))
+
+    cloud.before = meanwhile
+    assert backend.get(name, lambda content: content.endswith(b"]")) == first
+
+
+def test_a_request_that_fails_is_made_again_and_then_named(cloud: Cloud) -> None:
+    backend, failures = open_backend(ADDRESS), [0]
+
+    def flaky(request: str, path: str) -> None:
+        if failures[0]:
+            failures[0] -= 1
+            raise OSError("AWS Error SLOW_DOWN during GetObject operation:\nreduce your rate")
+
+    cloud.before = flaky
+    calls = {
+        "write": lambda: backend.put("rows/a", b"a"), "read": lambda: backend.get("rows/a"),
+        "list": lambda: backend.sizes("rows"), "remove": lambda: backend.delete("rows/a"),
+    }  # fmt: skip
+    for what, call in calls.items():
+        failures[0] = len(objects.PAUSES_S)
+        call()
+        failures[0] = len(objects.PAUSES_S) + 1
+        with pytest.raises(StoreError, match=f"cannot {what} {ADDRESS}/rows(/a)?: AWS Error SLOW_DOWN .*reduce"):
+            call()
+
+
+def test_what_was_fetched_is_verified_again(cloud: Cloud, tmp_path: Path) -> None:
+    backend, digest = open_backend(ADDRESS), objects.sha256_of(b"rows")
+    backend.put("rows/a", b"rows")
+    kept = backend.path("rows/a", digest)
+    assert kept.read_bytes() == b"rows"
+    backend.delete("rows/a")
+    assert backend.path("rows/a", digest) == kept
+    kept.write_bytes(b"rotten")
+    with pytest.raises(DamagedError, match="is missing"):
+        backend.path("rows/a", digest)
+    backend.put("rows/a", b"other")
+    with pytest.raises(DamagedError, match="is damaged"):
+        backend.path("rows/a", digest)
+
+
+def test_a_place_that_cannot_be_reached_removes_no_record(cloud: Cloud) -> None:
+    store = Store(ADDRESS)
+    (record,) = cells(store, 1)
+
+    def unreachable(request: str, path: str) -> None:
+        if request == "get":
+            raise OSError("timed out")
+
+    cloud.before = unreachable
+    with pytest.raises(StoreError, match="timed out"):
+        store.finished([record.key])
+    cloud.before = lambda request, path: None
+    assert store.finished([record.key]) == ({record.key}, [])
+
+
+def test_results_are_the_same_in_a_cloud_and_in_a_folder(cloud: Cloud, tmp_path: Path) -> None:
+    here, there, back = Store(tmp_path / "here"), Store(ADDRESS), Store(tmp_path / "back")
+    records = cells(here, 6)
+    Ledger(here.address).append("a", ("a/x",), "added", "why")
+    here.backend.replace("times/cpu.json", b"{}")
+    with keeping(here, records[0].key):
+        said("a line")
+    assert copy(here, there) == 6
+    assert compact(there) == 6
+    assert not there.backend.sizes("rows")
+    assert copy(there, back) == 6
+    for store in (there, back):
+        assert list(verify(store)) == []
+        assert [own for _, own in sorted(store.records())] == sorted(records, key=lambda own: own.key)
+        for record in records:
+            np.testing.assert_array_equal(store.rows(record)["score"], here.rows(record)["score"])
+            np.testing.assert_array_equal(store.arrays(record)["images"], here.arrays(record)["images"])
+        assert store.backend.current("times/cpu.json") == b"{}"
+        assert log_of(store, records[0].key) == log_of(here, records[0].key)
+        assert Ledger(store.address).lines() == Ledger(here.address).lines()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://bucket/path", "s3://", "s3:///path", "s3://a/../b", "gs://a//b", "s3://a/b?c=d"]
+)
+def test_an_address_that_means_no_store_is_refused(address: str) -> None:
+    with pytest.raises(UsageError, match=r"s3://|gs://"):
+        open_backend(address)
+
+
+def test_addresses_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute("store") == str(tmp_path / "store")
+    assert absolute(Path("store")) == str(tmp_path / "store")
+    assert absolute("S3://bucket/path/") == "s3://bucket/path"
+
+
+def test_the_client_takes_its_endpoint_from_the_environment() -> None:
+    general = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000/"}
+    found = connected("s3", general | {"AWS_ENDPOINT_URL_S3": "https://minio.example:9000"})
+    assert "minio.example:9000" in str(found.__reduce__())
+    assert "127.0.0.1:9000" in str(connected("s3", general).__reduce__())
+    assert isinstance(Objects("gs://a/b", connected("gs", {}), "a/b"), Objects)
+
+
+def test_a_build_of_arrow_without_the_client_of_google_reads_other_stores(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(pyarrow.fs, "GcsFileSystem")
+    Store(ADDRESS).prepare()

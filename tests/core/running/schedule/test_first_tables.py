@@ -1,0 +1,43 @@
+"""The first table of each track of the embedded profile: a few cells, enough for the track to report."""
+
+import pytest
+
+from imharness.cli.watching import first_sets
+from imharness.components.registry import installed
+from imharness.errors import UsageError
+from imharness.planning.plan import plan_track
+from imharness.planning.profiles import load_profile
+
+STEPS = {
+    "harness/iqa": {"clean", "purify", "defended", "attack", "evaluate"},
+    "harness/membership": {"train", "evaluate"},
+    "harness/perceptual": {"distance", "attack"},
+    "harness/reconstruction": {"train", "reconstruct", "leakage"},
+}
+
+
+@pytest.mark.parametrize("track", STEPS)
+def test_the_first_cells_are_few_and_of_the_steps_that_tables_need(track: str) -> None:
+    profile = load_profile("embedded")
+    first = profile.tracks[track].first
+    only = {kind: list(names) for kind, names in first.items() if kind not in ("step", "dataset", "attack", "model")}
+    graph = plan_track(track, profile, installed(), only=only)
+    keys = first_sets([graph], profile)[track]
+    assert {graph.tasks[key].spec.step for key in keys} == STEPS[track]
+    assert len(keys) <= 120
+    assert all(set(graph.tasks[key].spec.needs.values()) <= keys for key in keys)
+
+
+def test_what_comes_first_changes_no_result_and_no_board() -> None:
+    profile = load_profile("embedded")
+    bare = {name: part.model_copy(update={"first": {}}) for name, part in profile.tracks.items()}
+    for name in profile.tracks:
+        assert profile.identity(name) == profile.model_copy(update={"tracks": bare}).identity(name)
+
+
+def test_a_profile_that_names_no_kind_is_refused() -> None:
+    profile = load_profile("embedded")
+    graph = plan_track("harness/perceptual", profile, installed(), only={"metric": ["psnr"]})
+    part = profile.tracks["harness/perceptual"].model_copy(update={"first": {"defence": ["x"]}})
+    with pytest.raises(UsageError, match="defence"):
+        first_sets([graph], profile.model_copy(update={"tracks": {"harness/perceptual": part}}))

@@ -1,0 +1,128 @@
+"""Rows, trained weights and audits depend neither on threads nor on what was set in the process before."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from tests.core.running.test_shards import SELECTIONS, graph_of
+from threadpoolctl import threadpool_info
+
+from imharness.results.store import Store
+from imharness.running.executor import open_executor
+from imharness.running.numerics import SUBNORMAL, VARIABLES, fresh_numerics
+from imharness.running.sweep import execute
+from imharness_cli import cli
+
+SEEN = "harness/severity-ladder[split=train,per_photograph=1,severities=[2],size=48]"
+TRAINING = ("train", "nt", "--metric", "embedded-cnn", "--train", SEEN, "--test", SEEN, "--epochs", "1", "--json")
+LIKE = [1, 2, 4, "strange"]
+"""Numbers of threads, and four in a process where much else was set."""
+
+
+def found() -> list[object]:
+    """What is set in this process."""
+    return [
+        torch.get_num_threads(), torch.get_default_dtype(), torch.get_deterministic_debug_mode(),
+        torch.get_float32_matmul_precision(), torch.backends.mkldnn.enabled, torch.backends.cudnn.benchmark,
+        SUBNORMAL * 1.0, *map(os.environ.get, VARIABLES), {one["num_threads"] for one in threadpool_info()},
+    ]  # fmt: skip
+
+
+FRESH = [1, torch.float32, 0, "highest", True, False, SUBNORMAL, *["1"] * len(VARIABLES), {1}]
+
+
+def make(like: object) -> None:
+    """Set what others might have set before."""
+    strange = like == "strange"
+    torch.set_num_threads(4 if strange else like)  # type: ignore[arg-type]
+    torch.set_default_dtype(torch.float64 if strange else torch.float32)
+    torch.set_deterministic_debug_mode(int(strange))
+    torch.set_float32_matmul_precision("medium" if strange else "highest")
+    torch.set_flush_denormal(strange)
+    torch.backends.mkldnn.enabled = not strange
+    torch.backends.cudnn.benchmark = strange
+
+
+@pytest.fixture(autouse=True)
+def process() -> Iterator[None]:
+    """The process as it was, after each test."""
+    threads = torch.get_num_threads()
+    yield
+    make(threads)
+
+
+def test_all_is_as_in_a_fresh_process_and_put_back_after() -> None:
+    np.ones(3) @ np.ones(3)
+    make("strange")
+    before = found()
+    with fresh_numerics():
+        assert found() == FRESH
+    assert found() == before
+    with suppress(KeyError), fresh_numerics():
+        raise KeyError
+    assert found() == before
+    assert before[:7] == [4, torch.float64, 1, "medium", False, True, 0.0]
+
+
+def test_threads_that_are_inside_together_keep_it_until_the_last_one_leaves() -> None:
+    make("strange")
+    before, both, left = found(), threading.Barrier(2, timeout=60), threading.Event()
+    seen: list[object] = []
+
+    def leave_first() -> None:
+        with fresh_numerics():
+            both.wait()
+        left.set()
+
+    def stay() -> None:
+        with fresh_numerics():
+            both.wait()
+            assert left.wait(60)
+            seen.extend(found())
+
+    threads = [threading.Thread(target=one) for one in (leave_first, stay)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == FRESH
+    assert found()[:-1] == before[:-1]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """Track -> the files of rows that a worker process writes."""
+    return {track: run(track, tmp_path_factory.mktemp("worker"), workers=1) for track in SELECTIONS}
+
+
+def run(track: str, folder: Path, **settings: int) -> dict[str, bytes]:
+    store, graph = Store(folder), graph_of(track)
+    outcome = execute([graph], store, lambda: open_executor(store.root, devices=["cpu"], batch_size=4, **settings))
+    assert outcome.done == set(graph.tasks)
+    return {path.name: path.read_bytes() for path in folder.glob("rows/*/*.parquet")}
+
+
+@pytest.mark.parametrize("like", [2, "strange"])
+@pytest.mark.parametrize("track", SELECTIONS)
+def test_rows_computed_in_this_process_are_those_of_a_worker(
+    track: str, like: object, rows: dict[str, dict[str, bytes]], tmp_path: Path
+) -> None:
+    make(like)
+    assert run(track, tmp_path, workers=0) == rows[track]
+    assert torch.get_num_threads() == (4 if like == "strange" else like)
+
+
+def test_a_training_gives_the_same_weights_whatever_the_threads_and_the_process_before(tmp_path: Path) -> None:
+    weights = set()
+    for like in LIKE:
+        make(like)
+        done = CliRunner().invoke(cli, [*TRAINING, "--out", str(tmp_path / str(like))], catch_exceptions=False)
+        weights.add(Path(json.loads(done.output)["weights"]).read_bytes())
+    assert len(weights) == 1

@@ -1,0 +1,181 @@
+"""Every first-party plugin passes the conformance suite that third parties' plugins are put to.
+
+Published weights and data sets are stand-ins: random numbers and a few pictures, in the published layout.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+import torch
+from pydantic import ValidationError
+from tests.standins import StandIns
+
+from imharness.components.registry import installed
+from imharness.contracts.component import Component
+from imharness.contracts.purification import Purification
+from imharness.contracts.randomness import ImageRng
+from imharness.contracts.values import IMAGES
+from imharness.testing import Trial, trials
+from imharness.testing.probe import Inputs, Probe
+from imharness.testing.probes import probe_of
+from imharness.testing.samples import images
+from imharness_iqa.metrics import koncept512
+
+AT_BOUND_S = 0.25
+"""An error at the end of a parameter's bounds comes early; `harness plugins check` waits longer for it."""
+PATIENCE_S = 600.0
+"""A busy machine is no failure; `harness plugins check` waits a tenth of it."""
+ACCELERATOR, DEVICE = "runs on the accelerator too", "keeps every tensor on its device"
+FEW_QUERIES = 24
+"""Enough for every line of a search to run: on an acted accelerator an operation takes 0.2 ms."""
+FEW = {
+    "queries": 200, "steps": 10, "iterations": 10, "population": 12, "generations": 2, "pairs": 2, "epochs": 2,
+    "starts": 1, "width": 8, "depth": 3, "tile": 64, "samples": 300, "selection": 20, "copies": 2, "budget": 60,
+}  # fmt: skip
+"""Enough to see a method at work."""
+FEWER = {
+    "parsimonious": {"queries": 100}, "cadv": {"iterations": 2}, "zhang-dists": {"iterations": 3},
+    "zhang-lpips": {"iterations": 3}, "patch-rs": {"queries": 80}, "square": {"queries": 80},
+    **{name: {"samples": 40, "selection": 5} for name in ("ddrs", "dms", "dp", "drs")},
+}  # fmt: skip
+LARGE = {
+    "koncept512": 64, "linearity": 64, "spaq": 64, "fid": 64, "dists": 48, "zhang-dists": 32, "zhang-lpips": 32,
+    "cadv": 32, "fpr": 64, "ddrs": 8, "dms": 8, "dp": 8, "drs": 8, "diffpure": 16, "disco": 32, "mprnet": 32,
+}  # fmt: skip
+"""Networks that take up to a second for an image, which are built once for all checks and see two images at most;
+the images' side, px."""
+PYIQA = {"maniqa", "clip-iqa-plus", "topiq", "paq2piq", "pyiqa", "pyiqa-fr"}
+"""They load weights that pyiqa keeps, in files that have no stand-in: without the weights they cannot be called."""
+EXTRA = {"dp-sgd", "foolbox", "mprnet", "torchattacks"} | PYIQA
+"""Components that need a package which is not a dependency."""
+
+
+def name_of(component: Component) -> str:
+    return component.info.id.partition("/")[2]
+
+
+def marks(component: Component) -> list[pytest.MarkDecorator]:
+    """Mark what needs an extra package; what such a package does at its import is no fault of the component."""
+    if name_of(component) not in EXTRA or getattr(component, "backbone", "") == "embedded":
+        return []
+    warned = ("torch.jit.script. is deprecated:FutureWarning", "gaussian_filter. from:DeprecationWarning")
+    return [pytest.mark.extra, *(pytest.mark.filterwarnings(f"ignore:.*{text}") for text in warned)]
+
+
+def small(component: Component) -> Component:
+    """Return a component with less work to do, where that is allowed."""
+    for name, value in (FEW | FEWER.get(name_of(component), {})).items():
+        if name in type(component).model_fields and getattr(component, name) > value:
+            with suppress(ValidationError):
+                component = component.with_parameters(**{name: value})
+    return component
+
+
+def first_of_each_class() -> list[Component]:
+    found = {type(entry.component): entry.component for entry in reversed(installed().entries.values())}
+    return [small(component) for component in sorted(found.values(), key=lambda c: (c.kind, c.label))]
+
+
+def cases(components: list[Component], *, accelerator: bool) -> list[pytest.param]:
+    return [
+        pytest.param(component, trial.check, id=trial.name, marks=marks(component))
+        for component in components
+        for trial in trials(component)
+        if (trial.check == ACCELERATOR) == accelerator and (name_of(component) not in PYIQA or component.is_here())
+    ]
+
+
+@pytest.fixture
+def component(request: pytest.FixtureRequest, stand_ins: StandIns, monkeypatch: pytest.MonkeyPatch) -> Component:
+    """The component of a case, with stand-ins for what it needs."""
+    found = stand_ins.provide(request.param)
+    if name_of(found) in LARGE:
+        lighten(found, monkeypatch)
+    return found
+
+
+BUILT: dict[str, object] = {}
+"""The large component that was built last, by its label and the device."""
+
+
+def lighten(component: Component, patch: pytest.MonkeyPatch) -> None:
+    """Build a component once for all its checks, and show it few images."""
+    build, probe, side = type(component).build, type(probe_of(component, 1)), LARGE[name_of(component)]
+    inputs = probe.inputs
+
+    def once(self: Component, device: torch.device) -> object:
+        key = f"{self.label} {device}"
+        if key not in BUILT:
+            for other in [other for other in BUILT if not other.startswith(f"{self.label} ")]:
+                del BUILT[other]
+            BUILT[key] = build(self, device)
+        return BUILT[key]
+
+    patch.setattr(type(component), "build", once)
+
+    def few(self: Probe, n: int, height: int = side, width: int = side) -> Inputs:
+        return inputs(self, n, min(height, side + 11), min(width, side))
+
+    by_row = probe_of(component, 1).by_row
+    patch.setattr(probe, "sizes", ((2, side, side), (1, side + 11, side - 3))[: 1 + by_row])
+    patch.setattr(probe, "inputs", few)
+    patch.setattr(koncept512, "SIZE", (299, 299))  # the smallest that its last pooling takes
+
+
+LAST: list[tuple[Component, list[Trial]]] = []
+"""The component that was checked last, and its checks."""
+
+
+def shared(component: Component) -> list[Trial]:
+    """Return the checks of a component, one list for all its tests: they share what they build and call."""
+    if not LAST or LAST[0][0] != component:
+        LAST[:] = [(component, trials(component, 1))]
+    return LAST[0][1]
+
+
+def passes(component: Component, check: str) -> None:
+    if check == DEVICE and "queries" in type(component).model_fields:
+        with suppress(ValidationError):
+            component = component.with_parameters(queries=FEW_QUERIES)
+    trial = next(t for t in shared(component) if t.check == check)
+    outcome = replace(trial, limit=AT_BOUND_S if trial.at_bound else PATIENCE_S).run()
+    assert outcome.status == "passed", outcome.message
+
+
+@pytest.mark.parametrize(
+    ("component", "check"), cases(first_of_each_class(), accelerator=False), indirect=["component"]
+)
+def test_a_plugin_keeps_its_contract(component: Component, check: str) -> None:
+    passes(component, check)
+
+
+if torch.cuda.is_available():
+
+    @pytest.mark.parametrize(
+        ("component", "check"), cases(first_of_each_class(), accelerator=True), indirect=["component"]
+    )
+    def test_a_plugin_runs_on_the_accelerator(component: Component, check: str) -> None:
+        passes(component, check)
+
+else:
+
+    @pytest.mark.skip(reason="no accelerator on this machine")
+    def test_plugins_run_on_the_accelerator() -> None: ...
+
+
+def test_all_plugins_load() -> None:
+    assert installed().failures == []
+
+
+def purifications() -> list[pytest.param]:
+    found = [e.component for e in installed().entries.values() if isinstance(e.component, Purification)]
+    return [pytest.param(c, id=c.label, marks=marks(c)) for c in found]
+
+
+@pytest.mark.parametrize("component", purifications(), indirect=True)
+def test_a_purification_takes_a_thumbnail(component: Purification) -> None:
+    if "size" in type(component).model_fields:
+        component = component.with_parameters(size=8)
+    batch = images(2, 12, 12, 0)
+    IMAGES.check(component.build(torch.device("cpu"))(batch, ImageRng([1, 2])), {}, 2, component.label)

@@ -1,0 +1,77 @@
+"""`harness plugins new`: every kind comes out as a package that keeps its contract and has no type error."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from imharness.errors import UsageError
+from imharness.testing import trials
+from imharness.testing.report import components_in
+from imharness.testing.scaffold import KINDS, write_package
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_package_passes_the_conformance_suite(kind: str, tmp_path: Path) -> None:
+    folder = write_package(kind, f"stranger/some-{kind}", tmp_path, "A. Stranger")
+    (component, *_) = components_in(folder)
+    assert component.info.id == f"stranger/some-{kind}"
+    outcomes = [replace(trial, limit=15.0).run() for trial in trials(component, seed=3)]
+    assert [f"{o.check}: {o.message}" for o in outcomes if o.status == "failed"] == []
+    assert sum(o.status == "passed" for o in outcomes) >= (
+        1 if kind in ("weight-training", "track", "training-defense") else 6
+    )
+    assert {"README.md", "LICENSE", "pyproject.toml", "tests"} <= {path.name for path in folder.iterdir()}
+    assert "$" not in "".join(path.read_text() for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".md"))
+
+
+def test_new_packages_have_no_type_error(tmp_path: Path) -> None:
+    """Not even where the method is called like its contract.
+
+    What is known of torch is kept beside what the check of this repository knows: it takes most of the time.
+    """
+    names = [(kind, f"stranger/{start}{kind}") for kind in KINDS for start in ("some-", "")]
+    modules = [next(write_package(kind, name, tmp_path, "A").glob("*.py")) for kind, name in names]
+    options = ["--explicit-package-bases", "--config-file", str(ROOT / "pyproject.toml")]
+    options += ["--cache-dir", str(ROOT / ".mypy_cache")]
+    command = [sys.executable, "-m", "mypy", "--strict", *options, *map(str, modules)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert result.returncode == 0, result.stdout
+
+
+def test_the_template_of_submissions_is_what_new_writes(tmp_path: Path) -> None:
+    author = "The image-privacy-harness authors"
+    folder = write_package("defense", "acme/median-smoothing", tmp_path, author)
+    shown = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    template = ROOT / "submissions" / "_template"
+    for name, text in shown.items():
+        assert (template / name).read_text() == text, name
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text"),
+    [
+        ("defence", "a/b", "Did you mean 'defense'"),
+        ("defense", "acme", "'acme' has no owner: write OWNER/METHOD, such as acme/"),
+        ("defense", "A/b", "cannot name a component"),
+        ("defense", "harness/mine", "owner not harness"),
+        ("defense", "../x", "cannot name a component"),
+        ("defense", "a/b/c", "cannot name a component"),
+    ],
+)
+def test_a_wrong_request_says_what_is_right(kind: str, name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=text):
+        write_package(kind, name, tmp_path, "A")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_overwritten_and_no_name_breaks_out_of_the_metadata(tmp_path: Path) -> None:
+    write_package("metric", "a/b", tmp_path, "A")
+    with pytest.raises(UsageError, match="exists already"):
+        write_package("metric", "a/b", tmp_path, "A")
+    with pytest.raises(UsageError, match="quotes"):
+        write_package("metric", "a/c", tmp_path, 'A" }]\nscripts = "')

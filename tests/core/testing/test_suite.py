@@ -1,0 +1,290 @@
+"""The conformance suite finds what is wrong: one broken component for each thing that can be, and honest controls."""
+
+import json
+import socket
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from pydantic import Field
+
+from imharness.components.registry import installed
+from imharness.images import (
+    Attack,
+    AttackInfo,
+    Budget,
+    DefenseInfo,
+    ImageRng,
+    Images,
+    Info,
+    MetricInfo,
+    NoReferenceMetric,
+    Purification,
+)
+from imharness.membership import MembershipEvaluator
+from imharness.testing import check_component, importing
+from imharness.testing.conformance import Trial
+from imharness.testing.importing import check_imports
+from imharness.testing.report import junit_xml
+
+Purify = Callable[[Images, ImageRng], Images]
+
+
+def purification(purify: Purify, **facts) -> Purification:
+    class Made(Purification):
+        """A purification made for a test."""
+
+        info = DefenseInfo(id="acme/made", version="1", **({"differentiable": True} | facts))
+
+        def build(self, device: torch.device) -> Purify:
+            return purify
+
+    return Made()
+
+
+def metric(score: Callable[[Images], torch.Tensor]) -> NoReferenceMetric:
+    class Made(NoReferenceMetric):
+        """A metric made for a test."""
+
+        info = MetricInfo(id="acme/made", version="1", higher_means="better_quality", bounds=(0, 1))
+
+        def build(self, device: torch.device) -> Callable[[Images], torch.Tensor]:
+            return score
+
+    return Made()
+
+
+def failures(component) -> dict[str, str]:
+    return {o.check: o.message for o in check_component(component, seed=1) if o.status == "failed"}
+
+
+class Lying(torch.autograd.Function):
+    """Half of the contrast, with a gradient that points the other way."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        return x / 2 + 0.25
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        return -gradient
+
+
+def remembering() -> Purify:
+    seen: list[Images] = []
+
+    def purify(images: Images, rng: ImageRng) -> Images:
+        seen.append(images)
+        return (images + 0.01 * len(seen)).clamp(0, 1)
+
+    return purify
+
+
+def calling_home(images: Images, rng: ImageRng) -> Images:
+    with socket.socket() as opened:
+        opened.settimeout(0.1)
+        opened.connect_ex(("127.0.0.1", 9))
+    return images
+
+
+def writing(images: Images, rng: ImageRng) -> Images:
+    with (Path.home() / ".conformance").open("w") as file:
+        file.write("x")
+    (Path.home() / ".conformance").unlink()
+    return images
+
+
+def smoother_twin(images: Images, rng: ImageRng) -> Images:
+    """Return the smoothest of the images that look like each one: the clean one, where it stands beside."""
+    rough = (images[..., 1:] - images[..., :-1]).abs().mean(dim=(1, 2, 3))
+    near = torch.cdist(images.flatten(1), images.flatten(1)) < 0.05 * images[0].numel() ** 0.5
+    return images[torch.where(near, rough[None], torch.inf).argmin(dim=1)]
+
+
+BATCH = "treats each row alone, whatever the batch and its order"
+QUIET = "uses no global randomness, network, process or file"
+HONEST = "is differentiable if and only if it says so"
+CONTRACT = "gives what its contract says"
+
+
+def test_honest_components_are_not_flagged() -> None:
+    assert failures(purification(lambda x, rng: x.clamp(0, 1))) == {}
+    assert failures(purification(lambda x, rng: (x * 255).round() / 255, differentiable=False)) == {}
+    noisy = purification(lambda x, rng: (x + 0.1 * rng.normal(*x.shape[1:])).clamp(0, 1), random=True)
+    assert failures(noisy) == {}
+    assert failures(metric(lambda x: x.flatten(1).mean(dim=1))) == {}
+
+
+@pytest.mark.parametrize(
+    ("component", "check", "text"),
+    [
+        (purification(lambda x, rng: x[:, :2]), CONTRACT, "expected 3 images"),
+        (purification(lambda x, rng: 2 * x), CONTRACT, "in [0, 1]"),
+        (purification(lambda x, rng: x.double()), CONTRACT, "float32"),
+        (purification(lambda x, rng: x - x.mean(dim=0) + 0.5), BATCH, "alone"),
+        (purification(lambda x, rng: x.clamp(0, 1) if len(x) > 1 else x / 2), BATCH, "alone"),
+        (purification(lambda x, rng: x.mul_(0.5)), "leaves its inputs as they are", "in place"),
+        (purification(remembering()), "gives the same again", "other results"),
+        (purification(lambda x, rng: (x + 0.1 * torch.rand(1)).clamp(0, 1)), QUIET, "global random state of torch"),
+        (purification(calling_home), QUIET, "socket.connect"),
+        (purification(writing), QUIET, "writing"),
+        (purification(lambda x, rng: Lying.apply(x)), HONEST, "misleads attacks"),
+        (purification(lambda x, rng: (x * 255).round() / 255), HONEST, "no gradient reaches"),
+        (purification(lambda x, rng: x, random=True), "is random if and only if it says so", "the same"),
+        (purification(lambda x, rng: 1 / 0), CONTRACT, "raised ZeroDivisionError"),
+        (metric(lambda x: x.mean()), CONTRACT, "shape (3,)"),
+        (metric(lambda x: x.flatten(1).mean(dim=1) / 0), CONTRACT, "NaN or infinite"),
+        (metric(lambda x: x.flatten(1).mean(dim=1) - x.mean()), BATCH, "alone"),
+        (purification(smoother_twin), BATCH, "near copy"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found(component, check: str, text: str) -> None:
+    found = failures(component)
+    assert check in found, found
+    assert text in found[check]
+
+
+class Greedy(Attack):
+    """Go beyond the budget."""
+
+    info = AttackInfo(id="acme/greedy", version="1", access="black_box", norm="linf", strengths={"weak": {}})
+
+    def budget(self) -> Budget:
+        return Budget(radius=1 / 255, queries=2)
+
+    def build(self, device: torch.device):
+        def perturb(images, target, rng):
+            for _ in range(3):
+                target(images)
+            return (images + 0.1).clamp(0, 1)
+
+        return perturb
+
+
+class Peeking(MembershipEvaluator):
+    """Take the order of rows for an answer."""
+
+    info = Info(id="acme/peeking", version="1")
+    scale: int = Field(default=1, ge=0, description="Of the scores.")
+
+    def build(self, device: torch.device):
+        return lambda query: torch.arange(len(query.target_labels)).float() / (self.scale / self.scale)
+
+
+def test_budgets_bounds_and_the_order_of_rows_are_held() -> None:
+    assert "asked for 3 scores" in failures(Greedy())["keeps its budget at strength weak"]
+    found = failures(Peeking())
+    assert "rows got other scores" in found["does not depend on the order of the target's rows"]
+    assert "ZeroDivisionError" in found["works with scale at its lower bound"]
+
+
+def test_each_run_draws_other_inputs() -> None:
+    drawn: list[float] = []
+    component = metric(lambda x: drawn.append(float(x.sum())) or x.flatten(1).mean(dim=1))
+    check_component(component, seed=1)
+    first = drawn[0]
+    drawn.clear()
+    check_component(component, seed=2)
+    assert drawn[0] != first
+
+
+def test_reports_say_what_failed(tmp_path: Path, harness_forked, harness_here) -> None:
+    report = ET.fromstring(junit_xml(check_component(purification(lambda x, rng: 2 * x))))
+    assert int(report.get("failures")) > 0
+    assert any("in [0, 1]" in f.get("message") for f in report.iter("failure"))
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "bad"\n[project.entry-points.imharness]\nx = "bad_module"\n'
+    )
+    (tmp_path / "bad_module.py").write_text(
+        '"""Bad."""\nfrom imharness.gradients import Info, Model, hookimpl\n'
+        'class Bad(Model):\n    """Builds nothing."""\n'
+        '    info = Info(id="acme/bad", version="1")\n    def build(self, device):\n        return None\n'
+        "@hookimpl\ndef components():\n    return [Bad()]\n"
+    )
+    result = harness_forked("plugins", "check", ".", "--json", "--seed", "5", cwd=tmp_path)
+    assert result.returncode == 1, result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["seed"] == 5
+    assert any(c["status"] == "failed" and "TypeError" in c["message"] for c in facts["checks"])
+    missing = harness_here("plugins", "check", "acme/nothing", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert "no component" in missing.stderr
+    (tmp_path / "acme-nothing").mkdir()
+    (tmp_path / "acme-nothing" / "pyproject.toml").touch()
+    assert "pip install -e acme-nothing" in harness_here("plugins", "check", "acme/nothing", cwd=tmp_path).stderr
+
+
+AT_IMPORT = {
+    "import torch\ntorch.manual_seed(1)\n": "global random state",
+    "import subprocess\nsubprocess.run(['true'])\n": "subprocess.Popen",
+    "import time\nstart = time.process_time()\nwhile time.process_time() - start < 2.1:\n    pass\n": "took",
+    "raise RuntimeError('no')\n": "cannot be imported: RuntimeError: no",
+    "import os\nos._exit(3)\n": "cannot be imported: ended with code 3",
+    "import sys\nprint('{')\nsys.path_of_another = 1\n": "",
+    "import sys\nassert not hasattr(sys, 'path_of_another')\n": "",
+}
+
+
+def test_work_at_import_is_found(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each module alone: what one did is gone when the next is imported."""
+    monkeypatch.setattr(importing, "SLOW_S", 2.0)
+    monkeypatch.setattr(importing, "PATIENCE_S", 200.0)
+    modules = [f"a_plugin_{i}" for i in range(len(AT_IMPORT))]
+    for module, code in zip(modules, AT_IMPORT, strict=True):
+        (tmp_path / f"{module}.py").write_text(code)
+    for outcome, said in zip(check_imports(modules, [tmp_path]), AT_IMPORT.values(), strict=True):
+        assert outcome.status == ("failed" if said else "passed"), outcome.message
+        assert said in outcome.message
+
+
+def test_a_module_that_never_ends_its_import_is_given_up(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "a_sleeper.py").write_text("import time\ntime.sleep(1000)\n")
+    assert importing.apart("a_sleeper", 0.2)["error"] == "took longer than 0.2 s"
+
+
+def test_an_interruption_that_is_turned_into_another_error_is_no_failure() -> None:
+    """Torch does that while it loads weights."""
+
+    def wrapping() -> str:
+        try:
+            time.sleep(5)
+        except Exception as error:
+            raise RuntimeError("loading failed") from error
+        return "done"
+
+    found = Trial(installed().one("defense", "flip"), "a check", wrapping, limit=0.05, at_bound=True).run()
+    assert (found.status, found.message) == ("passed", "took longer than 0.05 s without an error")
+    broken = Trial(installed().one("defense", "flip"), "a check", lambda: [][0], limit=5).run()
+    assert (broken.status, broken.message) == ("failed", "raised IndexError: list index out of range")
+
+
+def test_an_interruption_that_falls_into_a_destructor_comes_again() -> None:
+    """Python drops what is raised there, and in the callback of a weak reference."""
+
+    class Slow:
+        def __del__(self) -> None:
+            time.sleep(0.2)
+
+    def dropping() -> str:
+        Slow()
+        time.sleep(5)
+        return "done"
+
+    found = Trial(installed().one("defense", "flip"), "a check", dropping, limit=0.05, at_bound=True).run()
+    assert (found.status, found.message) == ("passed", "took longer than 0.05 s without an error")
+
+
+def test_a_check_that_is_broken_off_leaves_gradients_as_they_were() -> None:
+    """The interruption may fall into the lines with which a block without gradients ends."""
+
+    def work() -> str:
+        torch.set_grad_enabled(False)
+        time.sleep(5)
+        return "never"
+
+    outcome = Trial(installed().one("metric", "embedded-cnn"), "made for a test", work, limit=0.1).run()
+    assert (outcome.late, torch.is_grad_enabled()) == (True, True)
