@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
-from imharness.randomness import ImageRng
+from imharness.gradients import ImageRng
 from imharness_reconstruction.undoing import PROBES, undone
 
 CPU = torch.device("cpu")
