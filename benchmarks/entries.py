@@ -10,10 +10,13 @@ import numpy as np
 
 from benchmarks.site import built
 from benchmarks.timing import Line
-from imharness.ranking.comparisons import PairedScores, not_worse
+from imharness.ranking.comparisons import not_worse
 from imharness.ranking.tables import mean_value
-from imharness.results.records import Board, ColumnSpec, Entry, Row, Table
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
+from imharness.results.report import PairedScores
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table
 
 ENTRIES, CONDITIONS, IMAGES = 2000, 4, 40
 BUDGET_S, BUDGET_GB, PAGE_MIB, TABLES_S = 300.0, 2.0, 16.0, 300.0

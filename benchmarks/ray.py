@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import Line
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store

@@ -14,9 +14,9 @@ from benchmarks.timing import Line
 from imharness.cli.stores import compact, verify
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.storage.cells import task_file
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.sweep import RunResult, finished_before
 
 RESUME_S, AT = 2.0, 100_000

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Line
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store

@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Line
-from imharness.ranking.comparisons import PairedScores
+from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import Board, ColumnSpec, Row, Table, TaskRecord, TaskSpec, Value
+from imharness.results.report import PairedScores
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 DEFENSES, METRICS, ATTACKS, STRENGTHS, IMAGES = 26, 9, 14, ("weak", "medium", "strong"), 1018
 BUDGET_S, BUDGET_GB = 120.0, 4.0
@@ -74,7 +77,7 @@ def generate(store: Store) -> int:
     board = Board(
         track="acme/large", title="Large", measures="Speed.", profile="p", seed=0, limit=None, command="",
         finished="2026", cells_done=len(conditions) * DEFENSES, cells_failed=0, cells_missing=0, missing=(),
-        failed={}, versions={}, tables=(main, paired.wins()), comparisons=(comparison,),
+        failed={}, versions={}, tables=(main, win_table(paired)), comparisons=(comparison,),
         sources="",
     )  # fmt: skip
     store.save_board(board, {comparison.id: numbers})

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness_leaderboard.published import published_view
 

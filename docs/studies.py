@@ -16,8 +16,9 @@ from compared import compared
 
 from imharness.exports import chosen_tables, markdown, sheet_of
 from imharness.papers.verdicts import TOLD
-from imharness.results.records import Board, TaskRecord
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness_leaderboard.published import published_view
 
 MINUTE = 60

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from imharness.ranking.comparisons import Floats, places
-from imharness.results.records import Comparison
+from imharness.results.comparisons import Comparison
 from imharness.statistics.head_to_head import HeadToHead, head_to_head
 
 

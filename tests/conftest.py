@@ -42,12 +42,13 @@ TEMPLATE = Path(__file__).resolve().parents[1] / "submissions" / "_template"
 LONG = tuple(
     f"tests/{name}"
     for name in (
-        "acceptance/", "conformance/test_scaffold", "conformance/test_suite", "core/running/test_executors",
-        "core/test_outside", "door/test_digest", "faults/", "inputs/test_importing", "leaderboard/test_browser",
+        "acceptance/", "core/testing/test_scaffold", "core/testing/test_suite", "core/running/test_executors",
+        "core/test_outside_track", "core/notebook/test_digest", "faults/", "core/components/inputs/test_importing",
+        "leaderboard/test_browser",
         "leaderboard/test_rescoring", "plugins/annotation/", "plugins/iqa/test_calibration",
         "plugins/iqa/test_certified", "plugins/iqa/test_external", "plugins/iqa/test_training_defenses",
         "plugins/membership/test_defenses", "plugins/perceptual/test_embedded", "plugins/reconstruction/test_attacks",
-        "sandbox/test_hostile", "storage/test_races", "submissions/", "test_docs", "test_gpu", "truth/",
+        "sandbox/test_hostile", "core/results/storage/test_races", "submissions/", "test_docs", "test_gpu", "truth/",
     )
 )  # fmt: skip
 """Where tests take more than ten seconds when four processes share two cores."""
@@ -232,7 +233,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def no_site(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the site of runs in this process, for tests that compute again what another one has shown."""
-    monkeypatch.setattr("imharness.cli.commands.build_site", lambda address, site: None)
+    from imharness_leaderboard.pages import Built
+
+    monkeypatch.setattr("imharness_leaderboard.pages.build_site", lambda address, site: Built(0, ()))
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 
 from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness_iqa.tables.data import Study, load
 
 ROLES = ("dataset", "metric", "attack", "defense", "source")

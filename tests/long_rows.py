@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from imharness.ranking.comparisons import PairedScores
+from imharness.results.report import PairedScores
 
 
 def paired_scores(

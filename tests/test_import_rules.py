@@ -5,6 +5,7 @@ Imports for type checking count, too. Every rule is put to the test by imports t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,11 +13,15 @@ from pathlib import Path
 import grimp
 import pytest
 
+from imharness.errors import HarnessError
+
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core" / "imharness"
 PARTS = ("core", "plugins", "leaderboard", "submissions")
 PACKAGES = sorted(file.parent.name for part in PARTS for file in (ROOT / part).glob("*/__init__.py"))
 DOORS = {file.stem for file in CORE.glob("*.py")} - {"__init__"}
+MOST = 30
+"""A door lists so many names at most."""
 ROOMS = {file.parent.name for file in CORE.glob("*/__init__.py")}
 STORIES = (
     ("notebook", "testing", "training_runs"),
@@ -40,10 +45,6 @@ SHOWN = {"results", "ranking", "statistics", "reading", "exports", "papers", "er
 """What the leaderboard reads: nothing that computes."""
 LIGHT = ("results", "ranking", "planning", "statistics", "papers")
 """Rooms that can be imported without torch, as the leaderboard can."""
-EXCEPTION = ("imharness.contracts.track", "imharness.ranking.ranking")
-"""What a track reports is a type of the room above, and nothing is loaded for it."""
-ASKED = ("imharness.notebook.audit", "imharness.notebook.reconstruct")
-"""What notebooks ask of two tracks is not a method of tracks yet."""
 Edge = tuple[str, str]
 
 
@@ -69,7 +70,7 @@ def room_of(module: str) -> str:
 def refused(importer: str, imported: str) -> str:
     """Return why an import is against the rules, "" where it is not."""
     home, package = importer.partition(".")[0], imported.partition(".")[0]
-    if not package.startswith("imharness") or (importer, imported) == EXCEPTION:
+    if not package.startswith("imharness"):
         return ""
     if package != "imharness":
         beside = home != package and (home in SHARED | {"imharness"} or package not in SHARED)
@@ -95,12 +96,8 @@ def modules_of(package: str) -> Iterator[str]:
 
 def test_every_import_keeps_the_rules() -> None:
     found = [f"{importer} -> {imported}: {why}" for importer, imported in sorted(edges())
-             if (why := refused(importer, imported)) and importer not in ASKED]  # fmt: skip
+             if (why := refused(importer, imported))]  # fmt: skip
     assert not found, "\n".join(found)
-
-
-def test_the_exception_is_still_needed() -> None:
-    assert EXCEPTION in edges()
 
 
 def test_every_room_has_a_story_and_there_are_twelve_packages() -> None:
@@ -122,8 +119,8 @@ def circles(found: Iterable[Edge]) -> list[str]:
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    assert circles(edges() - {EXCEPTION}) == []
-    assert circles({*edges(), ("imharness.results.store", "imharness.results.query")} - {EXCEPTION}) != []
+    assert circles(edges()) == []
+    assert circles({*edges(), ("imharness.results.store", "imharness.results.query")}) != []
 
 
 def test_a_plugin_may_import_doors_and_the_conformance_kit_alone() -> None:
@@ -132,12 +129,22 @@ def test_a_plugin_may_import_doors_and_the_conformance_kit_alone() -> None:
     assert not any(refused("imharness_submissions.running", module) for module in modules_of("imharness"))
 
 
+@pytest.mark.parametrize("door", sorted(DOORS - {"errors"}))
+def test_a_door_lists_few_names_and_no_error(door: str) -> None:
+    module = importlib.import_module(f"imharness.{door}")
+    assert len(module.__all__) <= MOST
+    assert len(set(module.__all__)) == len(module.__all__)
+    offered = {name: getattr(module, name) for name in module.__all__}
+    wrong = {name for name, own in offered.items() if isinstance(own, type) and issubclass(own, HarnessError)}
+    assert not wrong, "errors have a door of their own, imharness.errors"
+
+
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_a_room_imports_what_is_below_alone(room: str) -> None:
     for module in modules_of(f"imharness.{room}"):
         for other in sorted(ROOMS - {room}):
             for imported in modules_of(f"imharness.{other}"):
-                below = HEIGHT[other] < HEIGHT[room] or (module, imported) == EXCEPTION
+                below = HEIGHT[other] < HEIGHT[room]
                 assert bool(refused(module, imported)) != below, (module, imported)
         for door in DOORS - {"errors"}:
             assert refused(module, f"imharness.{door}")

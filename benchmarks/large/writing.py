@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import StoredFile, Sweep, TaskRecord, TaskSpec
+from imharness.results.storage.files import StoredFile
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 class _Unflushed(Store):

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from imharness.notebook.objects import attack, defense, evaluator, metric
     from imharness.notebook.reconstruct import reconstruct
     from imharness.notebook.result import Result
+    from imharness.notebook.run import run
     from imharness.notebook.score import score
 
 __all__ = [
     "Audit", "Result", "attack", "audit", "compare", "defense", "evaluate", "evaluator", "load",
-    "metric", "reconstruct", "score",
+    "metric", "reconstruct", "run", "score",
 ]  # fmt: skip
 _NOTEBOOK = "imharness.notebook"
 

@@ -1,6 +1,7 @@
 """For people whose track ranks entries that are attacked: who wins, by the same rules in all tracks."""
 
 from imharness.ranking.contest import contest
+from imharness.ranking.controls import controls_of
 from imharness.ranking.rules import Chosen, Contest, common, is_own
 
-__all__ = ["Chosen", "Contest", "common", "contest", "is_own"]
+__all__ = ["Chosen", "Contest", "common", "contest", "controls_of", "is_own"]

@@ -8,11 +8,27 @@ from imharness.contracts.image_dataset import ImageDataset, ImageSet
 from imharness.contracts.randomness import ImageRng, derive_seed, generator, seeded_init
 from imharness.contracts.table_dataset import TableDataset, TableSet
 from imharness.contracts.values import Images
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.running.numerics import fresh_numerics
 
 __all__ = [
-    "Archive", "Asset", "Component", "ContractError", "DataSource", "HarnessError", "ImageDataset", "ImageRng",
-    "ImageSet", "Images", "Info", "Paper", "TableDataset", "TableSet", "Unavailable", "UsageError", "cache_folder",
-    "data_folder", "derive_seed", "fresh_numerics", "generator", "hookimpl", "place", "seeded_init",
-]  # fmt: skip
+    "Archive",
+    "Asset",
+    "Component",
+    "DataSource",
+    "ImageDataset",
+    "ImageRng",
+    "ImageSet",
+    "Images",
+    "Info",
+    "Paper",
+    "TableDataset",
+    "TableSet",
+    "cache_folder",
+    "data_folder",
+    "derive_seed",
+    "fresh_numerics",
+    "generator",
+    "hookimpl",
+    "place",
+    "seeded_init",
+]

@@ -3,16 +3,14 @@
 from imharness.cli import console
 from imharness.components.registry import installed
 from imharness.contracts.assets import add_folder, folders
-from imharness.errors import DamagedError, HarnessError, StoreError, Unavailable, UsageError
 from imharness.reading.fields import explain
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.context import libraries
-from imharness.running.executor import Executor, TaskResult, Worker, WorkerConfig
+from imharness.running.executor import Executor, ExecutorOffer, TaskResult, Worker, WorkerConfig
 
 __all__ = [
-    "DamagedError", "Executor", "HarnessError", "Store", "StoreError", "TaskRecord", "TaskResult", "TaskSpec",
-    "Unavailable", "UsageError", "Worker", "WorkerConfig", "add_folder", "console", "digest", "explain", "folders",
-    "installed", "libraries",
+    "Executor", "ExecutorOffer", "Store", "TaskRecord", "TaskResult", "TaskSpec", "Worker", "WorkerConfig",
+    "add_folder", "console", "digest", "explain", "folders", "installed", "libraries",
 ]  # fmt: skip

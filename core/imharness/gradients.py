@@ -10,10 +10,9 @@ from imharness.contracts.randomness import ImageRng
 from imharness.contracts.reconstruction_attack import Reconstruct, ReconstructionAttack
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Gradients, Images
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 
 __all__ = [
-    "Asset", "Component", "ContractError", "GradientDefense", "Gradients", "HarnessError", "ImagePool",
-    "ImageProtection", "ImageRng", "Images", "Info", "Model", "NetworkFactory", "Paper", "Progress", "ProtectGradients",
-    "ProtectImages", "Reconstruct", "ReconstructionAttack", "Unavailable", "UsageError", "hookimpl",
+    "Asset", "Component", "GradientDefense", "Gradients", "ImagePool", "ImageProtection", "ImageRng", "Images", "Info",
+    "Model", "NetworkFactory", "Paper", "Progress", "ProtectGradients", "ProtectImages", "Reconstruct",
+    "ReconstructionAttack", "hookimpl",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from imharness.components.hookspecs import hookimpl
 from imharness.contracts.assets import Asset
 from imharness.contracts.attack import Attack, AttackInfo, BaseAttack, Budget, Perturb, Target
 from imharness.contracts.certification import Certificate, Certification, Certify, Smooth
-from imharness.contracts.component import Component, Info, Paper
+from imharness.contracts.component import Info, Paper
 from imharness.contracts.distribution_metric import DistributionMetric, DistributionScore
 from imharness.contracts.fitted_attack import FittedAttack
 from imharness.contracts.full_reference_metric import FullReferenceMetric, FullReferenceScore
@@ -15,12 +15,10 @@ from imharness.contracts.purification import Inverse, Purification, Purifier
 from imharness.contracts.randomness import ImageRng
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Images, Scores
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 
 __all__ = [
-    "Asset", "Attack", "AttackInfo", "BaseAttack", "Budget", "Certificate", "Certification", "Certify", "Component",
-    "ContractError", "DefenseInfo", "DistributionMetric", "DistributionScore", "FittedAttack", "FullReferenceMetric",
-    "FullReferenceScore", "HarnessError", "ImageRng", "Images", "Info", "Inverse", "MetricInfo", "NoReferenceMetric",
-    "NoReferenceScore", "Paper", "Perturb", "Progress", "Purification", "Purifier", "Scores", "Smooth", "Target",
-    "Unavailable", "UsageError", "hookimpl",
+    "Asset", "Attack", "AttackInfo", "BaseAttack", "Budget", "Certificate", "Certification", "Certify", "DefenseInfo",
+    "DistributionMetric", "DistributionScore", "FittedAttack", "FullReferenceMetric", "FullReferenceScore", "ImageRng",
+    "Images", "Info", "Inverse", "MetricInfo", "NoReferenceMetric", "NoReferenceScore", "Paper", "Perturb", "Progress",
+    "Purification", "Purifier", "Scores", "Smooth", "Target", "hookimpl",
 ]  # fmt: skip

@@ -28,12 +28,10 @@ from imharness.contracts.membership_training import (
 from imharness.contracts.model import Model, NetworkFactory
 from imharness.contracts.track import Progress
 from imharness.contracts.values import Scores
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 
 __all__ = [
-    "Asset", "Component", "ContractError", "DefenderOutputs", "Evidence", "HarnessError", "InferMembership", "Info",
-    "LastLayerGradients", "MembershipDefenseInfo", "MembershipEvaluator", "MembershipQuery", "MembershipRelease",
-    "MembershipTraining", "Model", "NetworkFactory", "Paper", "Progress", "References", "ReleaseOutputs", "Robustness",
-    "Scores", "TrainPrivately", "TrainTogether", "TrainingData", "TrainingPlan", "Unavailable", "UsageError",
-    "hookimpl",
+    "Asset", "Component", "DefenderOutputs", "Evidence", "InferMembership", "Info", "LastLayerGradients",
+    "MembershipDefenseInfo", "MembershipEvaluator", "MembershipQuery", "MembershipRelease", "MembershipTraining",
+    "Model", "NetworkFactory", "Paper", "Progress", "References", "ReleaseOutputs", "Robustness", "Scores",
+    "TrainPrivately", "TrainTogether", "TrainingData", "TrainingPlan", "hookimpl",
 ]  # fmt: skip

@@ -18,12 +18,11 @@ from imharness.contracts.track import (
     Work,
     step,
 )
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
-from imharness.ranking.ranking import TrackReport
-from imharness.results.records import Board, TaskSpec
+from imharness.results.boards import Board
+from imharness.results.report import TrackReport
+from imharness.results.tasks import TaskSpec
 
 __all__ = [
-    "Asset", "Board", "Component", "ContractError", "HarnessError", "Info", "Output", "Paper", "Planned", "Planner",
-    "Progress", "Query", "Selection", "Step", "StepContext", "StepResult", "TaskSpec", "Track", "TrackReport",
-    "Unavailable", "UsageError", "Work", "check_names", "hookimpl", "step",
+    "Asset", "Board", "Component", "Info", "Output", "Paper", "Planned", "Planner", "Progress", "Query", "Selection",
+    "Step", "StepContext", "StepResult", "TaskSpec", "Track", "TrackReport", "Work", "check_names", "hookimpl", "step",
 ]  # fmt: skip

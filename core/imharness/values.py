@@ -17,10 +17,8 @@ from imharness.contracts.values import (
     Several,
     ValueKind,
 )
-from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 
 __all__ = [
     "GENERATOR", "GRADIENTS", "IMAGES", "NUMBER", "PROBABILITIES", "SAME_IMAGES", "SCORES", "STREAMS", "TARGETS",
-    "Call", "Component", "ContractError", "HarnessError", "Info", "Record", "Rows", "Several", "Unavailable",
-    "UsageError", "ValueKind",
+    "Call", "Component", "Info", "Record", "Rows", "Several", "ValueKind",
 ]  # fmt: skip

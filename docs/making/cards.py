@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component
 from imharness.ranking.entries import entry_of
-from imharness.results.records import Board, Entry
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness.results.store import Store
 from making.formats import cell
 

@@ -11,7 +11,9 @@ from pydantic.fields import FieldInfo
 
 from imharness.contracts.component import Paper
 from imharness.planning.profile import Profile
-from imharness.results.records import Board, Sweep, TaskRecord
+from imharness.results.boards import Board
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord
 from imharness_iqa.calibration import Preset
 from imharness_submissions.ledger import Line
 from imharness_submissions.manifest import Submission

@@ -9,8 +9,9 @@ from imharness.notebook import OFFERS
 
 MODULES = (
     "imharness", "imharness.images", "imharness.gradients", "imharness.membership", "imharness.data",
-    "imharness.tracks", "imharness.tables", "imharness.contests", "imharness.stats", "imharness.values",
-    "imharness.training", "imharness.files", "imharness.executors", "imharness.commands", "imharness.errors",
+    "imharness.tracks", "imharness.questions", "imharness.tables", "imharness.contests", "imharness.stats",
+    "imharness.values", "imharness.training", "imharness.files", "imharness.executors", "imharness.commands",
+    "imharness.errors",
 )  # fmt: skip
 """What notebooks import, and the doors, which plugins may import: see docs/stability.md."""
 

@@ -72,9 +72,9 @@ def _attacked() -> dict[str, Images]:
     found = {}
     for name in ATTACKS:
         roles = {"dataset": find("dataset", CLEAN), "metric": find("metric", METRIC)}
-        recipe = find("attack", name).at("medium")  # type: ignore[attr-defined]
+        component = find("attack", name).at("medium")  # type: ignore[attr-defined]
         made = attack_step(
-            context(roles | {"attack": recipe}, options={"adaptive": False, "samples": 1}, limit=1, device="cpu")
+            context(roles | {"attack": component}, options={"adaptive": False, "samples": 1}, limit=1, device="cpu")
         )
         (stack,) = made.arrays.values()
         found[name] = torch.from_numpy(stack).float() / 255

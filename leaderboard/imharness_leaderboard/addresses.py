@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.records import Board, Table
+from imharness.results.tables import Table
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)?")
 LONGEST = 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness_leaderboard.addresses import table_page, track_page
 from imharness_leaderboard.entries import EntryView
 from imharness_leaderboard.fronts import Front, front_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from imharness.errors import StoreError
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness_leaderboard.addresses import track_page
 from imharness_leaderboard.tables import column_named, shown
 

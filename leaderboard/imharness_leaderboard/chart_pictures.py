@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from imharness.results.boards import Board
+from imharness.results.charts import Chart
 from imharness.results.identity import digest
-from imharness.results.records import Board, Chart, ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.labels import write_labels
 from imharness_leaderboard.picture import VERSION, WIDTH, Columns, Draw, Picture, Style, rows_high

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from imharness.results.records import Board, Entry
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.wording import brief
 

@@ -90,7 +90,7 @@ def publish(store: str, to: str, release: str, secret: str | None, log_to: Seque
     a dataset repository with a card and Croissant metadata: it is written to hub/OWNER/NAME and uploaded where there is
     a token.
     """
-    from imharness.exports.listeners import announce, open_listeners
+    from imharness.ranking.listeners import announce, open_listeners
     from imharness_leaderboard.publishing import published_boards
 
     listeners = open_listeners(log_to)

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
-from imharness.results.records import Board, Comparison
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base

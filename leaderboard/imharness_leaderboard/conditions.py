@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from imharness.ranking.tables import value_of
-from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.results.boards import Board
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.bootstrap import mean_intervals
 from imharness_leaderboard.scores import Scores
 

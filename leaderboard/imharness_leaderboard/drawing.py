@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from imharness.results.records import Value
+from imharness.results.tables import Value
 
 LINE = 13.0
 """Height of a label, px."""

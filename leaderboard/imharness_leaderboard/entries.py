@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, ColumnSpec, Entry, Row, Table, several
+from imharness.results.tables import ColumnSpec, Row, Table, several
 from imharness_leaderboard.addresses import entry_page
 from imharness_leaderboard.conditions import CONDITIONS
 from imharness_leaderboard.gallery import GalleryExample

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imharness.results.rankings import Ranking
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.chips import short_names
 from imharness_leaderboard.drawing import Label, Mark, Scale, ends, place_labels, scale_of
 from imharness_leaderboard.tables import column_named, shown
@@ -58,7 +58,7 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
     y = scale_of([*ends(row.values["worst"] for row in rows)], height - bottom, top, 0.1)
     names = short_names([row.label for row in rows])
     marks = [
-        Mark(x(_number(row.values["utility"])), y(_number(row.values["worst"])), names[row.label],
+        Mark(x(_given(row.values["utility"])), y(_given(row.values["worst"])), names[row.label],
              _kind(row, ranking), _title(row, protection, utility, ranking))
         for row in rows
     ]  # fmt: skip
@@ -96,7 +96,7 @@ def _known(row: Row, key: str) -> bool:
     return value is not None and value.value is not None
 
 
-def _number(value: Value) -> float:
+def _given(value: Value) -> float:
     assert value.value is not None
     return value.value
 
@@ -135,7 +135,7 @@ def _bar(x: Scale, y: Scale, row: Row) -> tuple[float, float, float]:
     value = row.values["worst"]
     assert value.low is not None
     assert value.high is not None
-    return x(_number(row.values["utility"])), y(value.low), y(value.high)
+    return x(_given(row.values["utility"])), y(value.low), y(value.high)
 
 
 def _summary(rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec,

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from imharness.errors import StoreError
+from imharness.results.boards import Board
+from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
-from imharness.results.records import Board, Example, Panel
 from imharness.results.store import Store
 from imharness_leaderboard.addresses import image_file
 from imharness_leaderboard.folder import SiteFolder

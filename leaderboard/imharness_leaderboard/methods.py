@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from imharness.ranking import comparisons
-from imharness.results.records import Board, Entry
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness.statistics import bootstrap, clusters, correlation, head_to_head, ranks, roc, wilcoxon, win_rates
 
 

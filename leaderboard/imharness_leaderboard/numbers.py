@@ -13,8 +13,9 @@ import numpy as np
 
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
 from imharness.ranking.comparisons import places
+from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.records import SCHEMA, Board
+from imharness.results.version import SCHEMA
 from imharness.statistics.bootstrap import tail
 from imharness.statistics.clusters import FEWEST, coded
 from imharness.statistics.head_to_head import tie_groups

@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError
 from imharness.exports.data import csv_bytes
-from imharness.results.records import Board, Table
+from imharness.results.boards import Board
 from imharness.results.store import Store
-from imharness_leaderboard import addresses, published, rankings, recipes, tables, wording
+from imharness.results.tables import Table
+from imharness_leaderboard import addresses, commands, published, rankings, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
 from imharness_leaderboard.chart_pictures import chart_picture
@@ -127,7 +128,7 @@ class _Build:
             (addresses, ("track_page", "table_page", "gallery_page", "published_page", "data_file", "comparison_file")),
             (tables, ("shown", "spread", "why", "shade", "marks_of", "facets_of", "breadth", "headline", "legend")),
             (rankings, ("row_text",)),
-            (recipes, ("compute_again",)),
+            (commands, ("compute_again",)),
             (wording, ("brief", "breaking", "partial")),
         ):
             found.globals.update({name: getattr(module, name) for name in names})
@@ -200,9 +201,9 @@ class _Build:
         citation = entry_citation(view.kind, view.label, view.facts, stands, self.release, self.day)
         self.site.write(f"{citation.file}.bib", citation.bibtex)
         self.site.write(f"{citation.file}.cff", citation.cff)
-        recipe = recipes.try_out(view.kind, view.label, view.facts)
-        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, recipe=recipe,
-                   check=recipes.check(view.facts))  # fmt: skip
+        try_out = commands.try_out(view.kind, view.label, view.facts)
+        self._page(view.page, "entry.html", title=view.label, view=view, citation=citation, try_out=try_out,
+                   check=commands.check(view.facts))  # fmt: skip
 
     def _pictures(self, board: Board) -> list[Picture]:
         """Draw the pictures of a board in every theme, and return them."""

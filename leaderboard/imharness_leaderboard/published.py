@@ -10,7 +10,7 @@ from imharness.papers.facts import cited, comparison_facts, counts
 from imharness.papers.order import ALPHA, FEWEST
 from imharness.papers.published import PublishedTable, published_tables
 from imharness.papers.verdicts import OTHER, SAME, TOLD, Cell, Comparison, Series, agreement
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
 
 @dataclass(frozen=True)

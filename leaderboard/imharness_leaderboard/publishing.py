@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from imharness.errors import DamagedError, StoreError, UsageError
+from imharness.results.boards import Board
 from imharness.results.disk import UNFINISHED
 from imharness.results.identity import LEFT_HERE, LOCAL
-from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness_leaderboard.changes import read_releases
 from imharness_leaderboard.folder import MANIFEST

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from imharness.results.boards import Board
 from imharness.results.identity import digest
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board, ColumnSpec, Row, Table
+from imharness.results.tables import ColumnSpec, Row, Table
 from imharness.statistics.win_rates import MATRIX
 from imharness_leaderboard.addresses import picture_base
 from imharness_leaderboard.chart_pictures import HEIGHT, axis_label, draw_intervals
@@ -61,13 +62,13 @@ def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores])
 
 def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     worst = column_named(table, "worst")
-    rows = [row for row in table.rows if _number(row, "worst") is not None]
+    rows = [row for row in table.rows if row.number("worst") is not None]
     found = [row.values["worst"] for row in rows]
     data: dict[str, Sequence[object]] = {
         table.entry: [row.label for row in rows],
         "worst": [value.value for value in found], "low": [value.low for value in found],
-        "high": [value.high for value in found], "unaware": [_number(row, "unaware") for row in rows],
-        "aware": [_number(row, "aware") for row in rows],
+        "high": [value.high for value in found], "unaware": [row.number("unaware") for row in rows],
+        "aware": [row.number("aware") for row in rows],
     }  # fmt: skip
     return Picture(
         f"{base}-worst",
@@ -82,11 +83,6 @@ def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     )
 
 
-def _number(row: Row, key: str) -> float | None:
-    value = row.values.get(key)
-    return value.value if value is not None else None
-
-
 def _stands(ranking: Ranking, label: str) -> bool:
     place = ranking.places.get(label)
     return place is None or (not place.control and place.passes is not False)
@@ -97,7 +93,7 @@ def _draw_places(axes: Axes, style: Style, ranking: Ranking, rows: Sequence[Row]
     heights = np.arange(len(rows))[::-1]
     for height, row in zip(heights, rows, strict=True):
         for key, marker in (("unaware", "o"), ("aware", "x")):
-            if (mean := _number(row, key)) is not None:
+            if (mean := row.number(key)) is not None:
                 axes.plot(mean, height, marker, color=style.colours[1], markersize=4.5, markerfacecolor="none")
     axes.set_yticks(heights, [brief(row.label) for row in rows])
     for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
@@ -107,7 +103,7 @@ def _draw_places(axes: Axes, style: Style, ranking: Ranking, rows: Sequence[Row]
 
 
 def _both(table: Table) -> list[tuple[str, float, float]]:
-    pairs = [(row.label, _number(row, "utility"), _number(row, "worst")) for row in table.rows]
+    pairs = [(row.label, row.number("utility"), row.number("worst")) for row in table.rows]
     return [(label, x, y) for label, x, y in pairs if x is not None and y is not None]
 
 

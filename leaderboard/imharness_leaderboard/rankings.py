@@ -10,15 +10,18 @@ from urllib.parse import urlencode
 
 import numpy as np
 
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
+from imharness.results.entries import Entry
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, ColumnSpec, Comparison, Entry, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.addresses import data_file
 from imharness_leaderboard.chips import Name, name_of, short_names
 from imharness_leaderboard.citations import bibtex
+from imharness_leaderboard.commands import compute_again
 from imharness_leaderboard.drawing import Scale, ends, scale_of
 from imharness_leaderboard.fronts import Front, front_of
 from imharness_leaderboard.gallery import GalleryExample
-from imharness_leaderboard.recipes import compute_again
 from imharness_leaderboard.scores import Scores
 from imharness_leaderboard.tables import column_named, shown, table_named
 from imharness_leaderboard.wording import brief
@@ -270,7 +273,7 @@ class RankingView:
             row, place, name_of(row.label),
             _at(self.scale, worst.low if worst else None), _at(self.scale, worst.value if worst else None),
             _at(self.scale, worst.high if worst else None),
-            _at(self.rise, _number(row, "unaware")), _at(self.rise, _number(row, "aware")),
+            _at(self.rise, row.number("unaware")), _at(self.rise, row.number("aware")),
             self._strip(place), self._badges(row, place), self._bars(row.label),
             [image for image in self.gallery if image.example.entry == row.label][:4], _needed(row, place), entries,
             compute_again(self.board, [(entry.kind, entry.label) for entry in entries]),
@@ -357,11 +360,6 @@ def _needed(row: Row, place: Place) -> int | None:
     worst = row.values.get("worst")
     had = (worst.n if worst.clusters is None else worst.clusters) if worst is not None else None
     return place.needed if place.needed is not None and had is not None and place.needed > had else None
-
-
-def _number(row: Row, key: str) -> float | None:
-    value = row.values.get(key)
-    return value.value if value is not None else None
 
 
 def _at(scale: Scale, number: float | None) -> float | None:

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.ranking.comparisons import Pairwise, pairwise, places, unit_means
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
-from imharness.results.records import Board, Comparison
 from imharness.statistics.clusters import coded
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from imharness.errors import UsageError
 from imharness.ranking.comparisons import places
+from imharness.results.boards import Board
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.statistics.splits import loses_advantage
 from imharness.statistics.win_rates import ALPHA

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from imharness.exports.marks import Marks
-from imharness.results.records import Board, ColumnSpec, Comparison, Table, Value, several
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
+from imharness.results.labels import id_of
+from imharness.results.tables import ColumnSpec, Table, Value, several
 from imharness_leaderboard.wording import brief, joined
 
 
@@ -29,10 +32,10 @@ def with_order(board: Board) -> Board:
     for row in (row for table in tables for row in table.rows):
         order.setdefault(row.label, len(order))
     for label, first in list(order.items()):
-        order.setdefault(label.partition("[")[0], first)
+        order.setdefault(id_of(label), first)
 
     def place(label: str) -> tuple[int, str]:
-        return order.get(label, order.get(label.partition("[")[0], len(order))), label
+        return order.get(label, order.get(id_of(label), len(order))), label
 
     def turned(table: Table) -> Table:
         rows, columns = sorted(table.rows, key=lambda row: place(row.label)), table.columns

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from imharness.results.records import Board
+from imharness.results.boards import Board
 
 
 def brief(label: str) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.ranking.comparisons import places
+from imharness.results.comparisons import Comparison
 from imharness.results.rankings import Ranking
-from imharness.results.records import Comparison
 
 Floats = npt.NDArray[np.float64]
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from imharness.errors import Unavailable
 from imharness.tables import Row
-from imharness.tracks import Board, Unavailable, hookimpl
+from imharness.tracks import Board, hookimpl
 
 LONGEST = 250
 """Characters of a name in MLflow."""
 FACTS = ("track", "profile", "seed", "limit", "run_configuration")
+
+
+@hookimpl
+def listeners() -> dict[str, Callable[[str], object]]:
+    return {"mlflow": open_listener}
 
 
 def open_listener(address: str) -> Listener:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from imharness.tracks import Board, Unavailable, UsageError, hookimpl
+from imharness.errors import Unavailable, UsageError
+from imharness.tracks import Board, hookimpl
+
+
+@hookimpl
+def listeners() -> dict[str, Callable[[str], object]]:
+    return {"tensorboard": open_listener}
 
 
 def open_listener(address: str) -> Listener:

@@ -5,14 +5,20 @@ Whether anything leaves this machine is decided by W&B's own settings: ``WANDB_M
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from imharness.errors import Unavailable, UsageError
 from imharness.tables import Table
-from imharness.tracks import Board, Unavailable, UsageError, hookimpl
+from imharness.tracks import Board, hookimpl
 
 FACTS = ("track", "profile", "seed", "limit", "run_configuration", "command", "finished", "versions")
 COUNTS = ("cells_done", "cells_failed", "cells_missing", "waiting")
+
+
+@hookimpl
+def listeners() -> dict[str, Callable[[str], object]]:
+    return {"wandb": open_listener}
 
 
 def open_listener(address: str) -> Listener:

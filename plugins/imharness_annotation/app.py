@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from imharness.errors import UsageError
 from imharness.files import plain
-from imharness.images import UsageError
 from imharness_annotation.book import Book
 
 LONGEST_NAME = 60

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from imharness.errors import UsageError
 from imharness.files import number, parsed_json
-from imharness.images import UsageError
 from imharness_annotation import CUTOFF
 from imharness_annotation.turns import Item, Turns
 

@@ -196,7 +196,7 @@ def import_votes(file: Path, store: str, site: Path) -> None:
     Only questions with the planned number of votes are taken, and only the votes of people who passed the decoys.
     """
     from imharness.commands import add_external, build_site, console
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_annotation.outcome import majorities
 
     book = _book(file)
@@ -222,7 +222,7 @@ def _require_server() -> None:
 
 
 def _book(file: Path) -> Book:
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_annotation.book import Book
 
     if not file.is_file():
@@ -234,7 +234,7 @@ def questions_for(
     kind: str, store: str, attacks: tuple[str, ...], defenses: tuple[str, ...], metric: str | None, limit: int | None
 ) -> Iterator[Question]:
     """Yield the questions of a kind about what a store has; raises `UsageError` when it has nothing to ask about."""
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_annotation.sources import class_questions, pair_questions
 
     if kind == "better":
@@ -267,7 +267,7 @@ def _better(
     import torch
 
     from imharness.commands import component, context, find, finished
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_annotation.sources import better_questions
 
     if len(attacks) != 1 or len(defenses) < 2:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from imharness.data import ImageSet, UsageError, derive_seed
+from imharness.data import ImageSet, derive_seed
+from imharness.errors import UsageError
 from imharness_annotation.book import Question
 
 NONE = "none of them"

@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Unavailable, hookimpl
+from imharness.data import ImageDataset, Info, hookimpl
+from imharness.errors import Unavailable
 from imharness_embedded.photographs import SeverityLadder, content_of, sources_in
 
 

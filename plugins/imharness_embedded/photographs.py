@@ -18,17 +18,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import (
-    ContractError,
-    ImageDataset,
-    ImageSet,
-    Info,
-    Unavailable,
-    UsageError,
-    derive_seed,
-    hookimpl,
-    place,
-)
+from imharness.data import ImageDataset, ImageSet, Info, derive_seed, hookimpl, place
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.files import read_bytes, read_image, read_pixels
 from imharness_embedded.shipped import shipped
 

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from pathlib import Path
 
-from imharness.data import Unavailable
+from imharness.errors import Unavailable
 
 
 def shipped(package: str, folder: str, name: str) -> Path:

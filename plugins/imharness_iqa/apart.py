@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from imharness.data import ImageDataset, ImageSet
-from imharness.images import UsageError
+from imharness.errors import UsageError
 
 
 def photographs_of(images: ImageSet) -> list[str]:

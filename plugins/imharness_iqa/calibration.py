@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from imharness.errors import UsageError
 from imharness.files import read_json
-from imharness.images import BaseAttack, UsageError
+from imharness.images import BaseAttack
 
 TARGETS = {
     "linf": {"weak": 2 / 255, "medium": 4 / 255, "strong": 8 / 255},

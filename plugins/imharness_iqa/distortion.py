@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from imharness.commands import context, find
 from imharness.data import ImageDataset
-from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric, UsageError
+from imharness.errors import UsageError
+from imharness.images import BaseAttack, FittedAttack, NoReferenceMetric
 from imharness.tracks import Output
 from imharness_iqa import steps
 from imharness_iqa.calibrating import chosen_on, distortion_on

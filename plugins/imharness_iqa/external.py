@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from imharness.errors import HarnessError, UsageError
 from imharness.files import is_plain, number, read_csv
-from imharness.images import Component, HarnessError, UsageError
+from imharness.tracks import Component
 
 NAMES = ("image", "metric", "attack", "strength", "defense")
 SCORES = ("clear", "attacked", "defended_clear", "defended_attacked")

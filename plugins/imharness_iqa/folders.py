@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ContractError, HarnessError, ImageDataset, Images, ImageSet, UsageError, cache_folder
+from imharness.data import ImageDataset, Images, ImageSet, cache_folder
+from imharness.errors import ContractError, HarnessError, UsageError
 from imharness.files import image_shape, is_plain, number, read_array, read_csv, read_pixels
 from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 

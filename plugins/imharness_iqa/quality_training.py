@@ -19,8 +19,8 @@ EPOCHS, BATCH, LEARNING_RATE = 10, 32, 5e-3
 def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Train:
     """Return the training of a fresh network by smooth L1 and AdamW on a one-cycle schedule, on varied images."""
 
-    def train(workshop: TrainingContext) -> Trained:
-        data, rng = workshop.data, workshop.rng
+    def train(context: TrainingContext) -> Trained:
+        data, rng = context.data, context.rng
         with seeded_init(rng):
             network = make().to(device, memory_format=torch.channels_last).train()
         images, labels = _tensors(data["train"], device)
@@ -40,7 +40,7 @@ def quality_training(make: Callable[[], nn.Module], device: torch.device) -> Tra
             schedule.step()
 
         parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
-        workshop.loop(parts, EPOCHS * per_epoch, step, every=per_epoch)
+        context.loop(parts, EPOCHS * per_epoch, step, every=per_epoch)
         network.eval()
         lower, upper = bounds(network, data["train"], device)
         return Trained(network.state_dict(), {"lower": lower, "upper": upper, **_quality(network, data, device)})

@@ -3,7 +3,8 @@
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-from imharness.images import Component, DefenseInfo, Images, Scores, Target
+from imharness.images import DefenseInfo, Images, Scores, Target
+from imharness.tracks import Component
 
 
 class Rescaling(Component):

@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from imharness.data import ContractError, Images, ImageSet, seeded_init
+from imharness.data import Images, ImageSet, seeded_init
+from imharness.errors import ContractError
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 
 TRAIN = "harness/severity-ladder[per_photograph=30,severities=[],split=train]"
@@ -58,11 +59,11 @@ class CropTraining(WeightTraining):
         The weights are rounded to float16, as they are kept, before the gain is measured.
         """
 
-        def train(workshop: TrainingContext) -> Trained:
-            rng = workshop.rng
+        def train(context: TrainingContext) -> Trained:
+            rng = context.rng
             with seeded_init(rng):
                 network = self.fresh()
-            crops = workshop.data["train"].load(list(range(len(workshop.data["train"]))))
+            crops = context.data["train"].load(list(range(len(context.data["train"]))))
             optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
             schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, self.learning_rate, total_steps=self.steps)
 
@@ -74,11 +75,11 @@ class CropTraining(WeightTraining):
                 schedule.step()
 
             parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
-            workshop.loop(parts, self.steps, step, every=KEPT_EVERY)
+            context.loop(parts, self.steps, step, every=KEPT_EVERY)
             weights = {n: t.half() if t.is_floating_point() else t for n, t in network.state_dict().items()}
             network.load_state_dict(weights)
             network.eval().requires_grad_(False)
-            before, after = self.gain(network, workshop.data["test"])
+            before, after = self.gain(network, context.data["test"])
             if not after - before >= self.margin:
                 raise ContractError(
                     f"{self.label} takes held-out images from {before:.2f} to {after:.2f} dB and must gain "

@@ -13,7 +13,8 @@ import scipy
 import torch
 from pydantic import Field
 
-from imharness.images import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth, UsageError
+from imharness.errors import UsageError
+from imharness.images import Certificate, Certification, Certify, ImageRng, Images, Scores, Smooth
 
 ALPHA = 0.001
 """One minus the confidence of a radius."""

@@ -42,14 +42,14 @@ def clean(context: StepContext) -> StepResult:
         return {"score": metric(batch), "si": spatial_information(batch), "cf": colourfulness(batch)}
 
     found = context.map(images, measure)
-    recipe = context.component("metric")
-    lower, upper = recipe.bounds
+    component = context.component("metric")
+    lower, upper = component.bounds
     facts = {
         "photograph": photographs_of(images),
-        "sign": np.full(len(images), recipe.closeness),
+        "sign": np.full(len(images), component.closeness),
         "lower": np.full(len(images), lower),
         "upper": np.full(len(images), upper),
-        "labelled": [recipe.info.labelled] * len(images),
+        "labelled": [component.info.labelled] * len(images),
         "proxy": [images.proxy] * len(images),
     }
     return StepResult(rows={"name": list(images.names), "mos": images.columns["mos"], **facts, **found})
@@ -79,8 +79,8 @@ def purify(context: StepContext) -> StepResult:
     def timed(batch: torch.Tensor) -> torch.Tensor:
         return defense(batch, streams.slice(0, len(batch)))
 
-    recipe: Purification = context.component("defense")
-    kind = {"group": [recipe.info.group] * len(images), "entry": [recipe.without_grid().label] * len(images)}
+    component: Purification = context.component("defense")
+    kind = {"group": [component.info.group] * len(images), "entry": [component.without_grid().label] * len(images)}
     found, stacks = _apart_from_stacks(context.map(images, measure))
     rows = {"name": list(images.names), **kind, **found}
     return StepResult(rows=rows, arrays=stacks, facts={"ms": context.time_per_image(timed, images)})
@@ -104,13 +104,13 @@ def fit(context: StepContext) -> StepResult:
 @step(version="4", shared=True)
 def attack(context: StepContext) -> StepResult:
     """Attack every image; the result is rounded to 8 bits before anything reads it."""
-    images, recipe = context.images(), at_strength(context)
-    perturb, metric = built(context, recipe), context.build("metric")
+    images, component = context.images(), at_strength(context)
+    perturb, metric = built(context, component), context.build("metric")
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = names_of(images, positions)
         target = target_of(context, names)
-        attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round().byte()
+        attacked = perturb(batch, target, context.rng(names, "attack", component.label)).mul(255).round().byte()
         rounded = attacked.float() / 255
         return {
             stack_name(batch.shape[2:]): attacked,
@@ -120,28 +120,28 @@ def attack(context: StepContext) -> StepResult:
         }
 
     found, stacks = _apart_from_stacks(context.map(images, measure))
-    kind = {key: [getattr(recipe.info, key)] * len(images) for key in ("access", "norm", "distortion")}
+    kind = {key: [getattr(component.info, key)] * len(images) for key in ("access", "norm", "distortion")}
     kind["gradient"] = [gradient(context)] * len(images)
     return StepResult(rows={"name": list(images.names), **kind, **found}, arrays=stacks)
 
 
 def at_strength(context: StepContext) -> BaseAttack:
     """Return the attack of a task: as it was planned, or at the strength that the step `calibrate` found."""
-    recipe: BaseAttack = context.component("attack")
+    component: BaseAttack = context.component("attack")
     if CALIBRATED not in context.options:
-        return recipe
+        return component
     found = context.need(CALIBRATED).rows
     (place,) = np.flatnonzero(found["strength"] == context.options["strength"])
     value = float(found["value"][place])
-    return recipe.with_parameters(**{str(found["field"][place]): int(value) if value.is_integer() else value})
+    return component.with_parameters(**{str(found["field"][place]): int(value) if value.is_integer() else value})
 
 
-def built(context: StepContext, recipe: BaseAttack) -> Perturb:
+def built(context: StepContext, component: BaseAttack) -> Perturb:
     """Return an attack, with what it learnt in the step `fit` where it has to be trained."""
-    if not isinstance(recipe, FittedAttack):
-        return context.build(recipe)
+    if not isinstance(component, FittedAttack):
+        return context.build(component)
     learnt = {name: torch.from_numpy(array) for name, array in context.need("fitted").arrays.items()}
-    return context.build(recipe, learnt)
+    return context.build(component, learnt)
 
 
 @step(version="3", shared=True)
@@ -218,14 +218,14 @@ def certify(context: StepContext) -> StepResult:
     """Read what holds off the scores of noisy copies: `low` to `high` holds the score within distance `reach`."""
     images, _ = _certified(context)
     scores = torch.from_numpy(np.asarray(context.need("noisy").arrays["scores"]))
-    recipe: Certification = context.component("defense")
+    component: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
-    ends = recipe.ends(scores) if isinstance(recipe, MedianSmoothing) else (found.value, found.value)
+    ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (found.value, found.value)
     rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained,
-            "low": ends[0], "high": ends[1], "reach": reach(recipe, found)}  # fmt: skip
+            "low": ends[0], "high": ends[1], "reach": reach(component, found)}  # fmt: skip
     kind = {
-        "entry": [recipe.without_grid().label] * len(images),
-        "classes": [recipe.classes if isinstance(recipe, ClassSmoothing) else 0] * len(images),
+        "entry": [component.without_grid().label] * len(images),
+        "classes": [component.classes if isinstance(component, ClassSmoothing) else 0] * len(images),
     }
     numbers = {name: column.numpy() for name, column in rows.items()}
     return StepResult(rows={"name": list(images.names), **kind, **numbers})
@@ -275,13 +275,13 @@ def gallery(context: StepContext) -> StepResult:
     return StepResult(rows=rows, arrays=arrays)
 
 
-def reach(recipe: Certification, certificate: Certificate) -> torch.Tensor:
+def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
     """Return the Euclidean distance within which a promise holds ``(N,)``: 0 where there is none.
 
     That of median smoothing is its parameter.
     """
-    if isinstance(recipe, MedianSmoothing):
-        return torch.full_like(certificate.value, recipe.epsilon)
+    if isinstance(component, MedianSmoothing):
+        return torch.full_like(certificate.value, component.epsilon)
     return torch.where(certificate.abstained, torch.zeros_like(certificate.radius), certificate.radius)
 
 

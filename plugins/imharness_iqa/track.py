@@ -7,16 +7,27 @@ from pydantic import Field
 
 from imharness.data import ImageDataset
 from imharness.images import (
+    Attack,
     BaseAttack,
     Certification,
-    Component,
     FittedAttack,
     Info,
     NoReferenceMetric,
     Purification,
     hookimpl,
 )
-from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness.tracks import (
+    Component,
+    Planned,
+    Planner,
+    Query,
+    Selection,
+    TaskSpec,
+    Track,
+    TrackReport,
+    Work,
+    check_names,
+)
 from imharness.training import TrainableMetric, TrainingDefense
 from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
@@ -89,6 +100,9 @@ class IqaTrack(Track):
         inside,
         gallery,
     )
+    own_objects = {"defense": Purification, "metric": NoReferenceMetric, "attack": Attack}
+    folder_dataset = "harness/folder"
+    takes_bare_images = True
 
     fidelity: float = Field(
         default=0.5, ge=0, le=1,
@@ -283,7 +297,7 @@ class _Attack:
         tested: Sequence[ImageDataset],
         cleaned: Mapping[str, Planned],
     ) -> None:
-        self.track, self.recipe, self.measures, self.tested = track, attack, {"distance": distances}, tested
+        self.track, self.attack, self.measures, self.tested = track, attack, {"distance": distances}, tested
         self.cleaned = cleaned
         preset = presets.get((attack.info.id, metric.info.id))
         self.known = not track.calibration_dataset or (preset is not None and strength in preset.strengths)
@@ -300,10 +314,10 @@ class _Attack:
         for defense in defenses:
             self._score(shared, adaptive=False, defense=defense)
             if self._goes_through(defense):
-                samples = self.track.draws(defense) if self.recipe.info.access == "white_box" else 1
+                samples = self.track.draws(defense) if self.attack.info.access == "white_box" else 1
                 through[defense.label] = self._images(samples, defense=defense, **self._stand_in(defense))
                 self._score(through[defense.label], adaptive=True, defense=defense)
-        if _named(self.recipe, self.track.transfer):
+        if _named(self.attack, self.track.transfer):
             shown = {str(i): defense for i, defense in enumerate(present)}
             for source in present:
                 if source.label in through:
@@ -319,7 +333,7 @@ class _Attack:
         """
         for roles in around:
             self._score(shared, adaptive=False, **roles)
-            if _named(self.recipe, self.track.adaptive):
+            if _named(self.attack, self.track.adaptive):
                 self._score(self._images(**roles), adaptive=True, **roles)
 
     def show(self, attacked: Planned, defenses: Sequence[Purification]) -> None:
@@ -329,11 +343,11 @@ class _Attack:
             self.cells.task(gallery, {"defense": defense}, options=options, needs={"attacked": attacked})
 
     def _goes_through(self, defense: Purification) -> bool:
-        wanted = _named(self.recipe, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
+        wanted = _named(self.attack, self.track.adaptive) and _named(defense, self.track.adaptive_defenses)
         return wanted and defense.info.id != BASELINE
 
     def _stand_in(self, defense: Purification) -> dict[str, Component]:
-        return stand_in(self.cells, defense) if self.recipe.info.access == "white_box" else {}
+        return stand_in(self.cells, defense) if self.attack.info.access == "white_box" else {}
 
     def _images(self, samples: int = 1, **through: Component) -> Planned:
         """Plan the attack on the metric, or through the defense that is given."""
@@ -346,18 +360,18 @@ class _Attack:
 
     def _fitted(self, options: Mapping[str, str | int | bool], through: Mapping[str, Component]) -> dict[str, Planned]:
         """Plan the training of an attack that has to be trained."""
-        if not isinstance(self.recipe, FittedAttack):
+        if not isinstance(self.attack, FittedAttack):
             return {}
         roles = {"dataset": self.cells.component("dataset", self.track.fit_dataset)}
         fitting, measures = {**options, "fit_images": self.track.fit_images}, {"tested": self._tested(roles["dataset"])}
-        roles |= {"attack": self.recipe.unscaled(), **through}
+        roles |= {"attack": self.attack.unscaled(), **through}
         return {"fitted": self.cells.task(fit, roles, options=fitting, measures=measures)}
 
     def _calibrated(self) -> Planned:
         """Plan the measurement of all strengths of the attack on the metric alone: it serves all data sets."""
         options = self._options(1, {})
         own = training_split(self.cells.component("dataset", self.track.calibration_dataset))
-        measured = {name: self.measures["distance"][name] for name in ("linf", self.recipe.info.distortion)}
+        measured = {name: self.measures["distance"][name] for name in ("linf", self.attack.info.distortion)}
         needs, measures = self._fitted(options, {}), {"distance": measured, "tested": self._tested(own)}
         return self.cells.task(calibrate, {"dataset": own}, options=options, measures=measures, needs=needs)
 

@@ -36,13 +36,13 @@ def label_range(images: ImageSet) -> tuple[float, float]:
 
 
 def tuned(
-    metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext, device: torch.device, loss: Loss
+    metric: TrainableMetric, plan: TuningPlan, context: TrainingContext, device: torch.device, loss: Loss
 ) -> Trained:
     """Train the metric's network on `loss` with AdamW and a cosine schedule; a checkpoint ends each epoch.
 
     The weights are rounded to float16, as they are kept, before the figures of the card are measured.
     """
-    images = workshop.data["train"]
+    images = context.data["train"]
     labels = torch.from_numpy(np.asarray(images.columns["mos"], dtype=np.float32))
     network = metric.network(device).train().requires_grad_(True)
     per_epoch = len(_shuffled(images, plan.batch, torch.Generator()))
@@ -52,7 +52,7 @@ def tuned(
 
     def step(number: int) -> None:
         if number % per_epoch == 0:
-            order[:] = _shuffled(images, plan.batch, workshop.rng)
+            order[:] = _shuffled(images, plan.batch, context.rng)
         chosen = order[number % per_epoch]
         value = loss(network, images.load(chosen).to(device), labels[chosen].to(device))
         optimiser.zero_grad()
@@ -61,11 +61,11 @@ def tuned(
         schedule.step()
 
     parts = {"network": network, "optimiser": optimiser, "schedule": schedule}
-    workshop.loop(parts, plan.epochs * per_epoch, step, every=per_epoch)
+    context.loop(parts, plan.epochs * per_epoch, step, every=per_epoch)
     weights = {n: t.half() if t.is_floating_point() else t for n, t in network.state_dict().items()}
     network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in weights.items()})
     before = metric.tuned_network(device)
-    test = workshop.data["test"]
+    test = context.data["test"]
     card = {
         "test_images": len(test),
         "test_srocc_before": _srocc(before, test, device, plan.batch),
@@ -108,11 +108,11 @@ class ApgdTraining(TrainingDefense):
         return {"distance": ("metric", self.distance)}
 
     def build(self, device: torch.device) -> Tune:
-        def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
-            low, high = label_range(workshop.data["train"])
-            recipe = workshop.components["distance"]
-            assert isinstance(recipe, FullReferenceMetric)
-            distance = recipe.build(device)
+        def tune(metric: TrainableMetric, plan: TuningPlan, context: TrainingContext) -> Trained:
+            low, high = label_range(context.data["train"])
+            metric_between = context.components["distance"]
+            assert isinstance(metric_between, FullReferenceMetric)
+            distance = metric_between.build(device)
 
             def loss(network: torch.nn.Module, images: Images, labels: torch.Tensor) -> torch.Tensor:
                 network.eval()
@@ -122,12 +122,12 @@ class ApgdTraining(TrainingDefense):
                 network.train()
                 with torch.no_grad():
                     far = distance(attacked, images)
-                far = 1 - far if recipe.closeness > 0 else far
+                far = 1 - far if metric_between.closeness > 0 else far
                 lowered = corrected(labels, far, low, high)
                 scores = network(torch.cat([images, attacked]))
                 return error_of(scores, torch.cat([labels, lowered]), high - low).mean()
 
-            return tuned(metric, plan, workshop, device, loss)
+            return tuned(metric, plan, context, device, loss)
 
         return tune
 

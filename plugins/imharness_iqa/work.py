@@ -41,16 +41,16 @@ def work(spec: TaskSpec, units: int) -> Work | None:
     if spec.step == "calibrate":
         return Work(len(TARGETS["linf"]), VALUES * units * _attacked(spec, metric, 0.0))
     if spec.step == "fit":
-        recipe = spec.components["attack"].parameters
+        fields = spec.components["attack"].parameters
         images = min(int(spec.options["fit_images"]), units)
         through = (defense if spec.options["adaptive"] else 0.0) * int(spec.options["samples"])
-        return Work(0, GIGA * images * int(recipe["epochs"]) * GRADIENT * (metric + through))
+        return Work(0, GIGA * images * int(fields["epochs"]) * GRADIENT * (metric + through))
     if spec.step == "transfer":
         shown = [ref for role, ref in spec.components.items() if role.startswith("shown.")]
         return Work(len(shown) * units, GIGA * units * sum(metric + _purified(ref) for ref in shown))
     if spec.step == "smooth":
-        recipe = spec.components["defense"].parameters
-        copies = int(recipe["selection"]) + int(recipe["samples"])
+        fields = spec.components["defense"].parameters
+        copies = int(fields["selection"]) + int(fields["samples"])
         return Work(0, GIGA * min(asked, units) * copies * (metric + _denoised(spec)))
     passes = {"clean": metric, "purify": defense, "defended": metric + defense, "evaluate": metric + defense}
     if spec.step in passes:
@@ -77,15 +77,15 @@ def _purified(defense) -> float:  # a ComponentRef
 
 def _denoised(spec: TaskSpec) -> float:
     """Return what a certified defense asks before the metric: nothing, a denoiser, or steps of diffusion."""
-    recipe = spec.components["defense"]
-    steps = int(recipe.parameters.get("steps", 1)) * int(recipe.parameters.get("votes", 1))
-    return {"drs": DENOISER, "dms": DENOISER, "ddrs": DIFFUSION, "dp": DIFFUSION * steps}.get(_name(recipe.id), 0.0)
+    component = spec.components["defense"]
+    steps = int(component.parameters.get("steps", 1)) * int(component.parameters.get("votes", 1))
+    return {"drs": DENOISER, "dms": DENOISER, "ddrs": DIFFUSION, "dp": DIFFUSION * steps}.get(_name(component.id), 0.0)
 
 
 def _attacked(spec: TaskSpec, metric: float, defense: float) -> float:
     """Return the operations for one image: scores or gradients, times what each of them passes through."""
-    recipe = spec.components["attack"]
-    fields, name = recipe.parameters, _name(recipe.id)
+    component = spec.components["attack"]
+    fields, name = component.parameters, _name(component.id)
     through = metric + (defense * int(spec.options["samples"]) if spec.options["adaptive"] else 0.0)
     if name in ("uap", "facpa"):  # learnt before, by the step fit
         return 0.0

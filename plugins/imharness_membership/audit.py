@@ -4,7 +4,6 @@ Song & Mittal (USENIX Security 2021), sections 3 and 4.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,9 @@ import scipy
 import torch
 
 from imharness.data import fresh_numerics, generator
-from imharness.membership import Component, MembershipEvaluator, MembershipQuery, UsageError
+from imharness.errors import UsageError
+from imharness.membership import Component, MembershipEvaluator, MembershipQuery
+from imharness.questions import Estimate, Finding, ModelAudit, Risk
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_membership.audit_inputs import Outputs
 from imharness_membership.evaluators.modified_entropy import ModifiedEntropy
@@ -26,73 +27,6 @@ LEVEL = 0.95
 SLOW = "harness/neural"
 MANY = 50_000
 """Target rows above which the NN attack is left out unless it is asked for."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one evaluator finds out about the target; a rate that so few non-members do not define is None.
-
-    `on_shadow`: its balanced accuracy on rows of the shadow model, when it learns on the others.
-    """
-
-    evaluator: str
-    on_shadow: float
-    accuracy: Estimate
-    auc: Estimate
-    tpr_at_01: Estimate | None
-    tpr_at_1: Estimate | None
-    roc: tuple[list[float], list[float]] = field(repr=False)
-    by_class: dict[int, float | None] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Risk:
-    """Privacy risk scores of the target's rows, and how well they are calibrated."""
-
-    thresholds: tuple[float, ...]
-    precision: list[float | None]
-    recall: list[float]
-    rmse: float
-    said: list[float]
-    real: list[float]
-    rows: list[int]
-    member_quantiles: list[float]
-    by_class: dict[int, tuple[float | None, float | None]]
-    """Class -> mean risk score of its members, train minus test accuracy."""
-    correlation: float | None
-
-
-@dataclass(frozen=True)
-class Audit:
-    """Everything that an audit found."""
-
-    members: int
-    nonmembers: int
-    classes: int
-    train_accuracy: float
-    test_accuracy: float
-    findings: list[Finding]
-    risk: Risk
-
-    def worst(self) -> Finding:
-        """Return the finding of the evaluator that is most accurate on the shadow model.
-
-        The largest of many accuracies on the target is too large by chance.
-        """
-        return max(self.findings, key=lambda f: f.on_shadow)
-
-    def facts(self) -> dict[str, Any]:
-        """Return everything as plain data, full precision."""
-        return asdict(self)
 
 
 def standard(installed: Iterable[Component], rows: int) -> list[MembershipEvaluator]:
@@ -115,7 +49,7 @@ def usable(chosen: Iterable[Component]) -> list[MembershipEvaluator]:
 
 
 @fresh_numerics()
-def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> Audit:
+def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvaluator], progress: Any) -> ModelAudit:
     """Let evaluators guess the target's members; they get its rows in a random order that they do not know."""
     order = torch.randperm(len(target.labels), generator=generator(0)).numpy()
     outputs, labels, member = target.outputs[order], target.labels[order], target.member[order]
@@ -131,7 +65,7 @@ def audit(shadow: Outputs, target: Outputs, evaluators: Sequence[MembershipEvalu
         findings.append(_finding(evaluator.label, float(own), infer(query).numpy(), member, labels, outputs.shape[1]))
         progress(number + 1, len(evaluators))
     right = outputs.argmax(axis=1) == labels
-    return Audit(
+    return ModelAudit(
         members=int(member.sum()),
         nonmembers=int((~member).sum()),
         classes=outputs.shape[1],

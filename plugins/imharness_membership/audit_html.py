@@ -9,14 +9,14 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from imharness_membership.audit import Audit
+from imharness.questions import ModelAudit
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
 """Colours of Okabe & Ito, which colour-blind readers can tell apart."""
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif"}
 
 
-def report(found: Audit, name: str) -> str:
+def report(found: ModelAudit, name: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("imharness_membership"), autoescape=True, undefined=jinja2.StrictUndefined
     )
@@ -43,7 +43,7 @@ def _brief(label: str) -> str:
     return label.removeprefix("harness/")
 
 
-def _picture(draw: Callable[[Axes, Audit], None], found: Audit) -> Markup:
+def _picture(draw: Callable[[Axes, ModelAudit], None], found: ModelAudit) -> Markup:
     """Return a figure as SVG; matplotlib escapes the text in it."""
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(5.2, 3.9), layout="constrained")
@@ -56,7 +56,7 @@ def _picture(draw: Callable[[Axes, Audit], None], found: Audit) -> Markup:
     return Markup(text[text.index("<svg") :])
 
 
-def _roc(axes: Axes, found: Audit) -> None:
+def _roc(axes: Axes, found: ModelAudit) -> None:
     least = 0.5 / found.nonmembers
     for number, finding in enumerate(found.findings):
         fpr, tpr = ([max(x, least) for x in values] for values in finding.roc)
@@ -68,20 +68,20 @@ def _roc(axes: Axes, found: Audit) -> None:
     axes.legend(fontsize=7, frameon=False, loc="lower right")
 
 
-def _distribution(axes: Axes, found: Audit) -> None:
+def _distribution(axes: Axes, found: ModelAudit) -> None:
     quantiles = found.risk.member_quantiles
     axes.step(quantiles, [i / 100 for i in range(101)], where="post", color=COLOURS[0])
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="share of members")
 
 
-def _calibration(axes: Axes, found: Audit) -> None:
+def _calibration(axes: Axes, found: ModelAudit) -> None:
     largest = max(found.risk.rows)
     axes.plot([0, 1], [0, 1], ":", color="gray", lw=1)
     axes.scatter(found.risk.said, found.risk.real, [10 + 150 * n / largest for n in found.risk.rows], COLOURS[1])
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="risk score", ylabel="real share of members")
 
 
-def _classes(axes: Axes, found: Audit) -> None:
+def _classes(axes: Axes, found: ModelAudit) -> None:
     pairs = [pair for pair in found.risk.by_class.values() if None not in pair]
     axes.scatter([error for _, error in pairs], [risk for risk, _ in pairs], 16, COLOURS[2])
     axes.set(xlabel="train minus test accuracy", ylabel="mean risk score of members")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from imharness.errors import UsageError
 from imharness.files import read_arrays, read_columns
-from imharness.membership import UsageError
 
 Array = np.ndarray
 MODELS, SIDES = ("shadow", "target"), ("member", "nonmember")

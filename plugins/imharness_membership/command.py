@@ -12,7 +12,7 @@ from imharness.commands import Group, Share
 
 if TYPE_CHECKING:
     from imharness.membership import MembershipEvaluator
-    from imharness_membership.audit import Audit, Estimate
+    from imharness.questions import Estimate, ModelAudit
 
 
 @click.group(cls=Group)
@@ -94,7 +94,7 @@ def _evaluators(names: tuple[str, ...], rows: int) -> list[MembershipEvaluator]:
     return standard(installed("evaluator"), rows)
 
 
-def _print(found: Audit, per_class: bool) -> None:
+def _print(found: ModelAudit, per_class: bool) -> None:
     from imharness.commands import console
 
     console.say(

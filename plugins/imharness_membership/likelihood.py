@@ -9,15 +9,8 @@ from abc import abstractmethod
 import numpy as np
 import torch
 
-from imharness.membership import (
-    Evidence,
-    HarnessError,
-    InferMembership,
-    MembershipEvaluator,
-    MembershipQuery,
-    References,
-    Scores,
-)
+from imharness.errors import HarnessError
+from imharness.membership import Evidence, InferMembership, MembershipEvaluator, MembershipQuery, References, Scores
 from imharness_membership.thresholds import class_thresholds
 
 FLOOR = 1e-30

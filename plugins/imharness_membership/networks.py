@@ -63,7 +63,7 @@ class Split:
         return network.eval()
 
     def trained(
-        self, recipe: MembershipTraining, member: torch.Tensor, reference: torch.Tensor, part: str,
+        self, training: MembershipTraining, member: torch.Tensor, reference: torch.Tensor, part: str,
         after: After = lambda number, network, done: None, number: int = 0,
     ) -> torch.nn.Module:  # fmt: skip
         """Return a network trained on its members."""
@@ -73,14 +73,14 @@ class Split:
             self.context.progress(done, total)
             after(number, network, done)
 
-        train = self.context.build(recipe)
+        train = self.context.build(training)
         trained: torch.nn.Module = train(
             network, self._data(member, reference), self.plan, self.rng("order", part), progress
         )
         return trained
 
     def trained_many(
-        self, recipe: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After,
+        self, training: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After,
         before: int = 0,
     ) -> list[torch.nn.Module]:  # fmt: skip
         """Return one trained reference model per set of members; all at once where the defense has a way to.
@@ -89,10 +89,10 @@ class Split:
         """
         parts = [f"reference {before + number}" for number in range(len(members))]
         first = self.fresh(parts[0])
-        train_together = self.context.build(recipe, first, method="build_together")
+        train_together = self.context.build(training, first, method="build_together")
         if train_together is None:
             return [
-                self.trained(recipe, member, reference, part, after, number)
+                self.trained(training, member, reference, part, after, number)
                 for number, (member, part) in enumerate(zip(members, parts, strict=True))
             ]
         networks = [first, *(self.fresh(part) for part in parts[1:])]

@@ -2,7 +2,7 @@
 
 import torch
 
-from imharness.data import UsageError
+from imharness.errors import UsageError
 
 ROLES = ("target", "shadow")
 KINDS = ("member", "non_member", "reference")

@@ -6,14 +6,8 @@ import numpy as np
 import torch
 from torch.nn.functional import one_hot
 
-from imharness.membership import (
-    DefenderOutputs,
-    HarnessError,
-    LastLayerGradients,
-    MembershipQuery,
-    References,
-    Robustness,
-)
+from imharness.errors import HarnessError
+from imharness.membership import DefenderOutputs, LastLayerGradients, MembershipQuery, References, Robustness
 from imharness.tracks import StepContext, StepResult, step
 from imharness_membership.calibration import calibration_error
 from imharness_membership.defenses.plain_training import PlainTraining
@@ -39,15 +33,15 @@ def train(context: StepContext) -> StepResult:
 
     Of the undefended model, the weights are kept: early stopping takes one of its epochs, releases the last one.
     """
-    split, role, recipe = Split(context), str(context.options["role"]), context.component("defense")
+    split, role, defense = Split(context), str(context.options["role"]), context.component("defense")
     member, reference = split.parts[f"{role}_member"], split.parts[f"{role}_reference"]
-    promised = recipe.promises(split.plan, len(member))
+    promised = defense.promises(split.plan, len(member))
     facts = {} if promised is None else {"epsilon": promised[0], "delta": promised[1]}
-    if isinstance(recipe, PlainTraining):
+    if isinstance(defense, PlainTraining):
         kept = Checkpoints(split, reference)
-        network = split.trained(recipe, member, reference, role, kept)
+        network = split.trained(defense, member, reference, role, kept)
         return _answers(split, network, kept.arrays(), facts)
-    network = split.trained(recipe, member, reference, role)
+    network = split.trained(defense, member, reference, role)
     right = split.outputs(network, reference).argmax(dim=1) == split.table.labels[reference]
     return _answers(split, network, {"held_out": right.float().mean()[None].cpu().numpy()}, facts)
 
@@ -78,9 +72,9 @@ def references(context: StepContext) -> StepResult:
 
     Of undefended ones, the weights are kept for releases, and the answers at the epochs at which the shadow could stop.
     """
-    split, recipe = Split(context), context.component("defense")
+    split, defense = Split(context), context.component("defense")
     rows, halves = split.rows("target"), _halves(split)
-    plain = isinstance(recipe, PlainTraining)
+    plain = isinstance(defense, PlainTraining)
     stops = context.need("shadow").arrays["epochs"].tolist() if plain else []
 
     def some(start: int, stop: int) -> dict[str, np.ndarray]:
@@ -91,7 +85,7 @@ def references(context: StepContext) -> StepResult:
                 early[done].append(_odds(split, lambda chosen: split.outputs(network.eval(), chosen)))
 
         own = halves[start:stop]
-        networks = split.trained_many(recipe, [rows[h] for h in own], split.parts["shadow_reference"], after, start)
+        networks = split.trained_many(defense, [rows[h] for h in own], split.parts["shadow_reference"], after, start)
         found = _reference_arrays(split, own, [lambda c, n=network: split.outputs(n, c) for network in networks])
         if plain:
             odds = np.stack([np.stack(early[epoch]) for epoch in stops], axis=1)  # (models, stops, m + p)
@@ -126,7 +120,7 @@ def sensitivity(context: StepContext) -> StepResult:
     Song & Mittal (USENIX Security 2021), section 4.3.1: the logarithm of the modified entropy without the member over
     the one with it, both floored. All these models start as the target did and draw their order from its seed.
     """
-    split, recipe = Split(context), context.component("defense")
+    split, defense = Split(context), context.component("defense")
     member, reference = split.parts["target_member"], split.parts["target_reference"]
 
     def entropy(network: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
@@ -138,7 +132,7 @@ def sensitivity(context: StepContext) -> StepResult:
     moved = []
     for number in range(count):
         left = torch.cat([member[:number], member[number + 1 :]])
-        network = split.trained(recipe, left, reference, "target")
+        network = split.trained(defense, left, reference, "target")
         one = member[number : number + 1]
         moved.append(float((entropy(network, one) / entropy(whole, one)).log()))
         context.progress(number + 1, count)

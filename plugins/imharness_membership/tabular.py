@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from imharness.data import DataSource, HarnessError, TableDataset, TableSet, Unavailable, data_folder
+from imharness.data import DataSource, TableDataset, TableSet, data_folder
+from imharness.errors import HarnessError, Unavailable
 from imharness.files import GIB, number, plain_file, read_arrays, read_bytes
 
 PAGE = "https://github.com/privacytrustlab/datasets"
@@ -79,7 +80,7 @@ def arrays(file: Path, features: str = "x", labels: str = "y") -> tuple[np.ndarr
 
 def first_column_is_class(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return features and classes of comma-separated rows without a head, the class first."""
-    table = rows_of(file, converters=_number)
+    table = rows_of(file, converters=_unquoted)
     return table[:, 1:], table[:, 0].astype(np.int64)
 
 
@@ -89,7 +90,7 @@ def rows_of(file: Path, **options: object) -> np.ndarray:
         return np.loadtxt(content, delimiter=",", dtype=np.float32, ndmin=2, encoding="utf-8", **options)  # type: ignore[call-overload]
 
 
-def _number(text: str) -> float:
+def _unquoted(text: str) -> float:
     return number(text.strip().strip('"'), "a field")
 
 

@@ -23,6 +23,7 @@ from imharness.membership import (
     Model,
     hookimpl,
 )
+from imharness.questions import AuditAnswer, AuditRequest, ModelAudit
 from imharness.tracks import Planned, Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
 from imharness_membership.steps import (
     evaluate,
@@ -91,6 +92,7 @@ class MembershipTrack(Track):
     title = "Membership inference"
     measures = "How well an adversary can tell which rows a model was trained on, with and without a defense."
     steps = (train, stop, release, references, release_references, sensitivity, evaluate)
+    own_objects = {"defense": MembershipRelease, "evaluator": MembershipEvaluator}
 
     splits: int = Field(default=3, ge=1, description="Repetitions with other rows and another initialisation.")
     part: int = Field(default=0, ge=0, description="Rows of each of six parts of the data; 0: a sixth of it.")
@@ -149,6 +151,18 @@ class MembershipTrack(Track):
     def report(self, query: Query) -> TrackReport:
         """Return who wins, and the tables of the paper that the finished cells allow."""
         return report(query, self.utility_loss)
+
+    def audit(self, asked: AuditRequest) -> AuditAnswer:
+        """Return what every evaluator finds out about one model."""
+        from imharness_membership.answering import answered
+
+        return answered(asked)
+
+    def audit_page(self, found: ModelAudit, name: str) -> str:
+        """Return the report of an audit, with its pictures."""
+        from imharness_membership.audit_html import report as page
+
+        return page(found, name)
 
 
 class _Plan:

@@ -13,7 +13,7 @@ from imharness.commands import assets_option, device_option, json_option
 if TYPE_CHECKING:
     import torch
 
-    from imharness.images import Component
+    from imharness.tracks import Component
 
 Pair = tuple[Path, Path | None]
 """An image and its reference."""
@@ -61,7 +61,8 @@ def score(words: tuple[str, ...], reference: Path | None, assets: Path | None, d
 
 def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
     from imharness.commands import find
-    from imharness.images import FullReferenceMetric, NoReferenceMetric, UsageError
+    from imharness.errors import UsageError
+    from imharness.images import FullReferenceMetric, NoReferenceMetric
 
     if not names:
         raise UsageError("name at least one metric; `harness plugins list --kind metric` lists them.")
@@ -79,7 +80,7 @@ def _metrics(names: Sequence[str], reference: Path | None) -> list[Component]:
 
 def _pairs(paths: Sequence[Path], reference: Path | None) -> list[Pair]:
     """Return every image with its reference."""
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
 
     images = [image for path in paths for image in (_inside(path) if path.is_dir() else [path])]
     if not images:
@@ -103,7 +104,8 @@ def _scores(metric: Component, pairs: Sequence[Pair], device: str, advance: Call
     import torch
 
     from imharness.commands import place
-    from imharness.images import ContractError, FullReferenceMetric
+    from imharness.errors import ContractError
+    from imharness.images import FullReferenceMetric
 
     where = place(device)
     built = metric.build(where)
@@ -139,7 +141,7 @@ def _batches(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], torch.Tensor]]
 def _references(pairs: Sequence[Pair], shape: Sequence[int]) -> torch.Tensor:
     import torch
 
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
 
     opened = {}
     for image, reference in pairs:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from imharness.images import Images, UsageError
+from imharness.errors import UsageError
+from imharness.images import Images
 
 BLUE = "#0072b2"
 

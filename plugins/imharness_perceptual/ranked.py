@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from imharness.contests import Contest, contest
+from imharness.contests import Contest, contest, controls_of
 from imharness.tables import Blocks, Chart, Column, Value, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_perceptual.choices import attacked_distances, forced_choices
@@ -29,7 +29,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     reach = _reach(choices)
     untouched = _as_share(choices, reach)
     agreed = {metric: _agreed(untouched, metric) for metric in untouched.entries}
-    best = max(agreed, key=lambda metric: (_number(agreed[metric]), metric))
+    best = max(agreed, key=lambda metric: (agreed[metric].number_or(-np.inf), metric))
     met = _as_share(_attacked(query), reach) if _is_attacked(query) else None
     scores = untouched_and_attacked(untouched, met) if met else _named(untouched, NOBODY, UNAWARE)
     human = any((judges != 0).any() for judges in choices.about["judges"])
@@ -47,7 +47,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     balls = sorted({own["attack"] for own in scores.conditions} - {NOBODY})
     hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
     rules = Contest(
-        scores, protection, utility, best, share=share, unaware=UNAWARE, controls=_controls(query),
+        scores, protection, utility, best, share=share, unaware=UNAWARE, controls=controls_of(query, "metric"),
         flags=_unmoved(query), proxies=_proxies(query), balanced="distortion", all_controls=True,
         claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
         "agrees best untouched, reaches {without} and {plain}.",
@@ -75,10 +75,6 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
 def _agreed(untouched: Blocks, metric: str) -> Value:
     families = sorted({own["distortion"] for own in untouched.conditions})
     return mean_of_families(parts_of(untouched, metric, families, "share"))
-
-
-def _number(value: Value) -> float:
-    return -np.inf if value.value is None else value.value
 
 
 def _reach(choices: Blocks) -> dict[str, float]:
@@ -150,16 +146,6 @@ def _ball(condition: Mapping[str, str]) -> str:
     """Return an attack's label with its ball in words."""
     plain = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", "")
     return f"{plain} within {condition['radius']}/255"
-
-
-def _controls(query: Query) -> dict[str, str]:
-    sql = (
-        "SELECT 1 AS found FROM information_schema.columns WHERE table_name = 'components' AND column_name = 'control'"
-    )
-    if not len(query(sql)["found"]):
-        return {}
-    found = query("SELECT label, control FROM components WHERE kind = 'metric' AND control <> '' ORDER BY label")
-    return dict(zip(found["label"], found["control"], strict=True))
 
 
 def _unmoved(query: Query) -> dict[str, tuple[str, ...]]:

@@ -52,14 +52,14 @@ def attack(context: StepContext) -> StepResult:
     images = context.images()
     drawn = spread(images, int(context.options["images"]))
     metric, farther = context.build("metric"), -context.component("metric").closeness
-    perturb, recipe, origin = context.build("attack"), context.component("attack"), _origins(images)
+    perturb, component, origin = context.build("attack"), context.component("attack"), _origins(images)
     chosen = images.at(drawn)
 
     def measure(positions: list[int], batch: torch.Tensor) -> dict[str, torch.Tensor]:
         names = [chosen.names[p] for p in positions]
         reference = images.load([origin[drawn[p]] for p in positions]).to(batch.device)
         target = context.target("metric", names, attack="attack", reference=reference)
-        attacked = perturb(batch, target, context.rng(names, "attack", recipe.label)).mul(255).round() / 255
+        attacked = perturb(batch, target, context.rng(names, "attack", component.label)).mul(255).round() / 255
         return {
             "before": farther * metric(batch, reference),
             "after": farther * metric(attacked, reference),

@@ -34,7 +34,7 @@ def perceptual() -> None:
 def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | None) -> None:
     """Write a contact sheet per distortion: photographs across, severities 0 to 1 down."""
     from imharness.commands import add_assets, console, find, place
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_perceptual.contact_sheets import write_sheets
 
     if assets is not None:
@@ -54,7 +54,7 @@ def distortions(out: Path, dataset: str, images: int, seed: int, assets: Path | 
 def tests(store: str, out: Path) -> None:
     """Draw every metric's agreement on forced choices against its score on just noticeable differences."""
     from imharness.commands import console, query
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_perceptual.plots import both_tests_scatter
     from imharness_perceptual.tables import both_tests, distances, forced_choices
 
@@ -82,7 +82,7 @@ def disagreements(first: str, second: str, store: str, out: Path, images: int, a
     import numpy as np
 
     from imharness.commands import add_assets, component, console, find, place, query
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_perceptual.plots import disagreements as found
     from imharness_perceptual.plots import gallery
 

@@ -31,6 +31,8 @@ class PerceptualTrack(Track):
     title = "Perceptual distances"
     measures = "Whether a distance between images grows with the severity of a distortion (severity order, not human)."
     steps = (distance, attack)
+    own_objects = {"metric": FullReferenceMetric}
+    folder_dataset = "harness/folder-ladder"
 
     radii: tuple[int, ...] = Field(
         default=(1, 2, 4), description="L-infinity balls of attacks on distances, in 255ths."
@@ -60,8 +62,8 @@ class PerceptualTrack(Track):
         if not units:
             return None
         asked = min(self.attacked_images or units, units) if spec.step == attack.name else units
-        recipe = spec.components.get("attack")
-        passes = 2 if recipe is None else 3 * int(recipe.parameters["iterations"])
+        changed_by = spec.components.get("attack")
+        passes = 2 if changed_by is None else 3 * int(changed_by.parameters["iterations"])
         return Work(asked, float(asked * passes * _pass(spec)))
 
     def report(self, query: Query) -> TrackReport:

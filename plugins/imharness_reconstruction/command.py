@@ -55,7 +55,7 @@ def export(store: str, out: Path, assets: Path | None) -> None:
 def plots(store: str, out: Path) -> None:
     """Draw the leakage of protected models by each metric against the share that was recognised."""
     from imharness.commands import console, query
-    from imharness.gradients import UsageError
+    from imharness.errors import UsageError
     from imharness_reconstruction.plots import scatter
     from imharness_reconstruction.tables import leakages, studies_of
 

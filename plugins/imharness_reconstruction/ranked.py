@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from imharness.contests import Contest, common, contest, is_own
+from imharness.contests import Contest, common, contest, controls_of, is_own
 from imharness.tables import Blocks, Chart, Column, ColumnSpec, Row, Table, Value, Wins, mean_value, missing, ranked
 from imharness.tracks import Query, TrackReport
 from imharness_reconstruction.agreement import Study, agreement
@@ -118,7 +118,9 @@ def _short(metric: str) -> str:
 def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Value], share: float) -> Contest:
     scores, unknown = _shared(_scores(query, metric), accuracy)
     plain = [entry for entry in scores.entries if entry.endswith(f" + {BASELINE}")]
-    best = max(plain, key=lambda e: (_number(accuracy.get(e)), e), default=f"a model with {BASELINE}")
+    best = max(
+        plain, key=lambda e: (accuracy.get(e, Value()).number_or(-np.inf), e), default=f"a model with {BASELINE}"
+    )
     better = "lower" if closeness > 0 else "higher"
     unit = "private image"
     protection = Column(
@@ -132,7 +134,7 @@ def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Val
     )  # fmt: skip
     return Contest(
         scores, protection, utility, best, "", over=("attack", "attacker", "state"), unaware=UNAWARE, share=share,
-        controls=_controls(query, scores.entries, accuracy), unknown=unknown, met="failed",
+        controls=_never_crowned(query, scores.entries, accuracy), unknown=unknown, met="failed",
     )  # fmt: skip
 
 
@@ -251,10 +253,10 @@ def _accuracies(query: Query) -> dict[str, Value]:
     return {entry: mean_value(*right.once_by("source", "accuracy", entry)) for entry in right.entries}
 
 
-def _controls(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
+def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value]) -> dict[str, str]:
     """Return the entries that are never crowned, each with the reason."""
     found = {FLOOR: "no gradient"} if FLOOR in entries else {}
-    marked = _marked(query)
+    marked = controls_of(query)
     for entry in entries:
         model, _, defense = entry.partition(" + ")
         if entry != FLOOR and entry not in accuracy and accuracy:
@@ -264,21 +266,6 @@ def _controls(query: Query, entries: Sequence[str], accuracy: Mapping[str, Value
         elif defense in marked or model in marked:
             found[entry] = marked.get(defense) or marked[model]
     return found
-
-
-def _marked(query: Query) -> dict[str, str]:
-    """Return the components that say that they are controls, and what for."""
-    sql = (
-        "SELECT 1 AS found FROM information_schema.columns WHERE table_name = 'components' AND column_name = 'control'"
-    )
-    if not len(query(sql)["found"]):
-        return {}
-    found = query("SELECT label, control FROM components WHERE control <> '' ORDER BY label")
-    return dict(zip(found["label"], found["control"], strict=True))
-
-
-def _number(value: Value | None) -> float:
-    return -np.inf if value is None or value.value is None else value.value
 
 
 def _mean_image(rules: Contest) -> str:

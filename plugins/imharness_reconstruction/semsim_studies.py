@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from imharness.data import ImageSet, fresh_numerics, generator
-from imharness.images import FullReferenceMetric, FullReferenceScore, UsageError
+from imharness.errors import UsageError
+from imharness.images import FullReferenceMetric, FullReferenceScore
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_reconstruction.datasets.annotated import FACTS
 from imharness_reconstruction.resolution import PSNR, RESOLVED

@@ -14,7 +14,9 @@ from pydantic import Field
 from imharness.data import ImageDataset
 from imharness.gradients import GradientDefense, ImageProtection, Info, Model, ReconstructionAttack, hookimpl
 from imharness.images import DistributionMetric, FullReferenceMetric
+from imharness.questions import Reconstructed, SharedGradients
 from imharness.tracks import Planner, Query, Selection, TaskSpec, Track, TrackReport, Work, check_names
+from imharness_reconstruction.answering import answered
 from imharness_reconstruction.models.untrained import Untrained
 from imharness_reconstruction.steps import distribution, gallery, guess, judge, leakage, recognise, reconstruct, train
 from imharness_reconstruction.tables import report
@@ -34,6 +36,8 @@ class ReconstructionTrack(Track):
     title = "Reconstruction privacy"
     measures = "How close reconstruction attacks come to private images through the gradients a model shares."
     steps = (train, judge, reconstruct, leakage, guess, distribution, recognise, gallery)
+    own_objects = {"defense": GradientDefense, "metric": FullReferenceMetric, "attack": ReconstructionAttack}
+    folder_dataset = "harness/class-folder"
 
     epochs: int = Field(default=60, ge=1, le=10_000, description="Training of target classifiers and of the judge.")
     batch_size: int = Field(default=128, ge=1, description="Images per training step.")
@@ -149,6 +153,10 @@ class ReconstructionTrack(Track):
         """Return who leaks least, SemSim's tables, what defenses cost, and which metric agrees with people."""
         return report(query, self.utility_loss)
 
+    def reconstruct(self, asked: SharedGradients) -> Reconstructed:
+        """Return the images that an attack rebuilds from shared gradients, and how well they explain these."""
+        return answered(asked)
+
 
 def _of(
     named: Mapping[str, tuple[str, ...]], component: ImageDataset | ReconstructionAttack, model: Model
@@ -158,7 +166,7 @@ def _of(
 
 
 def training_part(dataset: ImageDataset) -> ImageDataset | None:
-    """Return the part of a data set to train on: the same recipe with ``split="train"``, if it has that field."""
+    """Return the part of a data set to train on: the same data set with ``split="train"``, if it has that field."""
     if getattr(dataset, "split", "train") == "train":
         return None
     return dataset.with_parameters(split="train")

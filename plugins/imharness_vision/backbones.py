@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from imharness.images import Unavailable, UsageError
+from imharness.errors import Unavailable, UsageError
 from imharness_vision.weights import Undrawn, frozen, weights_in
 
 LIBRARIES = ("torchvision", "timm")

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from imharness.errors import ContractError, UsageError
 from imharness.files import read_image
-from imharness.images import ContractError, Images, UsageError
+from imharness.images import Images
 
 Fit = Callable[[Image.Image], Image.Image]
 """Brings a decoded RGB image to the size that is wanted."""

@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_validator
 
-from imharness.images import Attack, AttackInfo, Budget, Info, Paper, Unavailable
+from imharness.errors import Unavailable
+from imharness.images import Attack, AttackInfo, Budget, Info, Paper
 
 
 class InfoFrom:

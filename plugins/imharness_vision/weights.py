@@ -8,8 +8,9 @@ import torch
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
+from imharness.errors import Unavailable, UsageError
 from imharness.files import read_tensors, read_torch
-from imharness.images import Asset, Unavailable, UsageError
+from imharness.images import Asset
 
 COUNTER = "num_batches_tracked"
 """What batch norms count while they are trained; files that were written before torch 0.4.1 lack it."""

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from imharness.errors import DamagedError
 from imharness.reading.text import plain
+from imharness.results.entries import Standing
 from imharness.results.identity import digest
-from imharness.results.records import Standing
 from imharness.results.storage import open_backend
 
 FILE = "ledger.jsonl"

@@ -16,7 +16,7 @@ from imharness.reading.opening import MIB, read_text
 from imharness.reading.requirements import requirement_of
 from imharness.reading.structured import read_toml, texts_in
 from imharness.reading.text import is_plain
-from imharness.results.identity import label_of
+from imharness.results.labels import label_of
 
 FILE = "submission.toml"
 LOCK = "requirements.txt"

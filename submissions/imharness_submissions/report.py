@@ -122,13 +122,11 @@ class SubmissionReport(_Frozen):
         failed = [f"{c.component}: {c.check}: {c.message}" for c in self.conformance if c.status == "failed"]
         audits = [f"{audit.component}: {flag}" for audit in self.gradient_audits for flag in audit.flags]
         cells = [f"{len(self.failed)} cells failed: {next(iter(self.failed.values()))}"] if self.failed else []
-        claims = [
-            f"{c.what}: claimed {c.claimed:g}, measured {_number(c.measured)}" for c in self.claims if not c.holds
-        ]
+        claims = [f"{c.what}: claimed {c.claimed:g}, measured {_shown(c.measured)}" for c in self.claims if not c.holds]
         return tuple(" ".join(text.split())[:400] for text in [*audits, *claims, *cells, *failed, *self.attempts])
 
 
-def _number(value: float | None) -> str:
+def _shown(value: float | None) -> str:
     return "nothing" if value is None else f"{value:.4g}"
 
 
@@ -161,7 +159,7 @@ def markdown(report: SubmissionReport) -> str:
     if report.claims:
         lines += ["| claim | claimed | measured | |", "|---|---|---|---|"]
         lines += [
-            f"| {plain(c.what)} | {c.claimed:g} ± {c.tolerance:g} | {_number(c.measured)} "
+            f"| {plain(c.what)} | {c.claimed:g} ± {c.tolerance:g} | {_shown(c.measured)} "
             f"| {'holds' if c.holds else 'does not hold'} |"
             for c in report.claims
         ]

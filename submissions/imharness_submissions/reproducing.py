@@ -6,8 +6,7 @@ import importlib.resources
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from imharness.components.registry import installed
 from imharness.contracts.track import Progress
 from imharness.errors import DamagedError, HarnessError, StoreError, UsageError
-from imharness.planning.plan import plan_track
+from imharness.planning.profile import Profile
 from imharness.planning.profiles import load_profile
 from imharness.ranking.entries import known_entries
-from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.labels import method_of
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.device import device_name
-from imharness.running.executor import open_executor
 from imharness.running.secret_split import seeds_of_task
+from imharness.running.session import Session
 from imharness_submissions.ledger import Ledger
 from imharness_submissions.manifest import Submission
 from imharness_submissions.opening import RunningSubmission, open_submission
@@ -106,7 +106,7 @@ def reproduce(
 def _installed_id(name: str) -> str:
     for entry in installed().entries.values():
         component = entry.component
-        if name in (component.label, component.info.id, component.info.id.partition("/")[2]):
+        if name in (component.label, component.info.id, method_of(component.info.id)):
             return component.info.id
     raise UsageError(f"{name!r} is neither a submission of this store nor an installed component.")
 
@@ -141,13 +141,16 @@ def _again(
     advance: Progress, secret: str,
 ) -> list[ReproducedTask]:  # fmt: skip
     beside = [guest_beside(running.guest, running.description, secret)] if running is not None else []
-    found = []
-    with _computing(device, beside, secret) as (fresh, compute):
-        for number, record in enumerate(records):
-            for need in record.spec.needs.values():
-                _adopt(fresh, store, need)
-            found.append(_compared(record, store, compute(record.key, record.spec), fresh, tolerance))
-            advance(number + 1, len(records))
+    profile, found = Profile(name="again", description="Cells of a store.", secret=secret), []
+    with tempfile.TemporaryDirectory() as work:
+        session = Session(Store(Path(work)), profile, devices=[device], workers=0, prepare=beside)
+        with session.one_by_one() as compute:
+            for number, record in enumerate(records):
+                for need in record.spec.needs.values():
+                    _adopt(session.store, store, need)
+                made = compute(record.key, record.spec)
+                found.append(_compared(record, store, made, session.store, tolerance))
+                advance(number + 1, len(records))
     return found
 
 
@@ -157,29 +160,6 @@ def _adopt(fresh: Store, store: Store, key: str) -> None:
     if record is None:
         raise StoreError(f"store {store.address} has no task {key[:12]}")
     fresh.commit(record, store.rows(record), store.arrays(record))
-
-
-@contextmanager
-def _computing(
-    device: str, prepare: Sequence[tuple[str, Mapping[str, Any]]] = (), secret: str = ""
-) -> Iterator[tuple[Store, Callable[[str, TaskSpec], TaskRecord]]]:
-    """Yield an empty store, and a function that computes a task into it, in this process."""
-    with tempfile.TemporaryDirectory() as work:
-        store = Store(Path(work))
-        executor = open_executor(store.address, devices=[device], workers=0, prepare=prepare, secret=secret)
-
-        def compute(key: str, spec: TaskSpec) -> TaskRecord:
-            executor.submit(key, spec)
-            (result,) = executor.reports(0)
-            record = store.record(key)
-            if record is None:
-                raise StoreError(result.line)
-            return record
-
-        try:
-            yield store, compute
-        finally:
-            executor.close()
 
 
 def _compared(record: TaskRecord, store: Store, made: TaskRecord, fresh: Store, tolerance: float) -> ReproducedTask:
@@ -219,16 +199,18 @@ def sing(canary: Canary, device: str) -> tuple[Canary, float]:
     Raises `HarnessError` when the cell cannot be computed here.
     """
     only = {kind: list(names) for kind, names in canary.only.items()}
-    graph = plan_track(canary.track, load_profile("embedded"), installed(), only=only, limit=canary.limit)
-    wanted = next((key for key, task in graph.tasks.items() if task.spec.step == canary.step), None)
-    if wanted is None:
-        raise HarnessError(f"canary {canary.name}: no cell of step {canary.step} can be planned here")
-    with _computing(device) as (store, compute):
-        for key in _with_needs(wanted, {key: list(task.spec.needs.values()) for key, task in graph.tasks.items()}):
-            record = compute(key, graph.tasks[key].spec)
-            if record.failure is not None:
-                raise HarnessError(f"canary {canary.name}: {record.failure.who}: {record.failure.message}")
-        values = tuple(float(v) for v in store.rows(record)[canary.column])
+    with tempfile.TemporaryDirectory() as work:
+        session = Session(Store(Path(work)), load_profile("embedded"), limit=canary.limit, devices=[device], workers=0)
+        (graph,) = session.plan([canary.track], only=only)
+        wanted = next((key for key, task in graph.tasks.items() if task.spec.step == canary.step), None)
+        if wanted is None:
+            raise HarnessError(f"canary {canary.name}: no cell of step {canary.step} can be planned here")
+        with session.one_by_one() as compute:
+            for key in _with_needs(wanted, {key: list(task.spec.needs.values()) for key, task in graph.tasks.items()}):
+                record = compute(key, graph.tasks[key].spec)
+                if record.failure is not None:
+                    raise HarnessError(f"canary {canary.name}: {record.failure.who}: {record.failure.message}")
+        values = tuple(float(v) for v in session.store.rows(record)[canary.column])
     known = np.array(canary.values)
     drift = float(np.abs(np.array(values) - known).max()) if len(known) == len(values) else float("inf")
     return canary.model_copy(update={"values": values}), drift

@@ -17,18 +17,16 @@ import torch
 from imharness.contracts.purification import Purification
 from imharness.contracts.track import Progress
 from imharness.errors import HarnessError, StoreError, Unavailable
-from imharness.planning.plan import Graph, plan_track
+from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile
-from imharness.ranking.board import make_board
 from imharness.ranking.entries import known_entries
 from imharness.reading.text import plain
+from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.records import Board
 from imharness.results.store import Store
 from imharness.running.device import device_name
-from imharness.running.executor import Executor, open_executor
-from imharness.running.merging import merged_sweep
-from imharness.running.sweep import RunResult, execute
+from imharness.running.session import Session
+from imharness.running.sweep import RunResult
 from imharness.testing import CheckResult, check_component
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
@@ -52,9 +50,7 @@ class Run:
         limit: int | None = None, trusted: bool = False, command: str = "", executor: str = "local",
         settings: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        self.folder, self.store, self.profile, self.command = folder, store, profile, command
-        self.workers, self.seed, self.limit = workers, seed, limit
-        self.executor, self.settings = executor, settings
+        self.folder, self.store, self.profile, self.seed, self.limit = folder, store, profile, seed, limit
         self.name = folder.resolve().name
         self.submission = read_manifest(folder)
         self.device = device if self.submission.hardware.gpu else "cpu"
@@ -73,6 +69,12 @@ class Run:
             if isinstance(error, HarnessError):
                 raise
             raise HarnessError(reason) from error
+        beside = guest_beside(self.opened.guest, self.opened.description, profile.secret)
+        self.session = Session(
+            store, profile, self.opened.registry, seed, limit, command, executor, [self.device], workers, settings,
+            prepare=[beside],
+        )  # fmt: skip
+        """Each of its workers starts the package in a sandbox of its own."""
 
     @contextmanager
     def noting(self, stage: str) -> Iterator[None]:
@@ -121,36 +123,8 @@ class Run:
 
     def plan(self) -> list[Graph]:
         """Return the graphs of the cells that use the entries, with the tasks that these cells need."""
-        further = self.opened.further()
-        graphs = [
-            only_with(
-                plan_track(
-                    name, self.profile, self.opened.registry, further=_fitting(self.profile, name, further),
-                    seed=self.seed, limit=self.limit,
-                ),
-                self.opened.ids,
-            )
-            for name in self.profile.tracks
-        ]  # fmt: skip
-        return [graph for graph in graphs if graph.tasks or graph.missing]
-
-    def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
-        """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own."""
-
-        def start() -> Executor:
-            return open_executor(
-                self.store.address, name=self.executor, devices=[self.device], workers=self.workers,
-                batch_size=self.profile.batch_size, time_limit_s=self.profile.time_limit_s, settings=self.settings,
-                prepare=[guest_beside(self.opened.guest, self.opened.description, self.profile.secret)],
-                secret=self.profile.secret,
-            )  # fmt: skip
-
-        total = sum(len(graph.tasks) for graph in graphs)
-
-        def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
-            advance(len(outcome.done) + len(outcome.failed), total)
-
-        return execute(graphs, self.store, start, watch=watch)
+        graphs = self.session.plan(further=self.opened.further())
+        return [graph for own in graphs if (graph := only_with(own, self.opened.ids)).tasks or graph.missing]
 
     def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
         """Compare the gradient of every purification with attacks that do without it."""
@@ -222,18 +196,6 @@ class Run:
         )  # fmt: skip
         self.store.replace(f"{SUBMISSIONS}/{self.name}.json", stored)
 
-    def boards(self, graphs: Sequence[Graph], outcome: RunResult) -> list[Board]:
-        """Add the cells to the runs of the same configuration, make the tables again, and return them."""
-        found, known = [], known_entries(self.store)
-        for graph in graphs:
-            sweep = merged_sweep(
-                self.store, graph, done=outcome.done, failed=outcome.failed, profile=self.profile.name, seed=self.seed,
-                limit=self.limit, command=self.command,
-            )  # fmt: skip
-            self.store.save_sweep(sweep)
-            found.append(make_board(self.store, graph.track, sweep, known))
-        return found
-
 
 @dataclass
 class Findings:
@@ -264,14 +226,14 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
         if not found.graphs and not run.broken:
             raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
         with run.noting("the computation of cells"):
-            found.outcome = run.compute(found.graphs, watch("cells"))
+            found.outcome = run.session.compute(found.graphs, watch("cells"))
         with run.noting("the attacks on defenses"):
             found.gradient_audits = run.audit_gradients(watch("attacks on defenses"))
         found.seconds = time.perf_counter() - clock
         run.keep(run.report(found, []))  # the tables show facts from the package description
         with run.store.alone():
             with run.noting("the tables"):
-                boards = run.boards(found.graphs, found.outcome)
+                boards += [run.session.rank(graph, found.outcome, joins=True).board for graph in found.graphs]
             report = run.report(found, boards)
             run.keep(report)
             _decide(run, report)
@@ -319,11 +281,6 @@ def _line(error: Exception) -> str:
 def _failed(found: Findings) -> dict[str, str]:
     tasks = [(key, task) for graph in found.graphs for key, task in graph.tasks.items()]
     return {task.address: found.outcome.failed[key] for key, task in tasks if key in found.outcome.failed}
-
-
-def _fitting(profile: Profile, track: str, further: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the entries whose kind a track selects from."""
-    return {kind: names for kind, names in further.items() if kind in profile.tracks[track].select}
 
 
 def measured(claim: Claim, boards: Sequence[Board]) -> ClaimResult:

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from imharness.components.hookspecs import hookimpl
+from imharness.components.registry import installed
+from imharness.components.standings import Standings
 from imharness_submissions.ledger import Ledger
 
 if TYPE_CHECKING:
-    from imharness.components.registry import Registry
+    from imharness.components.provenance import Registered
     from imharness.ranking.entries import StoreEntries
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
     from imharness.results.store import Store
 
 
-def judged(store: Store, known: StoreEntries) -> StoreEntries:
-    """Return `known` with the entries that were submitted to a store, and the decisions of its ledger."""
-    ledger, registry = Ledger(store.address), known.registry
-    if store.names("submissions"):  # showing them needs torch
-        from imharness_submissions.sandbox.stored import with_submissions
+@hookimpl
+def standings(store: Store) -> Standings:
+    """Return the entries that were submitted to a store, and the decisions of its ledger."""
+    ledger = Ledger(store.address)
+    return Standings(_submitted(store), ledger.standings(), ledger.withdrawn())
 
-        registry = with_submissions(registry, store)
-    return replace(
-        known,
-        registry=registry,
-        submitted=known.submitted | (_ids(registry) - _ids(known.registry)),
-        standing={**known.standing, **ledger.standings()},
-        withdrawn={**known.withdrawn, **ledger.withdrawn()},
-    )
+
+def _submitted(store: Store) -> list[Registered]:
+    if not store.names("submissions"):
+        return []
+    from imharness_submissions.sandbox.stored import with_submissions  # showing them needs torch
+
+    here = installed()
+    return [entry for place, entry in with_submissions(here, store).entries.items() if place not in here.entries]
 
 
 def refresh_standing(store: Store, board: Board, known: StoreEntries) -> Board:
     """Write what was decided about entries into tables that need no other change."""
     entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
     return store.save_board(board.model_copy(update={"entries": entries}))
-
-
-def _ids(registry: Registry) -> set[str]:
-    return {entry.component.info.id for entry in registry.entries.values()}

@@ -2,13 +2,20 @@
 
 import importlib.metadata
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from tests.conftest import install
 
 from imharness.components.loading import load_plugins
 from imharness.components.registry import build_registry
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 
 
 def test_a_fifth_track_is_planned_run_ranked_and_shown(harness_forked, tmp_path: Path) -> None:
@@ -53,6 +60,49 @@ def test_run_configurations_of_the_embedded_profile_stay(install_packages) -> No
     registry = build_registry(load_plugins(_with(install_packages("acme-track"))))
     graph = plan_track("harness/perceptual", load_profile("embedded"), registry)
     assert graph.run_configuration == "a6a5de3b7918c326"
+
+
+NOTEBOOK = """
+import sys
+import numpy as np
+import imharness as ih
+
+def largest(images, reference):
+    return (images - reference).abs().amax(dim=(1, 2, 3))
+
+pixels = np.random.default_rng(0).random((3, 3, 64, 64))
+own = ih.metric(largest, reference=True, bounds=(0, 1), higher_means="worse_quality", name="largest")
+for data, names in ((pixels, {"image-0000", "image-0001", "image-0002"}), (sys.argv[1], {"one.png", "two.png"}),
+                    (None, None)):
+    found = ih.evaluate(own, track="flips", dataset=data, limit=3, progress=False)
+    rows = found.rows("flip")
+    assert set(found.table().labels) == {"local/largest", "harness/l2", "harness/mae"}, found
+    assert names is None or set(rows["name"]) == names, rows
+    ours = rows["metric"] == "local/largest"
+    assert np.array_equal(rows["score"][ours], rows["judged"][ours])  # the same distance as the track's judge
+for wrong, said in (({"track": "membership", "dataset": sys.argv[1]}, "track harness/membership reads no folder"),
+                    ({"track": "flips"}, "track acme/flips takes no defense of one's own; it takes: metric.")):
+    try:
+        ih.evaluate(ih.defense(lambda images: images, differentiable=True), progress=False, **wrong)
+    except ih.errors.UsageError as error:
+        assert said in str(error), error
+    else:
+        raise AssertionError(said)
+"""
+
+
+def test_a_fifth_track_says_what_an_evaluation_takes(tmp_path: Path) -> None:
+    folder, packages = tmp_path / "images", tmp_path / "site-packages"
+    for place in (folder, packages):
+        place.mkdir()
+    install(packages, "acme-track")
+    for seed, name in enumerate(("one.png", "two.png")):
+        pixels = np.random.default_rng(seed).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / name)
+    environment = os.environ | {"PYTHONPATH": str(packages), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", NOTEBOOK, str(folder)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def _with(points):

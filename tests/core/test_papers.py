@@ -12,7 +12,8 @@ from imharness.errors import PluginError
 
 TOML = '[gauss1809]\ntitle = "Theoria Motus"\nauthors = "Gauss"\nyear = 1809\n'
 MODULE = """
-from imharness.images import Component, Info
+from imharness.data import Component
+from imharness.images import Info
 
 
 class Method(Component):

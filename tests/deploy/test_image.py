@@ -1,4 +1,4 @@
-"""The image of the recipes: its steps are run with stand-ins for the system's commands, in both variants."""
+"""The image that clusters use: its steps are run with stand-ins for the system's commands, in both variants."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from tests.recipes import ROOT
+from tests.typed_commands import ROOT
 
 FILE = ROOT / "deploy" / "Dockerfile"
 TEXT = FILE.read_text()

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board, Entry, Row, Table, Value
+from imharness.results.tables import Row, Table, Value
 
 ROOT = Path(__file__).resolve().parents[2]
 

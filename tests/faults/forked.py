@@ -21,11 +21,10 @@ from typing import Any
 
 from tests.forking import ending
 
-import imharness.cli.commands
 import imharness.planning.plan
-import imharness.ranking.board
 import imharness.running.local
-import imharness.running.merging
+import imharness.running.session
+import imharness_leaderboard.pages
 from imharness.cli import main
 from imharness.results.disk import UNFINISHED
 from imharness_submissions.sandbox.processes import tree
@@ -182,7 +181,7 @@ class Command:
 
 def _tell(moment: Moment) -> None:
     """Let the parts of the harness say when they begin. Only the parent's part is wrapped: workers are as always."""
-    board, commands, merging = imharness.ranking.board, imharness.cli.commands, imharness.running.merging
+    session, pages = imharness.running.session, imharness_leaderboard.pages
 
     def told(phase: str, function: Callable) -> Callable:
         def call(*given, **named):
@@ -198,9 +197,9 @@ def _tell(moment: Moment) -> None:
     for executor in (imharness.running.local.LocalWorkers, imharness.running.local.InProcess):
         before = executor.submit
         executor.submit = lambda own, key, spec, before=before: submit(own, key, spec, before)
-    merging.merged_sweep = told("ranking", merging.merged_sweep)
-    board.make_board = told("ranking", board.make_board)
-    commands.build_site = told("publishing", commands.build_site)
+    session.merged_sweep = told("ranking", session.merged_sweep)
+    session.made_board = told("ranking", session.made_board)
+    pages.build_site = told("publishing", pages.build_site)
 
 
 def started(pid: int) -> str:

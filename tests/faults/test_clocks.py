@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from imharness.ranking import board
 from imharness.ranking.board import newest_only
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.running import merging
 from imharness.running.merging import merged_sweep
 
 
@@ -25,7 +25,7 @@ def test_the_latest_run_is_the_one_that_came_last(tmp_path: Path, monkeypatch: p
     now = datetime(2026, 5, 1, tzinfo=UTC)
     for days, configuration in ((0, "first"), (-40, "second"), (-20, "third"), (-60, "first")):
         clock = SimpleNamespace(now=lambda zone, days=days: now + timedelta(days=days))
-        monkeypatch.setattr(board, "datetime", clock)
+        monkeypatch.setattr(merging, "datetime", clock)
         store.save_sweep(merged_sweep(store, planned(configuration), done=set(), failed={}, **facts))
         latest = store.latest("t/t")
         assert latest is not None

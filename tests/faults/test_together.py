@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.faults.forked import STUDY, Command, digests, remains
 
 from imharness.cli.stores import compact, verify
-from imharness.results.records import TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 RUN = ["run", "--all", "--profile", "study.toml", "--device", "cpu", "--json", "--limit", "2", "--workers", "0"]
 

@@ -2,37 +2,26 @@
 
 import functools
 import http.server
-import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import PairedScores
+from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
+from imharness.results.charts import Chart, Series
+from imharness.results.entries import Entry, Parameter
+from imharness.results.gallery import Example, Panel
 from imharness.results.identity import digest
-from imharness.results.records import (
-    Board,
-    Chart,
-    ColumnSpec,
-    Entry,
-    Example,
-    Missing,
-    Panel,
-    Parameter,
-    Row,
-    Series,
-    Table,
-    TaskRecord,
-    TaskSpec,
-    Value,
-)
+from imharness.results.report import PairedScores
 from imharness.results.store import Store
-from imharness_leaderboard import current
+from imharness.results.sweeps import Missing
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness_leaderboard.pages import build_site
 
 from .browsing import opened, watched
@@ -114,7 +103,7 @@ def board(store: Store | None = None, **changes) -> Board:
     facts = {
         "track": "acme/evil", "title": "Evil track", "measures": EVIL, "profile": "p", "seed": 0, "limit": 3,
         "command": EVIL, "finished": "2026-01-02", "cells_done": 1, "cells_failed": 1, "cells_missing": 1,
-        "tables": (main, scores.wins()),
+        "tables": (main, win_table(scores)),
         "missing": (Missing(what=EVIL, reason=EVIL, remedy=EVIL),), "failed": {EVIL: EVIL}, "versions": {"torch": EVIL},
         "entries": (entry,), "comparisons": (comparison,), "sources": "0" * 64,
         "charts": (
@@ -180,16 +169,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     result = harness_here(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     return folder
-
-
-@pytest.fixture
-def ranked_here(monkeypatch: pytest.MonkeyPatch, harness_here) -> None:
-    """Have tables made again by the same command in this process, for tests where its own is not the point."""
-
-    def run(command: Sequence[str], **settings: object) -> subprocess.CompletedProcess[str]:
-        return harness_here(*command[len(current._RANK) - 2 :], cwd=Path.cwd())
-
-    monkeypatch.setattr(current, "subprocess", SimpleNamespace(run=run))
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from imharness.contests import Contest, contest
-from imharness.results.records import Board, Entry, Example, Panel, Parameter
+from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
+from imharness.results.entries import Entry, Parameter
+from imharness.results.gallery import Example, Panel
 from imharness.results.store import Store
 from imharness.tables import Blocks, Column, Value, Wins
 from imharness.tracks import TrackReport
@@ -91,7 +94,7 @@ def contested(board: Callable[..., Board], store: Store, task: str) -> tuple[Boa
         )
         for label in LEVELS
     )  # fmt: skip
-    wins = [own.wins() for own in made.comparisons]
+    wins = [win_table(own) for own in made.comparisons]
     panels = tuple(
         Panel(label=name, task=task, array="images", position=i % 2, score=f"{40 + 7 * i}")
         for i, name in enumerate(("original", "attacked", "defended"))

@@ -5,8 +5,8 @@ import pytest
 from tests.leaderboard.conftest import board
 from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import PairedScores
-from imharness.results.records import Table, Value
+from imharness.results.report import PairedScores
+from imharness.results.tables import Table, Value
 from imharness.statistics.bootstrap import mean_interval
 from imharness_leaderboard.conditions import with_conditions
 from imharness_leaderboard.scores import Scores

@@ -9,8 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from imharness.contracts.component import SELECTABLE
-from imharness.results.records import Entry, Standing
-from imharness_leaderboard import recipes
+from imharness.results.entries import Entry, Standing
+from imharness_leaderboard import commands
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, tex
 from imharness_leaderboard.entries import entry_views
 from imharness_leaderboard.tables import shown
@@ -70,24 +70,24 @@ def test_readers_get_in_two_clicks_from_a_table_to_what_broke_an_entry_and_to_it
 
 
 def test_a_row_is_computed_again_with_the_filters_that_find_its_cells() -> None:
-    assert tuple(SELECTABLE) == recipes.SELECTABLE
+    assert tuple(SELECTABLE) == commands.SELECTABLE
     own = board(command="harness run --all --profile sweep.toml", track="acme/t", limit=None, seed=3)
     parts = [("model", "acme/net"), ("defense", "acme/d[a=1,b=(2, 3)]")]
-    assert shlex.split(recipes.compute_again(own, parts)) == [
+    assert shlex.split(commands.compute_again(own, parts)) == [
         "harness", "run", "--track", "acme/t", "--profile", "sweep.toml", "--seed", "3", "--model", "acme/net",
         "--defense", "acme/d[a=1,b=(2, 3)]", "--store", "again", "--site", "again-site",
     ]  # fmt: skip
-    assert recipes.compute_again(own, [("defense", "acme/a, as accurate as acme/b")]) == own.command
-    assert recipes.compute_again(own, []) == own.command
-    assert "'; rm -rf /" not in recipes.compute_again(own, [("defense", "acme/d['; rm -rf /]")]).replace("'\"'\"'", "")
+    assert commands.compute_again(own, [("defense", "acme/a, as accurate as acme/b")]) == own.command
+    assert commands.compute_again(own, []) == own.command
+    assert "'; rm -rf /" not in commands.compute_again(own, [("defense", "acme/d['; rm -rf /]")]).replace("'\"'\"'", "")
 
 
 def test_a_submission_is_checked_by_its_name() -> None:
     standing = (Standing(date="2026-01-01", decision="added", reason="", submission="mine"),)
     entry = Entry(kind="defense", id="a/b", label="a/b[c=1]", version="1", cells=3)
-    assert recipes.check(entry) == "harness reproduce a/b --store STORE"
-    assert recipes.check(entry.model_copy(update={"standing": standing})) == "harness reproduce mine --store STORE"
-    assert recipes.check(None) == ""
+    assert commands.check(entry) == "harness reproduce a/b --store STORE"
+    assert commands.check(entry.model_copy(update={"standing": standing})) == "harness reproduce mine --store STORE"
+    assert commands.check(None) == ""
 
 
 def test_the_line_of_a_page_gives_the_published_numbers(ran: Path, tmp_path: Path, harness_here) -> None:

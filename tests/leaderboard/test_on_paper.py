@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import breadth, with_order
 from imharness_leaderboard.wording import breaking
@@ -139,7 +141,7 @@ def test_matrices_stand_in_the_order_of_the_ranking() -> None:
     made = report()
     order = [row.label for row in made.tables[0].rows]
     assert order != sorted(order)
-    wins = made.comparisons[0].wins()
+    wins = win_table(made.comparisons[0])
     assert [row.label for row in wins.rows] == sorted(LEVELS)
     before = {(row.label, column.label): row.values[column.key] for row in wins.rows for column in wins.columns}
     own: Board = board(tables=(*made.tables, wins), rankings=tuple(made.rankings), charts=())

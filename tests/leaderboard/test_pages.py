@@ -15,8 +15,9 @@ from imharness.errors import StoreError
 from imharness.exports import sheet_of
 from imharness.exports.marks import Marks
 from imharness.ranking.comparisons import pairwise
-from imharness.results.records import SCHEMA, ColumnSpec, Value
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Value
+from imharness.results.version import SCHEMA
 from imharness_leaderboard.addresses import slug
 from imharness_leaderboard.pages import build_site
 from imharness_leaderboard.tables import headline, marks_of
@@ -224,7 +225,7 @@ def test_what_is_gone_from_the_store_is_gone_from_the_site_and_nothing_else(tmp_
     assert (tmp_path / "site" / "mine.html").read_text() == "kept"
 
 
-def test_a_damaged_board_is_named_and_left_out(ranked_here: None, tmp_path: Path) -> None:
+def test_a_damaged_board_is_named_and_left_out(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     save(store, board(store))
     save(store, board(track="acme/second", title="Second"))
@@ -252,7 +253,7 @@ def test_damaged_vectors_and_images_are_named_and_left_out(tmp_path: Path) -> No
     assert not list((tmp_path / "site" / "data").rglob("*.f32"))
 
 
-def test_tables_of_another_version_are_marked_stale(ranked_here: None, tmp_path: Path) -> None:
+def test_tables_of_another_version_are_marked_stale(tmp_path: Path) -> None:
     save(Store(tmp_path / "store"), board(scored_by={"image-privacy-harness": "0.0.1"}))
     result = build_site(tmp_path / "store", tmp_path / "site")
     assert any("scored by image-privacy-harness 0.0.1" in line for line in result.problems)

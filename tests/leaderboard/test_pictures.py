@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from imharness.results.records import Board, Chart, ColumnSpec, Row, Series, Table, Value
+from imharness.results.boards import Board
+from imharness.results.charts import Chart, Series
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.wilcoxon import wilcoxon_greater
 from imharness_leaderboard.chart_pictures import chart_picture
 from imharness_leaderboard.comparison_pictures import comparison_pictures

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from imharness.errors import StoreError, UsageError
-from imharness.results.records import Value
 from imharness.results.store import Store
+from imharness.results.tables import Value
 from imharness_leaderboard.changes import BoardSummary, Place, changes, read_releases, summary
 from imharness_leaderboard.publishing import publish_site
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from imharness.results.records import Entry, Standing
+from imharness.results.entries import Entry, Standing
 from imharness_leaderboard.entries import standing_word
 
 

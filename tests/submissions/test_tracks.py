@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from tests.submissions.conftest import MakeSubmission
 from tests.submissions.test_run import entry, silent
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store

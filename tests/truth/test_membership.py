@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.contracts.randomness import derive_seed, generator
 from imharness.membership import (
     Component,

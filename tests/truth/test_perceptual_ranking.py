@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.truth.test_perceptual import Simulated, choices, preferring
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.data import ImageDataset, ImageSet
 from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Info, MetricInfo, Scores
 from imharness.planning.plan import plan_track

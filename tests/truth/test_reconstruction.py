@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.contracts.component import Component
 from imharness.contracts.randomness import generator
 from imharness.data import ImageDataset, ImageSet

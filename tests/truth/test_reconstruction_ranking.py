@@ -22,8 +22,8 @@ from tests.truth.test_reconstruction import (
     pictures,
 )
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.data import ImageSet
 from imharness.gradients import (
     GradientDefense,

@@ -17,7 +17,7 @@ from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.ranking.board import make_board
 from imharness.ranking.entries import StoreEntries
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness.running.context import BuildCache, run_task
 from imharness.running.merging import merged_sweep

@@ -28,7 +28,6 @@ COMMANDS = {
     "assets": "imharness.cli.assets:assets",
     "doctor": "imharness.cli.doctor:doctor",
     "completion": "imharness.cli.completion:completion",
-    "man": "imharness.cli.man:man",
     "docs": "imharness.cli.docs:docs",
 }
 GROUP = "imharness.commands"
@@ -115,7 +114,7 @@ def main() -> None:
 
 def _leave_at_once() -> None:
     """End the process where a thread still makes tables: that of an interrupted run is not waited for."""
-    from imharness.cli.publishing import THREAD
+    from imharness.running.publishing import THREAD
 
     if any(thread.name == THREAD for thread in threading.enumerate()):
         sys.stdout.flush()

@@ -1,18 +1,16 @@
-"""The second door, for packages that add a command: find components, run a step by hand, add results of others.
+"""What packages that add a command use: find components, run a step by hand, add results of others.
 
 Plugins import the public modules cut by purpose; only what a command runs imports this one.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy.typing as npt
 import torch
 
@@ -21,13 +19,16 @@ from imharness.components.registry import installed
 from imharness.contracts.assets import add_folder as add_assets
 from imharness.contracts.component import Component
 from imharness.contracts.track import Option, Output, Progress, Query, StepContext
-from imharness.errors import HarnessError, StoreError
+from imharness.errors import StoreError
 from imharness.ranking.board import make_board, records_of
 from imharness.ranking.entries import known_entries
+from imharness.results.boards import Board
 from imharness.results.identity import digest
 from imharness.results.query import ResultQuery
-from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import EXTERNAL, TaskRecord, TaskSpec
+from imharness.running import pages
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.device import resolve_devices
 from imharness.running.shards import Shards
@@ -88,12 +89,9 @@ def finished(address: str | Path, track: str, step: str) -> Iterator[Finished]:
 
 
 def build_site(address: str | Path, site: Path) -> None:
-    """Build the site with the installed renderer: the command `site build` of whoever provides it."""
-    points = list(importlib.metadata.entry_points(group="imharness.commands", name="site"))
-    if not points:
-        raise HarnessError("no installed package provides `harness site`; the results are in the store")
-    command: click.Command = points[0].load()
-    command.main(["build", "--store", str(address), "--site", str(site), "--quiet"], standalone_mode=False)
+    """Build the site by the installed package that writes it; a warning says what was left out."""
+    for line in pages.build_site(address, site):
+        console.warn(line)
 
 
 class _ByHand(TaskContext):

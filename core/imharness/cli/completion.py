@@ -11,6 +11,7 @@ from click.types import StringParamType
 from imharness.cli.options import Choice
 from imharness.contracts.component import KINDS
 from imharness.errors import HarnessError
+from imharness.results.labels import id_of
 
 VARIABLE = "_HARNESS_COMPLETE"
 """What the shell sets when it asks for completions."""
@@ -32,7 +33,7 @@ class ComponentName(StringParamType):
 
         found = dict[str, CompletionItem]()
         for one in kept():
-            id = one.label.partition("[")[0]
+            id = id_of(one.label)
             name = id if "/" in incomplete else id.rpartition("/")[2]
             if self._kind in ("", one.kind) and name.startswith(incomplete):
                 found.setdefault(name, CompletionItem(name, help=one.summary))

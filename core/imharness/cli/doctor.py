@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import shutil
 
@@ -12,9 +11,6 @@ from imharness.cli import console
 from imharness.cli.options import json_option
 from imharness.errors import Unavailable
 
-GROUP = "imharness.doctor"
-"""Entry-point group for further checks: a name, and a function that returns what it found in one line."""
-
 
 @click.command()
 @json_option()
@@ -22,7 +18,9 @@ def doctor(as_json: bool) -> None:
     """Show versions, devices, free disk, plugins that do not load and assets that are missing."""
     import torch
 
+    from imharness.components.loading import LoadFailure, load_plugins
     from imharness.components.registry import installed
+    from imharness.reading.text import reason
     from imharness.results.version import __version__
     from imharness.running.device import device_name, resolve_devices
 
@@ -43,14 +41,20 @@ def doctor(as_json: bool) -> None:
         "free disk": f"{shutil.disk_usage('.').free / 1e9:.1f} GB",
         "components": len(registry.entries),
     }
-    for point in importlib.metadata.entry_points(group=GROUP):
-        facts[point.name] = point.load()()
+    checks = load_plugins(hook="doctor")
+    failures = [*registry.failures, *checks.failures]
+    for plugin in checks.plugins:
+        try:
+            for found in checks.ask(plugin):
+                facts |= found
+        except Exception as error:
+            failures.append(LoadFailure(plugin.name, f"doctor() raised {type(error).__name__}: {reason(error)}"))
     if as_json:
-        left_out = {f.name: f.reason for f in registry.failures}
+        left_out = {f.name: f.reason for f in failures}
         console.emit(facts | {"left_out": left_out, "missing_assets": missing})
         return
     console.table("This machine", ["", ""], list(facts.items()))
-    if registry.failures:
-        console.table("Plugins left out", ["plugin", "why"], [(f.name, f.reason) for f in registry.failures])
+    if failures:
+        console.table("Plugins left out", ["plugin", "why"], [(f.name, f.reason) for f in failures])
     if missing:
         console.table("Assets missing", ["asset", "what to do"], list(missing.items()))

@@ -1,13 +1,11 @@
 """Options of executors: a package declares them as a model, and the commands that compute take them as flags.
 
-A package names a pydantic model in the entry-point group ``imharness.executor_settings``, under the executor's name.
-Each field becomes an option of its name, with its description. A field that is called as an option of the command gets
-what was given for that one. A module with such a model imports nothing heavy: it is read for every help text.
+The model is the attribute `settings` of what the executor's entry point names. Each field becomes an option of its
+name, with its description. A field that is called as an option of the command gets what was given for that one.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Any
 
 import click
@@ -15,9 +13,8 @@ from click.core import ParameterSource
 from pydantic import BaseModel, ValidationError
 
 from imharness.cli import console
-from imharness.errors import UsageError
-
-GROUP = "imharness.executor_settings"
+from imharness.errors import PluginError, UsageError
+from imharness.running.executor import executor_names, executor_offer
 
 
 class ExecutorOption(click.Option):
@@ -29,11 +26,13 @@ class ExecutorOption(click.Option):
 def models() -> dict[str, type[BaseModel]]:
     """Return the settings of the installed executors by name; what does not load is named and left out."""
     found: dict[str, type[BaseModel]] = {}
-    for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda point: point.name):
+    for name in executor_names():
         try:
-            found[point.name] = point.load()
-        except (ImportError, AttributeError) as error:
-            console.warn(f"options of executor {point.name} ({point.value}) cannot be loaded: {error}")
+            model = executor_offer(name).settings
+        except PluginError as error:
+            console.warn(str(error))
+        else:
+            found |= {} if model is None else {name: model}
     return found
 
 

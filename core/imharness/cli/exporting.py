@@ -14,8 +14,9 @@ from imharness.errors import DamagedError, UsageError, unknown_name
 
 if TYPE_CHECKING:
     from imharness.exports import Sheet
-    from imharness.results.records import Board, TaskRecord
+    from imharness.results.boards import Board
     from imharness.results.store import Store
+    from imharness.results.tasks import TaskRecord
 
 SUFFIXES = {
     "latex": "tex", "typst": "typ", "markdown": "md", "csv": "csv", "json": "json",

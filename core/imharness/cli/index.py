@@ -8,7 +8,6 @@ reason may lie elsewhere.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -20,7 +19,7 @@ from pathlib import Path
 import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from imharness.components.loading import GROUP
+from imharness.components.loading import COMPONENTS, points_of
 
 MOST_BYTES = 8 << 20
 KEPT = 8
@@ -114,7 +113,7 @@ def _keep(path: Path, found: Index) -> None:
 
 
 def _digest() -> str:
-    points = [(p.dist.name if p.dist else "", p.name, p.value) for p in importlib.metadata.entry_points(group=GROUP)]
+    points = [(p.dist.name if p.dist else "", p.name, p.value) for p in points_of(COMPONENTS)]
     folders = sorted({folder for _, _, value in points for folder in _package(value)} | set(_harness()))
     files = [[str(folder), sorted(_files(folder))] for folder in folders]
     facts = [sys.version, sys.path, sorted(points), [_installed(place) for place in sys.path], files]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from imharness.errors import UsageError, unknown_name
-from imharness.results.records import TaskRecord
+from imharness.results.tasks import TaskRecord
 
 
 def name_of(label: str) -> str:

@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from imharness.cli.progress import duration, short
+from imharness.cli.progress import duration
 from imharness.errors import DamagedError, UsageError
-from imharness.results.records import TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 from imharness.running.logs import TaskLog, keys_of_logs, log_of
 from imharness.running.schedule.state import SILENT_S, Busy, RunState, run_states
+from imharness.running.views import short
 
 
 @dataclass(frozen=True)

@@ -6,57 +6,24 @@ import json
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
 
 from rich.markup import escape
 from rich.progress import TaskID, TextColumn
 
 from imharness.cli import console
 from imharness.running.schedule.state import RunState
+from imharness.running.views import Nothing, View, short
 
 BAR_EVERY_S = 0.5
 NOTE_WIDTH = 60
 NAMED = 4
 """So many of the cells that run are named in a line, those that have run longest."""
-SHARE = 0.05
-"""Of the time of a run, what each thing that is done about it, again and again, may take in its main thread."""
-NOTICED_S = 0.05
-"""What takes less is not worth being put off."""
-
-
-def pause_after(took: float) -> float:
-    """Return the seconds to wait until something is done again that took so many: counting 10^6 tasks takes long."""
-    return took / SHARE if took > NOTICED_S else 0.0
-
-
-class View(Protocol):
-    """Shows a run. `every_s`: how often it wants to be told."""
-
-    every_s: float
-
-    def show(self, state: RunState) -> None:
-        """Show how far a run is."""
-
-    def close(self) -> None:
-        """End the show."""
 
 
 def view_of(form: str) -> View:
     """Return what shows a run in one of the forms that `console.progress_form` returns."""
     views: dict[str, Callable[[], View]] = {"bar": Bars, "plain": Lines, "json": JsonLines, "none": Nothing}
     return views[form]()
-
-
-class Nothing:
-    """Shows nothing."""
-
-    every_s = float("inf")
-
-    def show(self, state: RunState) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class Lines(Nothing):
@@ -138,11 +105,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60:,} h {minutes % 60:02} min"
-
-
-def short(name: str) -> str:
-    """Return a track or an entry without its owner."""
-    return name.partition("/")[2] or name
 
 
 def shortened(text: str) -> str:

@@ -14,7 +14,7 @@ from imharness.results.identity import LEFT_HERE
 
 if TYPE_CHECKING:
     from imharness.exports import Sheet
-    from imharness.results.records import Board
+    from imharness.results.boards import Board
 
 SHOWN = 40
 """Rows of a ranking that are printed."""
@@ -29,18 +29,14 @@ COLUMNS = ("rank", "worst", "utility")
 def rank(address: str, tracks: Sequence[str], log_to: Sequence[str]) -> None:
     """Make the tables again from the raw rows, and print the ranking of each track; computes no cell."""
     from imharness.cli.stores import existing
-    from imharness.components.registry import installed
-    from imharness.exports.listeners import announce, open_listeners
-    from imharness.ranking.entries import known_entries, rescore
+    from imharness.ranking.entries import rank as ranked
+    from imharness.ranking.listeners import announce, open_listeners
 
-    store, registry, listeners = existing(address), installed(), open_listeners(log_to)
-    chosen = [registry.track(name) for name in tracks or store.tracks()]
-    if not chosen:
+    store, listeners, boards = existing(address), open_listeners(log_to), list["Board"]()
+    if not tracks and not store.tracks():
         raise UsageError(f"store {address} has no run; `harness run --all` makes one.")
-    known, boards = known_entries(store), list["Board"]()
-    for track in chosen:
-        board = rescore(store, track, known, lambda title: console.progress(title))
-        console.say(f"{track.info.id}: {len(board.tables)} tables of {board.cells_done} cells")
+    for board in ranked(store, tracks, lambda title: console.progress(title)):
+        console.say(f"{board.track}: {len(board.tables)} tables of {board.cells_done} cells")
         for gap in board.left_out:
             console.say(f"  left out: {gap.what} {gap.reason}")
         for gap in board.missing:

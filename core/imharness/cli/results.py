@@ -13,8 +13,8 @@ from imharness.cli.options import Choice, json_option, store_option
 from imharness.errors import DamagedError, UsageError
 
 if TYPE_CHECKING:
-    from imharness.results.records import TaskRecord
     from imharness.results.store import Store
+    from imharness.results.tasks import TaskRecord
 
 PAGE = 100
 """Tasks on a page of the list."""

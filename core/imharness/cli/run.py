@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +27,11 @@ from imharness.cli.options import (
 )
 from imharness.cli.secret import profile_of, secret_option
 from imharness.contracts.component import SELECTABLE
-from imharness.errors import UsageError, unknown_name
+from imharness.errors import UsageError
 
 if TYPE_CHECKING:
-    from imharness.components.registry import Registry
     from imharness.planning.plan import Graph
-    from imharness.planning.profile import Profile
-    from imharness.results.records import Board
-    from imharness.results.store import Store
-    from imharness.running.executor import Executor
+    from imharness.results.boards import Board
     from imharness.running.sweep import RunResult
 
 
@@ -95,147 +92,82 @@ def _selectors(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Serve how far the run is to Prometheus. Default: do not.",
 )
 @log_option()
-@click.option(
-    "--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write what became of each cell here, for a CI."
-)
 @json_option()
 def run(
     everything: bool, tracks: Sequence[str], profile: str, devices: Sequence[str], executor: str, workers: int | None,
     seed: int, address: str, site_dir: Path, assets: Path | None, precision: str | None, limit: int | None,
     secret: Path | None, fresh: bool, budget: str | None, dry_run: bool, form: str, metrics: str | None,
-    log_to: Sequence[str], junit: Path | None, as_json: bool, **others: Any,
+    log_to: Sequence[str], as_json: bool, **others: Any,
 ) -> None:  # fmt: skip
     """Compute the cells of one or more tracks, rank the entries and build the site."""
     if not everything and not tracks:
         raise UsageError("say what to run: --all or --track NAME.")
     if everything and tracks:
         raise UsageError("--all runs every track of the profile, --track those that it names; give one of the two.")
-    import torch
-
-    from imharness.cli.commands import build_site
-    from imharness.cli.metrics import Metrics
-    from imharness.cli.planning import dry_run_report, keep_to_budget, refuse_contradictions, refuse_missing
+    from imharness.cli.planning import dry_run_report
     from imharness.cli.progress import view_of
-    from imharness.cli.publishing import TablesMeanwhile
-    from imharness.cli.reports import tell_ci
-    from imharness.cli.watching import RunWatch, first_sets
     from imharness.components.registry import installed
     from imharness.contracts.assets import add_folder
-    from imharness.exports.listeners import announce, open_listeners
-    from imharness.planning.plan import plan_track
+    from imharness.planning.selection import refuse_missing, with_precision
+    from imharness.ranking.listeners import open_listeners
     from imharness.results.store import Store
-    from imharness.running.device import device_name, resolve_devices
-    from imharness.running.executor import MAX_CPU_WORKERS, find_executor, open_executor
-    from imharness.running.schedule.sharding import Sharded
-    from imharness.running.schedule.times import learnt_times
-    from imharness.running.sweep import execute
+    from imharness.running.device import resolve_devices
+    from imharness.running.executor import find_executor
+    from imharness.running.metrics import Metrics
+    from imharness.running.session import Session
+    from imharness.running.views import Watcher
 
     if assets:
         add_folder(assets.resolve())
     find_executor(executor)
     listeners = open_listeners(log_to)
     settings, only = executor_settings(click.get_current_context()), {kind: others[kind] for kind in SELECTABLE}
-    places, setup, registry, store = (
-        resolve_devices(devices),
-        profile_of(profile, secret),
-        installed(),
-        Store(address),
-    )
+    places, setup, registry = resolve_devices(devices), profile_of(profile, secret), installed()
     if precision:
-        setup = _with_precision(setup, registry, precision)
+        setup = with_precision(setup, registry, precision)
     for failure in registry.failures:
         console.warn(f"left out {failure.name}: {failure.reason}")
-    names = list(setup.tracks) if everything else _tracks(registry, setup, tracks)
-    refuse_contradictions(registry, only)
-    for kind, wanted in only.items():
-        if wanted and not any(kind in setup.tracks[name].select for name in names):
-            raise UsageError(f"--{kind}: there is none to choose in {', '.join(names)} of profile {setup.name}.")
-    graphs = [plan_track(n, setup, registry, only=only, seed=seed, limit=limit) for n in names]
+    session = Session(
+        Store(address), setup, registry, seed=seed, limit=limit, command=shlex.join(["harness", *sys.argv[1:]]),
+        executor=executor, devices=places, workers=workers, settings=settings,
+    )  # fmt: skip
+    names = None if everything else tracks
+    graphs = session.plan(names, only=only)
     if not dry_run:
         refuse_missing(graphs, registry, only)
-    times, first = learnt_times(store, device_name(torch.device(places[0]))), first_sets(graphs, setup)
-    if budget:
-        keep_to_budget(graphs, store, times, first, budget, fresh=fresh)
+    session.keep_to(budget, graphs, fresh=fresh)
     if dry_run:
-        per_place = (
-            min(os.cpu_count() or 1, MAX_CPU_WORKERS) if places == ["cpu"] else settings.get("workers_per_gpu", 1)
-        )
-        count = workers or len(places) * per_place
-
-        def whole() -> list[Graph]:
-            return [plan_track(n, setup, registry, only=only, seed=seed, limit=limit, whole=True) for n in names]
-
-        dry_run_report(graphs, store, times, count if workers != 0 else 1, as_json, whole, fresh=fresh)
+        whole = partial(session.plan, names, only=only, whole=True)
+        count = _processes(places, workers, settings)
+        dry_run_report(graphs, session.store, session.times, count, as_json, whole, fresh=fresh)
         return
-    store.prepare()
-
-    def start() -> Executor:
-        opened = open_executor(
-            address, name=executor, devices=places, workers=workers, batch_size=setup.batch_size,
-            time_limit_s=setup.time_limit_s, secret=setup.secret, settings=settings,
-        )  # fmt: skip
-        return Sharded(opened, watch.shards, store, fresh=fresh)
-
-    facts = {"profile": setup.name, "seed": seed, "limit": limit, "command": shlex.join(["harness", *sys.argv[1:]])}
     shown = console.progress_form(form, quiet=as_json)
-    meanwhile = TablesMeanwhile(
-        graphs, store, site_dir, first=first, board_of=lambda graph, so_far: _board(graph, store, so_far, facts),
-        build=build_site, told=shown in ("bar", "plain"),
-    )  # fmt: skip
-    view = view_of(shown)
-    served = [Metrics(metrics)] if metrics else []
-    with RunWatch(graphs, store, view, times, first=list(first.values()), publisher=meanwhile, others=served) as watch:
-        result = execute(graphs, store, start, fresh=fresh, order=watch.order, watch=watch.watch)
-        meanwhile.finish()
-        boards = []
-        for graph in graphs:
-            watch.tell()
-            boards.append(meanwhile.whole.get(graph.track.info.id) or _board(graph, store, result, facts))
-        watch.tell()
-        meanwhile.write_pages()
-    for line in result.warnings:
-        console.warn(line)
-    announce(address, boards, None, listeners, console.warn)
-    for line in tell_ci(junit, graphs, result, store, registry):
-        click.echo(line, err=True)
-    _report(graphs, boards, result, site_dir, as_json)
-    if result.failed:
+    watcher = Watcher(
+        view_of(shown),
+        [Metrics(metrics)] if metrics else [],
+        note=console.note if shown in ("bar", "plain") else lambda line: None,
+        warn=console.warn,
+        listeners=listeners,
+    )
+    ran = session.run(graphs, site=site_dir, fresh=fresh, watcher=watcher)
+    _report(graphs, ran.boards, ran.result, site_dir, as_json)
+    if ran.result.failed:
         sys.exit(1)
 
 
-def _with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
-    """Set the option of every track that has it."""
-    tracks = dict(profile.tracks)
-    for name, part in tracks.items():
-        if "precision" in type(registry.track(name)).model_fields:
-            tracks[name] = part.model_copy(update={"options": {**part.options, "precision": precision}})
-    return profile.model_copy(update={"tracks": tracks})
+def _processes(places: Sequence[str], workers: int | None, settings: Mapping[str, Any]) -> int:
+    """Return how many processes will compute."""
+    from imharness.running.executor import MAX_CPU_WORKERS
 
-
-def _tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:
-    ids = [registry.track(name).info.id for name in names]
-    for id in ids:
-        if id not in profile.tracks:
-            raise UsageError(unknown_name(f"profile {profile.name} has no track {id}", id, profile.tracks, "It has"))
-    return ids
-
-
-def _board(graph: Graph, store: Store, result: RunResult, facts: Mapping[str, Any]) -> Board:
-    """Make the tables of a track, and keep what they are of: the run, merged into what was there."""
-    from imharness.cli.planning import without_old_budget
-    from imharness.ranking.board import make_board
-    from imharness.ranking.entries import known_entries
-    from imharness.running.merging import merged_sweep
-
-    with store.alone():
-        sweep = without_old_budget(merged_sweep(store, graph, done=result.done, failed=result.failed, **facts), graph)
-        board = make_board(store, graph.track, sweep, known_entries(store))
-        store.save_sweep(sweep)
-    return board
+    if workers is not None:
+        return max(workers, 1)
+    if places == ["cpu"]:
+        return min(os.cpu_count() or 1, MAX_CPU_WORKERS)
+    return len(places) * int(settings.get("workers_per_gpu", 1))
 
 
 def _report(graphs: Sequence[Graph], boards: Sequence[Board], result: RunResult, site: Path, as_json: bool) -> None:
-    from imharness.results.records import LEFT_OUT
+    from imharness.results.sweeps import LEFT_OUT
 
     total = sum(len(graph.tasks) for graph in graphs)
     addresses = {key: task.address for graph in graphs for key, task in graph.tasks.items()}

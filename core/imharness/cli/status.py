@@ -27,9 +27,10 @@ def status(address: str, as_json: bool) -> None:
 
     `harness results show KEY` says more of one cell, and prints its log.
     """
-    from imharness.cli.progress import duration, line_of, short
+    from imharness.cli.progress import duration, line_of
     from imharness.results.store import Store
     from imharness.running.schedule.state import SILENT_S, run_states
+    from imharness.running.views import short
 
     now, states = datetime.now(UTC), run_states(Store(address))
     going = [s for s in states if s.state == "running" and s.silent_s(now) < SILENT_S and not _is_gone(s)]

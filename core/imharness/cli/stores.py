@@ -9,12 +9,12 @@ from functools import partial
 import pyarrow as pa
 
 from imharness.errors import DamagedError, StoreError
-from imharness.results.records import TaskRecord
 from imharness.results.storage import in_parallel, sha256_of
 from imharness.results.storage.cells import Survey, one, task_file
 from imharness.results.storage.files import StoredFile
 from imharness.results.storage.segments import FOLDER, Cell, Segment, digest_in, write_segment
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 CELLS = 4096
 """Cells in a full segment; one with less than half of them is packed again, together with new cells."""

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from imharness.components.registry import Registry
-from imharness.results.records import Entry, Standing, TaskRecord
+from imharness.results.entries import Entry, Standing
+from imharness.results.tasks import TaskRecord
 
 
 class KnownEntries(Protocol):

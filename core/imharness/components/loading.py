@@ -1,31 +1,27 @@
-"""Find and load plugin modules. A module that cannot be used is named and left out; the others are loaded."""
+"""Find and load plugin modules. A module that cannot be used is named and left out; the others are loaded.
+
+Only modules that implement the hook that is about to be called are imported: their entry points say which one that is.
+"""
 
 import importlib
 import importlib.metadata
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
 import pluggy
 
 from imharness.components import hookspecs
+from imharness.components.provenance import Provenance, provenance
 from imharness.errors import PluginError, unknown_name
 
 GROUP = "imharness"
+COMPONENTS = hookspecs.components.__name__
 MODULES = "PLUGIN_MODULES"
 """The constant in which a package lists its plugin modules."""
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """The installed package a plugin came from, read from the package's own metadata."""
-
-    distribution: str
-    version: str
-    author: str = ""
-    licence: str = ""
-    home: str = ""
+Points = Iterable[importlib.metadata.EntryPoint]
 
 
 @dataclass(frozen=True)
@@ -47,31 +43,52 @@ class LoadFailure:
 
 @dataclass
 class Loaded:
-    """All usable plugins in a fixed order, and those that were left out."""
+    """All usable plugins of one hook in a fixed order, and those that were left out.
+
+    `declared`: module -> the hooks that entry points name it for.
+    """
 
     manager: pluggy.PluginManager
+    hook: str
+    declared: Mapping[str, Collection[str]]
     plugins: list[Plugin] = field(default_factory=list)
     failures: list[LoadFailure] = field(default_factory=list)
 
-    def offers(self, plugin: Plugin) -> list[object]:
+    def ask(self, plugin: Plugin, **given: Any) -> list[Any]:
         """Return what the hook of one plugin returns; raises what it raises."""
         others = [other.module for other in self.plugins if other is not plugin]
-        call = self.manager.subset_hook_caller("components", remove_plugins=others)
-        return [item for offered in call() for item in offered]
+        found: list[Any] = self.manager.subset_hook_caller(self.hook, remove_plugins=others)(**given)
+        return found
 
 
-def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None, only: str = "") -> Loaded:
-    """Load the modules behind the entry points of the group ``imharness``, sorted by (distribution, name).
+def hook_of(entry: str) -> str:
+    """Return the hook that an entry point names its module for: ``HOOK`` of ``NAME.HOOK``, else `components`."""
+    return entry.rpartition(".")[2] if "." in entry else COMPONENTS
+
+
+def points_of(hook: str, entry_points: Points | None = None) -> list[importlib.metadata.EntryPoint]:
+    """Return the entry points whose modules implement a hook; imports none of them."""
+    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    return [point for point in found if hook_of(point.name) == hook]
+
+
+def load_plugins(entry_points: Points | None = None, only: str = "", *, hook: str = COMPONENTS) -> Loaded:
+    """Load the modules that entry points of the group ``imharness`` name for a hook, by (distribution, name).
 
     `only`: one of these modules, to load it and no other.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    loaded = Loaded(manager)
-    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
-    named = sorted((point.dist.name if point.dist else "unknown", point.name, point.value, point) for point in found)
+    found = list(importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points)
+    declared: dict[str, set[str]] = {}
+    for point in found:
+        declared.setdefault(point.value, set()).add(hook_of(point.name))
+    loaded = Loaded(manager, hook, declared)
+    if hook == COMPONENTS:
+        loaded.failures += _misnamed(manager, found)
+    named = sorted((_owner(point), point.name, point.value, point) for point in points_of(hook, found))
     seen: dict[str, str] = {}
-    for distribution, entry, value, point in named:
+    for distribution, entry, value, point in named[:1] if only else named:
         name = f"{distribution}:{entry}"
         if name not in seen:
             seen[name] = value
@@ -80,6 +97,24 @@ def load_plugins(entry_points: Iterable[importlib.metadata.EntryPoint] | None = 
             reason = f"the entry point {entry!r} is declared twice ({seen[name]} and {value}); rename one"
             loaded.failures.append(LoadFailure(name, reason))
     return loaded
+
+
+def _owner(point: importlib.metadata.EntryPoint) -> str:
+    return point.dist.name if point.dist else "unknown"
+
+
+def _known(manager: pluggy.PluginManager) -> list[str]:
+    return [name for name, hook in vars(manager.hook).items() if hook.has_spec()]
+
+
+def _misnamed(manager: pluggy.PluginManager, points: Points) -> Iterator[LoadFailure]:
+    """Yield entry points that name a module for a hook that there is not."""
+    known = _known(manager)
+    for point in points:
+        hook = hook_of(point.name)
+        if hook not in known:
+            why = unknown_name(f"the entry point {point.name!r}: no hook is called {hook!r}", hook, known)
+            yield LoadFailure(f"{_owner(point)}:{point.name}", why)
 
 
 def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, depth: int = 0) -> None:
@@ -91,14 +126,14 @@ def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, dept
         reason = f"import of {path} failed: {type(error).__name__}: {error}"
         loaded.failures.append(LoadFailure(name, reason))
         return
-    if depth == 0 and hasattr(module, MODULES):
+    if depth == 0 and loaded.hook == COMPONENTS and hasattr(module, MODULES):
         parts = getattr(module, MODULES)
     elif depth == 1 and hasattr(module, "__path__"):
         parts = sorted(found.name for found in pkgutil.iter_modules(module.__path__))
     else:
         parts = ()
         try:
-            _register(loaded.manager, name, module)
+            _register(loaded, name, path, module)
             loaded.plugins.append(Plugin(name, module, origin))
         except PluginError as error:
             loaded.failures.append(LoadFailure(name, str(error)))
@@ -106,25 +141,33 @@ def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, dept
         _load(loaded, origin, distribution, f"{path}.{part}", depth + 1)
 
 
-def _register(manager: pluggy.PluginManager, name: str, module: ModuleType) -> None:
+def _register(loaded: Loaded, name: str, path: str, module: ModuleType) -> None:
     """Register one module; raises `PluginError` when it cannot be used."""
+    manager = loaded.manager
     _check_version(str(getattr(module, "IMHARNESS_API", hookspecs.API_VERSION)))
     try:
         manager.register(module, name=name)
+        _check_hooks(loaded, path, [hook.name for hook in manager.get_hookcallers(module) or []])
     except (pluggy.PluginValidationError, ValueError) as error:
         manager.unregister(name=name)
         raise PluginError(f"wrong signature or registered twice: {_one_line(error)}") from None
-    hooks = manager.get_hookcallers(module) or []
-    unknown = [hook.name for hook in hooks if not hook.has_spec()]
-    if hooks and not unknown:
-        return
-    manager.unregister(name=name)
-    if unknown:
-        known = [name for name, hook in vars(manager.hook).items() if hook.has_spec()]
-        raise PluginError(unknown_name(f"no hook is called {unknown[0]!r}", unknown[0], known))
-    raise PluginError(
-        "implements no hook; write a function components() or board_finished() and mark it with @hookimpl"
-    )
+    except PluginError:
+        manager.unregister(name=name)
+        raise
+
+
+def _check_hooks(loaded: Loaded, path: str, implemented: Sequence[str]) -> None:
+    """Raise `PluginError` unless a module implements the hook it was loaded for, and no other without being named."""
+    known = _known(loaded.manager)
+    for hook in implemented:
+        if hook not in known:
+            raise PluginError(unknown_name(f"no hook is called {hook!r}", hook, known))
+    if loaded.hook not in implemented:
+        raise PluginError(f"does not implement the hook; write a function {loaded.hook}() and mark it with @hookimpl")
+    unheard = sorted(set(implemented) - {loaded.hook, *loaded.declared.get(path, ())})
+    if unheard:
+        (hook, *_) = unheard
+        raise PluginError(f"implements {hook}(), for which no entry point names it; add NAME.{hook} = {path!r}")
 
 
 def _check_version(wanted: str) -> None:
@@ -137,18 +180,6 @@ def _check_version(wanted: str) -> None:
     if (major, minor) > (here, newest) or major != here:
         todo = "port it, or pin a release that fits" if major < here else "update image-privacy-harness"
         raise PluginError(f"made for API version {wanted}, this is {hookspecs.API_VERSION}; {todo}")
-
-
-def provenance(distribution: importlib.metadata.Distribution | None) -> Provenance:
-    """Return who wrote a distribution and under which licence, from its metadata; its home is its first web address."""
-    if distribution is None:
-        return Provenance("unknown", "")
-    facts = distribution.metadata
-    author = next((facts[name] for name in ("Author", "Author-email", "Maintainer") if name in facts), "")
-    licence = next((facts[name] for name in ("License-Expression", "License") if name in facts), "")
-    urls = [url.partition(",")[2].strip() for url in facts.get_all("Project-URL") or []]
-    home = next((url for url in urls if url.startswith(("https://", "http://"))), "")
-    return Provenance(distribution.name, distribution.version, author, _one_line(licence), home)
 
 
 def _one_line(text: object) -> str:

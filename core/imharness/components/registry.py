@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 from pydantic import ValidationError
 
-from imharness.components.loading import Loaded, LoadFailure, Provenance, load_plugins
+from imharness.components.loading import Loaded, LoadFailure, load_plugins
 from imharness.components.papers import paper_of
+from imharness.components.provenance import Registered
 from imharness.contracts.component import KINDS, Component
 from imharness.errors import PluginError, UsageError, unknown_name
 from imharness.reading.fields import explain as explain
 from imharness.results.identity import LOCAL, ComponentRef
+from imharness.results.labels import method_of, read_name, read_settings
 
 if TYPE_CHECKING:
     from imharness.contracts.track import Track
-
-_COMMA = re.compile(r",(?![^(\[]*[)\]])")
-"""A comma that is not inside brackets."""
-_NAME = re.compile(r"^(?P<name>[^\[\]:]+)(\[(?P<parameters>.*)\]|:(?P<address>(?s:.+)))?$")
-
-
-@dataclass(frozen=True)
-class Registered:
-    """A component and where it came from."""
-
-    component: Component
-    plugin: str
-    provenance: Provenance
 
 
 class Registry:
@@ -61,6 +47,10 @@ class Registry:
         """Return all components of a kind, sorted by label."""
         return [entry.component for (k, _), entry in self.entries.items() if k == kind]
 
+    def ids(self) -> frozenset[str]:
+        """Return the ids of all components."""
+        return frozenset(entry.component.info.id for entry in self.entries.values())
+
     def provenance(self, component: Component) -> Registered:
         """Return where a component came from; other parameters of it count as the same."""
         return self._classes[component.kind, component.info.id]
@@ -74,20 +64,22 @@ class Registry:
         """
         if (kind, name) in self.entries:
             return [self.entries[kind, name].component]
-        match, known = _NAME.match(name), sorted(id for k, id in self._classes if k == kind)
-        wanted = match["name"] if match else ""
-        ids = [wanted] if wanted in known else [id for id in known if id.partition("/")[2] == wanted]
+        read, known = read_name(name), sorted(id for k, id in self._classes if k == kind)
+        wanted = read.id if read else ""
+        ids = [wanted] if wanted in known else [id for id in known if method_of(id) == wanted]
         if len(ids) > 1:
             raise UsageError(f"{name!r} is ambiguous: {', '.join(ids)}; give the owner too.")
         found = [c for c in self.of_kind(kind) if c.info.id in ids]
-        if match is None or not found or (match["address"] and not found[-1].address):
+        if read is None or not found or (read.address and not found[-1].address):
             wrong = PluginError if self.failures else UsageError
             raise wrong(unknown_name(f"no {kind} is called {name!r}", wanted or name, known))
-        if match["address"]:
-            return [_valid(found[-1], {found[-1].address: match["address"]})]
-        if match["parameters"] == "*":
+        if read.address:
+            return [_valid(found[-1], {found[-1].address: read.address})]
+        if read.settings is None:
+            return found
+        if read.settings == "*":
             return [variant for component in found for variant in component.variants()]
-        return found if match["parameters"] is None else [_with_parameters(found[-1], match["parameters"])]
+        return [_valid(found[-1], read_settings(read.settings, found[-1].info.id))]
 
     def one(self, kind: str, name: str) -> Component:
         """Return the single component a name means; an id alone means its first label."""
@@ -103,19 +95,6 @@ class Registry:
         return type(template).model_validate(dict(ref.parameters))
 
 
-def _with_parameters(template: Component, text: str) -> Component:
-    changes: dict[str, Any] = {}
-    for part in filter(None, _COMMA.split(text)):
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise UsageError(f"cannot read parameter {part!r}; write {template.info.id}[field=value]")
-        try:
-            changes[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            changes[name.strip()] = value.strip()
-    return _valid(template, changes)
-
-
 def _valid(template: Component, changes: Mapping[str, Any]) -> Component:
     try:
         return type(template).model_validate(changes)
@@ -129,7 +108,7 @@ def build_registry(loaded: Loaded) -> Registry:
     entries: dict[tuple[str, str], Registered] = {}
     for plugin in loaded.plugins:
         try:
-            offered = loaded.offers(plugin)
+            offered = [item for offers in loaded.ask(plugin) for item in offers]
         except (Exception, SystemExit) as error:
             failures.append(LoadFailure(plugin.name, f"components() raised {type(error).__name__}: {error}"))
             continue

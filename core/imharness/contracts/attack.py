@@ -1,4 +1,9 @@
-"""Attacks change images so that a metric's score rises."""
+"""Attacks change images so that a metric's score moves, within a budget that they declare.
+
+An attack sees its target through a `Target` alone: a score per image, which it raises. The harness turns the metric's
+direction, puts the defense in front of the metric where the attack is adaptive, counts queries, and refuses results
+beyond the declared budget.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
@@ -14,9 +19,14 @@ from imharness.errors import ContractError, UsageError, unknown_name
 
 
 class AttackInfo(Info):
-    """`access`: are gradients read. `norm`: of the declared budget. `strengths`: weak, medium, strong as fields.
+    """What a reader of the tables must know about an attack.
 
-    `distortion`: the distance that defines a strength.
+    Attributes:
+        access: ``white_box`` reads gradients of the target, ``black_box`` its scores alone.
+        norm: in which the radius of the declared budget is measured, see `Budget`.
+        strengths: ``weak``, ``medium`` and ``strong`` -> the fields that make the attack as strong.
+        distortion: the distance that the strengths of several attacks are matched by: ``linf`` on [0, 1], ``ssim``, or
+            ``psnr`` in dB.
     """
 
     access: Literal["white_box", "black_box"]
@@ -26,9 +36,13 @@ class AttackInfo(Info):
 
 
 class Budget(BaseModel):
-    """What an attack promises: the runner refuses images beyond it.
+    """What an attack promises. The runner refuses images beyond it with a `ContractError`, and never clips them.
 
-    `radius` is in the unit of `info.norm` on images in [0, 1]; `queries` counts scores per image.
+    Attributes:
+        radius: greatest distance from the original, in `info.norm` on images in [0, 1]: the largest change of a value
+            (``linf``, such as 4/255), the Euclidean norm over all values (``l2``), or the number of pixels that change
+            (``l0``). None: no promise.
+        queries: greatest number of evaluations of the target per image, at least 1. None: no promise.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,9 +54,18 @@ class Budget(BaseModel):
 class Target(Protocol):
     """The one window from an attack to what it attacks: a score per image, higher = the attack does better.
 
-    Call it with ``(N, 3, H, W)`` for the N images of the batch in their order, or with ``(N * k, 3, H, W)`` where k
-    candidates of one image stand in a row; it returns ``(N,)`` or ``(N * k,)``. Differentiable for white-box attacks
-    only. Each image has its own query budget.
+    Call it with float32 ``(N, 3, H, W)`` in [0, 1] for the N images of the batch in their order, or with
+    ``(N * k, 3, H, W)`` where k candidates of one image stand in a row; it returns float32 ``(N,)`` or ``(N * k,)``.
+
+    Attributes:
+        differentiable: whether gradients flow back to the images; for white-box attacks only.
+        lower: least score on natural images, as the metric declares it, turned as the scores are.
+        upper: greatest score on natural images.
+
+    Raises:
+        QueryBudgetExceeded: an image was asked for more often than `Budget.queries` allows; each image has its own
+            count.
+        ContractError: there are neither N images nor a multiple of N.
     """
 
     differentiable: bool
@@ -57,7 +80,12 @@ class Target(Protocol):
 
 
 Perturb: TypeAlias = Callable[[Images, Target, ImageRng], Images]
-"""A built attack: returns the attacked images, float32, same shape, in [0, 1], within the budget."""
+"""A built attack: images, target, streams -> attacked images.
+
+Images are float32 ``(N, 3, H, W)`` in [0, 1], multiples of 1/255; streams are one for each image. The result has the
+same shape, is float32 in [0, 1] and keeps the budget; the harness rounds it to multiples of 1/255. Image i of the
+result depends on image i and stream i alone.
+"""
 TARGET = Only("Target")
 
 
@@ -68,11 +96,15 @@ class BaseAttack(Component):
     info: ClassVar[AttackInfo]
 
     def budget(self) -> Budget:
-        """Return the declared budget of this recipe."""
+        """Return the declared budget of this attack with its parameters; by default it promises nothing."""
         return Budget()
 
     def at(self, strength: str) -> Self:
-        """Return this attack at a strength; fields that it does not name stay."""
+        """Return this attack at a strength; fields that the strength does not name stay as they are.
+
+        Raises:
+            UsageError: the attack declares no such strength.
+        """
         if strength not in self.info.strengths:
             known, said = self.info.strengths, f"{self.info.id} has no strength {strength!r}"
             raise UsageError(unknown_name(said, strength, known, "It declares"))

@@ -1,4 +1,8 @@
-"""How a component's function is called, said once: what is checked, carried, tried and written anew follows from it."""
+"""How a component's function is called, said once for each contract.
+
+Everything else follows from a `Call`: what is checked of a result, what crosses into the sandbox, what the conformance
+suite tries, and the signature that `harness plugins new` writes.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -23,8 +27,12 @@ class Builds(ABC, Generic[B]):
 class Call:
     """The arguments of a contract's function by name, in their order, and what it returns.
 
-    `by_row`: row i of the result depends on row i of the arguments alone. `own_gradients`: the function may take
-    gradients for its own use. `direct`: the method is the function itself, where others return the function.
+    Args:
+        returns: the kind of the result.
+        by_row: row i of the result depends on row i of the arguments alone, whatever else is in the batch.
+        own_gradients: the function may take gradients for its own use; others run under ``torch.no_grad``.
+        direct: the method is the function itself, where others return the function.
+        arguments: name -> kind of value, in the order of the call.
     """
 
     def __init__(

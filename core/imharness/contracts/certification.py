@@ -1,3 +1,10 @@
+"""Certifications: defenses that prove how far a score can move (randomized smoothing).
+
+A certification scores many noisy copies of an image and reads a promise off these scores: a radius within which the
+value stays (Cohen, Rosenfeld & Kolter, ICML 2019), or an interval for every image within a radius of its own (Chiang
+et al., "Detection as Regression: Certified Object Detection with Median Smoothing", NeurIPS 2020).
+"""
+
 from __future__ import annotations
 
 from abc import abstractmethod
@@ -15,12 +22,15 @@ from imharness.contracts.values import BOUNDS, IMAGES, STREAMS, Images, Only, Re
 
 @dataclass(frozen=True)
 class Certificate:
-    """What holds for each image, all ``(N,)``, with the confidence that the method states.
+    """What holds for each image, with the confidence that the method states. All tensors are ``(N,)``.
 
-    `value`: the score of the smoothed metric. `radius`: the Euclidean distance, images in [0, 1], within which the
-    value stays (NaN for a method that bounds the score instead). `delta`: the width of the interval that holds the
-    smoothed score for every image within the method's own radius (NaN for a method that gives a radius). `abstained`:
-    no promise.
+    Attributes:
+        value: score of the smoothed metric, finite.
+        radius: Euclidean distance, on images in [0, 1], within which the value stays; NaN for a method that bounds the
+            score instead.
+        delta: width of the interval that holds the smoothed score of every image within the method's own radius, in the
+            unit of the score; NaN for a method that gives a radius.
+        abstained: bool; True where there is no promise.
     """
 
     value: torch.Tensor
@@ -30,9 +40,13 @@ class Certificate:
 
 
 Smooth: TypeAlias = Callable[[Callable[[Images], Scores], Images, ImageRng], torch.Tensor]
-"""A built noisy pass: scores of V versions of S noisy copies, ``(N, S, V)``; memory does not grow with S."""
+"""A built noisy pass: (metric, images ``(N, 3, H, W)``, streams) -> finite scores ``(N, S, V)``.
+
+S noisy copies of each image are scored in V versions, such as before and after a denoiser. Copies are made and scored a
+few at a time, so that memory does not grow with S.
+"""
 Certify: TypeAlias = Callable[[torch.Tensor, tuple[float, float]], Certificate]
-"""A built certification: scores of noisy copies and the metric's (lower, upper) -> certificate."""
+"""A built certification: scores ``(N, S, V)`` of noisy copies and the metric's (lower, upper) -> certificate."""
 SCORER = Only("Callable[[Images], Scores]")
 """The metric that is smoothed; it is called here, wherever the noisy pass runs."""
 NOISY_SCORES = Rows(dimensions=3)
@@ -51,4 +65,4 @@ class Certification(MetricDefense, Builds[Certify]):
 
     @abstractmethod
     def smooth(self, device: torch.device) -> Smooth:
-        """Return the noisy pass."""
+        """Return the noisy pass; `build` returns what reads the certificate off its scores."""

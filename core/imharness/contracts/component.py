@@ -1,4 +1,8 @@
-"""A component is a frozen recipe; `build` turns it into a plain callable."""
+"""What every component is: a frozen configuration with facts about a method; `build` turns it into a plain callable.
+
+A component is cheap to make, to compare and to send; what is large or slow (weights, data, networks) is loaded by
+`build` alone. Its parameters are part of its label and of the identity of every result.
+"""
 
 import inspect
 from contextlib import suppress
@@ -8,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from imharness.contracts.assets import Asset
 from imharness.errors import Unavailable
-from imharness.results.identity import ComponentRef, label_of
+from imharness.results.identity import ComponentRef
+from imharness.results.labels import ID, label_of
 
 if TYPE_CHECKING:
     from imharness.contracts.data_source import DataSource
@@ -17,7 +22,7 @@ KINDS = ("attack", "defense", "metric", "evaluator", "model", "dataset", "track"
 """What a component can be; a contract says which."""
 SELECTABLE = KINDS[:6]
 """The kinds that a profile or a command line selects."""
-ID_PATTERN = r"^[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*$"
+ID_PATTERN = rf"^{ID}$"
 
 
 class Paper(BaseModel):
@@ -87,7 +92,7 @@ class Component(BaseModel):
         return ""
 
     def ref(self) -> ComponentRef:
-        """Return this component as pure data."""
+        """Return this component as pure data, from which `Registry.revive` makes it again."""
         return ComponentRef(
             kind=self.kind, id=self.info.id, version=self.info.version, label=self.label,
             parameters=self.model_dump(mode="json"), content=self.content(),
@@ -106,7 +111,7 @@ class Component(BaseModel):
         return ()
 
     def data_sources(self) -> tuple["DataSource", ...]:
-        """Return where the data come from that `build` reads."""
+        """Return where the data come from that `build` reads; `harness assets get` and `import` follow from it."""
         return ()
 
     def require(self) -> None:
@@ -122,5 +127,9 @@ class Component(BaseModel):
         return False
 
     def with_parameters(self, **changes: Any) -> Self:
-        """Return a copy with other hyper-parameters, validated."""
+        """Return a copy with other hyper-parameters.
+
+        Raises:
+            pydantic.ValidationError: a value is out of the bounds of its field, or there is no such field.
+        """
         return type(self).model_validate({**self.model_dump(), **changes})

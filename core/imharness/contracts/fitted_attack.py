@@ -1,3 +1,9 @@
+"""Attacks that learn something once and use it for every image, such as universal perturbations and generators.
+
+The harness calls `fit` once for each target and set of training images, stores what it returns, and gives that to
+`build` for every strength.
+"""
+
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self
@@ -28,8 +34,18 @@ class FittedAttack(BaseAttack):
 
     @abstractmethod
     def fit(self, images: Images, target: Target, rng: torch.Generator, progress: Progress) -> dict[str, torch.Tensor]:
-        """Train on `images` and return tensors by name. The target counts no queries here."""
+        """Train on images and return what was learnt.
+
+        Args:
+            images: float32 ``(N, 3, H, W)`` in [0, 1], which no table reports on.
+            target: of the same metric and defense that is attacked later; it counts no queries here.
+            rng: a generator of this training alone.
+            progress: to be told how far the training is.
+
+        Returns:
+            Finite tensors by name, which are stored and given to `build`.
+        """
 
     @abstractmethod
     def build(self, device: torch.device, fitted: Mapping[str, torch.Tensor]) -> Perturb:
-        """Return the attack as a callable, given what `fit` returned."""
+        """Return the attack as a callable, given what `fit` returned, on `device`."""

@@ -1,3 +1,5 @@
+"""Metrics that compare an image with its reference."""
+
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -6,7 +8,11 @@ from imharness.contracts.metric import Metric
 from imharness.contracts.values import IMAGES, SCORES, Images, Scores
 
 FullReferenceScore: TypeAlias = Callable[[Images, Images], Scores]
-"""A built full-reference metric, of images and references of one shape; parameters frozen, evaluation mode."""
+"""A built full-reference metric: images, references -> scores.
+
+Both are float32 ``(N, 3, H, W)`` in [0, 1], of one shape; scores are float32 ``(N,)``, finite. Networks in it are in
+evaluation mode with their parameters frozen; gradients flow to the images where `MetricInfo.differentiable` says so.
+"""
 
 
 class FullReferenceMetric(Metric, Builds[FullReferenceScore]):

@@ -1,3 +1,5 @@
+"""Defenses of shared gradients: what a participant of federated learning does before it sends them."""
+
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
@@ -7,7 +9,11 @@ from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import GRADIENTS, STREAMS, Gradients
 
 ProtectGradients: TypeAlias = Callable[[Gradients, ImageRng], Gradients]
-"""A built gradient defense: returns gradients of the same names and shapes."""
+"""A built gradient defense: gradients, streams -> gradients of the same names and shapes.
+
+Name -> float32 ``(N, *parameter.shape)``, one gradient for each image or batch, in any range; one stream for each.
+Row i of the result depends on row i alone, and is finite where the gradient that came in was.
+"""
 
 
 class GradientDefense(Component, Builds[ProtectGradients]):

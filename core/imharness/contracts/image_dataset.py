@@ -1,3 +1,5 @@
+"""Data sets of images: names, sizes and labels at once, pixels when they are asked for."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +20,12 @@ from imharness.errors import ContractError
 class ImageSet:
     """Images by position, loaded when asked for, and what is known of each.
 
-    `columns` hold one value per image: ``mos`` (higher = better), ``label``, ``class`` (the label's name),
-    ``reference`` (name of the undistorted image), ``photograph`` (what several references are cut from: they are not
-    independent), ``family`` and ``severity`` of a distortion. Of a forced choice:
-    ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of people who found
-    alternative 1 nearer); ``same``: share who saw no difference from the reference; ``judges``: how many people were
-    asked. `proxy` says in words what stands in for human labels, or is empty when people gave them.
+    `names` are unique; `shapes` are (height, width). `columns` hold one value per image: ``mos`` (higher = better),
+    ``label``, ``class`` (the label's name), ``reference`` (name of the undistorted image), ``photograph`` (what
+    several references are cut from: they are not independent), ``family`` and ``severity`` of a distortion. Of a
+    forced choice: ``group`` (its name), ``choice`` (0 or 1, which alternative) and ``judge`` (share of people who
+    found alternative 1 nearer); ``same``: share who saw no difference from the reference; ``judges``: how many
+    people were asked. `proxy` says in words what stands in for human labels, or is empty when people gave them.
     """
 
     names: tuple[str, ...]
@@ -78,7 +80,10 @@ class ImageSetKind(Only):
 
 
 class ImageDataset(Component, Builds[ImageSet]):
-    """A set of images; `build` reads no more than it must."""
+    """A set of images; `build` reads no more than it must, and `ImageSet.load` the pixels.
+
+    `build` raises `Unavailable` where files are not on this machine.
+    """
 
     kind: ClassVar[str] = "dataset"
     call = Data(returns=ImageSetKind("ImageSet", ImageSet))

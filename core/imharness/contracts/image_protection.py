@@ -1,3 +1,5 @@
+"""Defenses of private images: they change images and labels before a gradient is computed from them."""
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -12,16 +14,22 @@ from imharness.contracts.values import IMAGES, STREAMS, TARGETS, Images, Record,
 
 @dataclass(frozen=True)
 class ImagePool:
-    """Further images that a participant holds, float32 ``(M, 3, H, W)``, with targets ``(M, classes)``."""
+    """Further images that a participant holds, to mix private ones with (as InstaHide does, Huang et al., ICML 2020).
+
+    Attributes:
+        images: float32 ``(M, 3, H, W)`` in [0, 1].
+        targets: float32 ``(M, classes)``, a share for each class.
+    """
 
     images: Images
     targets: torch.Tensor
 
 
 ProtectImages: TypeAlias = Callable[[Images, torch.Tensor, ImagePool, ImageRng], tuple[Images, torch.Tensor]]
-"""A built image protection: images ``(N, 3, H, W)`` and targets ``(N, classes)`` in, both of the same shape out.
+"""A built image protection: (images, targets, pool, streams) -> (images, targets), of the same shapes.
 
-The images may leave [0, 1]: InstaHide turns signs.
+Images are float32 ``(N, 3, H, W)`` in [0, 1], targets float32 ``(N, classes)``; one stream for each image. Images
+that come out are finite and may leave [0, 1], as InstaHide turns signs.
 """
 POOL = Record(ImagePool, images=IMAGES, targets=TARGETS)
 PROTECTED = Several(images=Rows(like="images", annotation="Images"), targets=TARGETS)

@@ -1,3 +1,5 @@
+"""Defenses against membership inference that change the outputs of a trained model."""
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -12,14 +14,23 @@ from imharness.contracts.values import GENERATOR, PROBABILITIES, Record
 
 @dataclass(frozen=True)
 class DefenderOutputs:
-    """Probabilities of the model on rows that the defender holds: members, and rows that are none."""
+    """Outputs of the model on rows that the defender holds: probabilities, float32 in [0, 1].
+
+    Attributes:
+        member: ``(n, classes)``, rows that the model was trained on.
+        reference: ``(m, classes)``, rows of the same kind that it was not trained on.
+    """
 
     member: torch.Tensor
     reference: torch.Tensor
 
 
 ReleaseOutputs: TypeAlias = Callable[[torch.Tensor, DefenderOutputs, torch.Generator], torch.Tensor]
-"""A built release defense: probabilities ``(n, classes)`` in, probabilities of the same shape out."""
+"""A built release defense: (outputs, held, rng) -> outputs.
+
+Outputs are probabilities, float32 ``(n, classes)`` in [0, 1]; the result has the same shape and range. A row may
+depend on the other rows of the call.
+"""
 
 
 class MembershipDefenseInfo(Info):

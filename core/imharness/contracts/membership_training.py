@@ -1,3 +1,5 @@
+"""Defenses against membership inference that change how the model is trained."""
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -13,7 +15,14 @@ from imharness.contracts.values import GENERATOR, NETWORK, PROGRESS, TRAINED_NET
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a defender trains on: the members, and further rows of the same kind that are not members."""
+    """What a defender trains on: the members, and further rows of the same kind that are not members.
+
+    Attributes:
+        features: float32 ``(n, *shape)`` of the members.
+        labels: int64 ``(n,)``, classes from 0.
+        reference_features: float32 ``(m, *shape)``, not to be learnt by heart: for regularisation and early stopping.
+        reference_labels: int64 ``(m,)``.
+    """
 
     features: torch.Tensor
     labels: torch.Tensor
@@ -23,7 +32,13 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """How long and how a model is trained when nothing defends it."""
+    """How long and how a model is trained when nothing defends it.
+
+    Attributes:
+        epochs: passes over the members.
+        batch_size: rows per step; the last step of an epoch may have fewer.
+        learning_rate: of the optimiser, at the start.
+    """
 
     epochs: int
     batch_size: int
@@ -35,7 +50,11 @@ class TrainingPlan:
 
 Network: TypeAlias = torch.nn.Module
 TrainPrivately: TypeAlias = Callable[[Network, TrainingData, TrainingPlan, torch.Generator, Progress], Network]
-"""A built training defense: trains the network in place or returns another; evaluation mode on return."""
+"""A built training defense: (network, data, plan, rng, progress) -> network.
+
+It trains the network in place or returns another one, on the same device, whose outputs are logits ``(n,
+classes)``. The network is in evaluation mode on return. All randomness comes from `rng`.
+"""
 TrainTogether: TypeAlias = Callable[
     [Sequence[Network], Sequence[TrainingData], TrainingPlan, Sequence[torch.Generator], Progress], None
 ]
@@ -69,7 +88,7 @@ class MembershipTraining(Component, Builds[TrainPrivately]):
     )  # fmt: skip
 
     def promises(self, plan: TrainingPlan, rows: int) -> tuple[float, float] | None:
-        """Return epsilon and delta of the differential privacy of a training of `rows` members, or None."""
+        """Return (epsilon, delta) of the differential privacy of a training of `rows` members; None: no promise."""
         return None
 
     def build_together(self, device: torch.device, network: Network) -> TrainTogether | None:

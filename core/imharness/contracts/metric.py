@@ -1,3 +1,5 @@
+"""What all metrics share: the direction and the range of their scores."""
+
 import math
 from typing import ClassVar, Literal, Self
 
@@ -8,7 +10,14 @@ from imharness.errors import ContractError
 
 
 class MetricInfo(Info):
-    """`bounds`: (lower, upper) of the scores on natural images; needed to attack the metric. `unit`: of the score."""
+    """What a reader of the tables must know about a metric.
+
+    Attributes:
+        higher_means: what a higher score says: better or worse quality, or more or less leakage.
+        bounds: (lower, upper) of the scores on natural images, finite; attacks and relative scores need them.
+        unit: of the score, such as "dB"; empty where it has none.
+        differentiable: whether gradients flow from scores to images.
+    """
 
     higher_means: Literal["better_quality", "worse_quality", "more_leakage", "less_leakage"]
     bounds: tuple[float, float] | None = None

@@ -1,3 +1,5 @@
+"""What all defenses of a metric share: purifications, trainings and certifications."""
+
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -7,11 +9,17 @@ from imharness.contracts.component import Component, Info
 
 
 class DefenseInfo(Info):
-    """`differentiable`: may an adaptive attack read its gradient. `random`: does it draw from `rng`.
+    """What the harness and a reader of the tables must know about a defense.
 
-    `group`: a word for the kind of method, for tables by group. `grid`: field -> the values that a parameter study
-    tries, selected by ``method[*]``. `stand_in`: the id of a purification whose gradient white-box attacks read instead
-    of this one's, where this has none; it gets this one's values of fields that both have. Empty: the identity.
+    Attributes:
+        differentiable: whether an adaptive attack may read its gradient.
+        random: whether it draws from `rng`; adaptive attacks then average several draws (expectation over
+            transformation, Athalye et al., ICML 2018).
+        group: a word for the kind of method, for tables by group.
+        grid: field -> the values that a parameter study tries, selected by ``method[*]``.
+        stand_in: the id of a purification whose gradient white-box attacks read instead of this one's, where this has
+            none (BPDA, Athalye, Carlini & Wagner, ICML 2018, section 4.1); it gets this one's values of fields that
+            both have. Empty: the identity.
     """
 
     differentiable: bool

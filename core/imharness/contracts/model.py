@@ -1,4 +1,4 @@
-"""Target classifiers: networks whose training set or training images are to be protected."""
+"""Target classifiers: networks whose training set, or whose training images, are to be protected."""
 
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
@@ -10,7 +10,11 @@ from imharness.contracts.component import Component
 from imharness.contracts.values import COUNT, GENERATOR, NETWORK, SHAPE
 
 NetworkFactory: TypeAlias = Callable[[tuple[int, ...], int, torch.Generator], torch.nn.Module]
-"""A built model: (shape of an input, classes, rng) -> a fresh classifier on the device, logits ``(N, classes)``."""
+"""A built model: (shape of an input, number of classes, rng) -> a fresh classifier on the device.
+
+It takes float32 ``(N, *shape)`` and returns logits, float32 ``(N, classes)``. The initial weights come from `rng`
+alone. Raises `UsageError` for shapes or numbers of classes that the architecture cannot take.
+"""
 
 
 class Model(Component, Builds[NetworkFactory]):

@@ -1,3 +1,5 @@
+"""Metrics that score an image alone, without its reference."""
+
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -6,7 +8,11 @@ from imharness.contracts.metric import Metric
 from imharness.contracts.values import IMAGES, SCORES, Images, Scores
 
 NoReferenceScore: TypeAlias = Callable[[Images], Scores]
-"""A built no-reference metric; parameters frozen, evaluation mode."""
+"""A built no-reference metric: images -> scores.
+
+Images are float32 ``(N, 3, H, W)`` in [0, 1] of any size; scores are float32 ``(N,)``, finite. Networks in it are in
+evaluation mode with their parameters frozen; gradients flow to the images where `MetricInfo.differentiable` says so.
+"""
 
 
 class NoReferenceMetric(Metric, Builds[NoReferenceScore]):

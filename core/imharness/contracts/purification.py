@@ -1,3 +1,5 @@
+"""Purifications: defenses that clean an image before the metric sees it."""
+
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
@@ -9,9 +11,16 @@ from imharness.contracts.randomness import ImageRng
 from imharness.contracts.values import IMAGES, SHAPE, STREAMS, ImageBatch, Images
 
 Purifier: TypeAlias = Callable[[Images, ImageRng], Images]
-"""A built purification: returns images in [0, 1]; the size may change, the count may not."""
+"""A built purification: images, streams -> images.
+
+Images are float32 ``(N, 3, H, W)`` in [0, 1], before and after; height and width may change, N may not. Image i of
+the result depends on image i and stream i alone.
+"""
 Inverse: TypeAlias = Callable[[Images, tuple[int, ...], ImageRng], Images]
-"""Defended images, the originals' shape (3, H, W) and streams that draw what the purifier drew -> images."""
+"""A built inverse: (defended images, the originals' shape (3, H, W), streams) -> images ``(N, 3, H, W)`` in [0, 1].
+
+The streams draw again what the purifier drew.
+"""
 
 
 class Purification(MetricDefense, Builds[Purifier]):

@@ -1,3 +1,5 @@
+"""Attacks that rebuild private images from shared gradients (gradient inversion, Zhu, Liu & Han, NeurIPS 2019)."""
+
 from collections.abc import Callable
 from typing import ClassVar, TypeAlias
 
@@ -10,10 +12,12 @@ from imharness.contracts.track import Progress
 from imharness.contracts.values import NETWORK, PROGRESS, STREAMS, Gradients, ImageBatch, Images, NamedTensors, Numbers
 
 Reconstruct: TypeAlias = Callable[[Gradients, torch.nn.Module, tuple[int, int, int], ImageRng, Progress], Images]
-"""A built reconstruction attack.
+"""A built reconstruction attack: (gradients, model, shape, streams, progress) -> images.
 
-`gradients`: of the mean cross-entropy with respect to each parameter, one per batch of `batches`; `model` gave them;
-`shape` is (3, H, W). Returns ``(N, 3, H, W)`` in [0, 1], one image per stream of `rng`.
+Gradients are those of the mean cross-entropy with respect to each parameter, by its name: float32
+``(B, *parameter.shape)``, one for each batch of `ReconstructionAttack.batches`. The model gave them, and is in
+evaluation mode; it may be used, not changed. `shape` is (3, H, W). The result is float32 ``(N, 3, H, W)`` in [0,
+1], one image for each stream.
 """
 SIZE = Numbers("tuple[int, int, int]", whole=True, many=True)
 

@@ -1,3 +1,5 @@
+"""Data sets of rows: features with a class each, whole in memory."""
+
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +13,13 @@ from imharness.errors import ContractError
 
 @dataclass(frozen=True)
 class TableSet:
-    """Rows of features with a class each: float32 ``(N, *shape)`` and int64 ``(N,)``."""
+    """Rows of features with a class each.
+
+    Attributes:
+        features: float32 ``(N, *shape)``, finite.
+        labels: int64 ``(N,)``, from 0 to ``classes - 1``.
+        classes: how many classes there are.
+    """
 
     features: torch.Tensor
     labels: torch.Tensor
@@ -25,7 +33,10 @@ def _check_rows(found: TableSet, who: str) -> None:
 
 
 class TableDataset(Component, Builds[TableSet]):
-    """A set of labelled feature rows, which `build` puts on the device."""
+    """A set of labelled feature rows, which `build` puts on the device.
+
+    `build` raises `Unavailable` where files are not on this machine.
+    """
 
     kind: ClassVar[str] = "dataset"
     call = Data(returns=Only("TableSet", TableSet, _check_rows))

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
     from imharness.contracts.attack import Target
     from imharness.contracts.image_dataset import ImageSet
+    from imharness.contracts.model_audit import AuditAnswer, AuditRequest, ModelAudit
     from imharness.contracts.randomness import ImageRng
+    from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
     from imharness.contracts.table_dataset import TableSet
     from imharness.contracts.values import Images
-    from imharness.ranking.ranking import TrackReport
     from imharness.results.blocks import Blocks
-    from imharness.results.records import TaskSpec
+    from imharness.results.report import TrackReport
+    from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Option = str | int | float | bool
@@ -95,7 +97,7 @@ class StepContext(Protocol):
         """Return the measures that were planned under a group: name -> the role to build it by, in planned order."""
 
     def component(self, role: str) -> Any:
-        """Return the recipe that plays a role."""
+        """Return the component that plays a role."""
 
     def build(self, role: str | Component, *given: Any, method: str = "build") -> Any:
         """Return what a method of a component gives, its results checked against its contract.
@@ -228,7 +230,12 @@ class Query(Protocol):
 
 
 class Track(Component):
-    """One benchmark: a plan, the steps that compute its cells, and its tables."""
+    """One benchmark: a plan, the steps that compute its cells, and its tables.
+
+    A track may also answer what notebooks ask: `profiles`, `own_objects`, `folder_dataset` and `takes_bare_images` say
+    what `imharness.evaluate` takes; `audit` and `reconstruct` are what the functions of these names call. One that does
+    not answer leaves them as they are.
+    """
 
     kind: ClassVar[str] = "track"
     title: ClassVar[str]
@@ -236,6 +243,17 @@ class Track(Component):
     """What the track measures, in one sentence."""
     steps: ClassVar[tuple[Step, ...]]
     """The kinds of task, made by `step`."""
+    profiles: ClassVar[tuple[str, ...]] = ("quick", "embedded")
+    """The profiles that say what an evaluation takes by default; the first that has the track."""
+    own_objects: ClassVar[Mapping[str, type[Component]]] = {}
+    """Kind -> the contract that an object of a notebook has here; kinds that are left out are refused.
+
+    Where none is named, a defense purifies images, an attack moves the score of a metric, a metric is as it says.
+    """
+    folder_dataset: ClassVar[str] = ""
+    """The id of the data set that reads a folder of images, by its address; "" where there is none."""
+    takes_bare_images: ClassVar[bool] = False
+    """Whether images of which nothing is known can be its data set."""
     utility_loss: float = Field(default=0.05, ge=0, le=1, description="Share of utility that a winner may cost.")
 
     def step(self, name: str) -> Step:
@@ -256,3 +274,15 @@ class Track(Component):
     @abstractmethod
     def report(self, query: Query) -> TrackReport:
         """Return what readers see of the finished cells."""
+
+    def audit(self, asked: AuditRequest) -> AuditAnswer:
+        """Return what adversaries find out about one model; raises `UsageError` for what does not fit."""
+        raise UsageError(f"track {self.info.id} audits no models.")
+
+    def audit_page(self, found: ModelAudit, name: str) -> str:
+        """Return an audit as one page of HTML that makes no request; `name` is that of the model."""
+        raise UsageError(f"track {self.info.id} audits no models.")
+
+    def reconstruct(self, asked: SharedGradients) -> Reconstructed:
+        """Return the images that an attack rebuilds from gradients; raises `UsageError` for what does not fit."""
+        raise UsageError(f"track {self.info.id} rebuilds no images.")

@@ -1,3 +1,5 @@
+"""Metrics whose network training defenses can train further, and where such weights are found."""
+
 import hashlib
 import re
 from abc import abstractmethod
@@ -13,7 +15,15 @@ from imharness.errors import Unavailable
 
 
 class TuningPlan(BaseModel):
-    """How a metric's network is trained further: data sets by label, and the usual numbers."""
+    """How a metric's network is trained further.
+
+    Attributes:
+        train: label of the data set that is trained on, with opinion scores (``mos``).
+        test: label of the one that the model card reports on.
+        epochs: passes over the training images.
+        batch: images per step.
+        learning_rate: of the optimiser.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,3 +1,5 @@
+"""Defenses that train the network of a metric further, once; images stay as they are."""
+
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -8,9 +10,10 @@ from imharness.contracts.values import Only
 from imharness.contracts.weight_training import TRAINED, TRAINING_CONTEXT, Trained, TrainingContext
 
 Tune: TypeAlias = Callable[[TrainableMetric, TuningPlan, TrainingContext], Trained]
-"""A built training defense: trains a metric's network further and returns the weights and their card.
+"""A built training defense: (metric, plan, context) -> the trained weights and their card.
 
-The workshop's data has the roles ``train`` and ``test``, with ``mos``; its components those of `requires`.
+It trains the network of `TrainableMetric.network` further. The data of the context has the roles ``train`` and
+``test``, with ``mos``; its components those of `requires`.
 """
 
 
@@ -21,7 +24,7 @@ class TrainingDefense(MetricDefense, Builds[Tune]):
     """
 
     call = Call(
-        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), workshop=TRAINING_CONTEXT, returns=TRAINED,
+        metric=Only("TrainableMetric"), plan=Only("TuningPlan"), context=TRAINING_CONTEXT, returns=TRAINED,
         own_gradients=True,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import torch
 from imharness.errors import ContractError
 
 Images: TypeAlias = torch.Tensor
-"""float32 ``(N, 3, H, W)``, RGB, in [0, 1]."""
+"""float32 ``(N, 3, H, W)``, RGB (not linear), in [0, 1]."""
 Scores: TypeAlias = torch.Tensor
 """float32 ``(N,)``, one number per image or row."""
 Gradients: TypeAlias = dict[str, torch.Tensor]

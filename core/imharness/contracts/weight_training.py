@@ -1,4 +1,8 @@
-"""Recipes: how weights were trained, and what a training may use."""
+"""Trainings of weights: how weights that ship or are looked for were made, so that anybody can make them again.
+
+`harness train NAME` builds the data sets and components that a training names, and gives them to it in a
+`TrainingContext`; the weights are written as safetensors beside a card in JSON.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +18,12 @@ from imharness.contracts.values import Only, finite
 
 @dataclass(frozen=True)
 class Trained:
-    """Tensors by name, and the figures for the model card."""
+    """What a training leaves: finite tensors by name, and the figures of the model card.
+
+    Attributes:
+        tensors: as in a ``state_dict``; written in their own dtype.
+        card: figure -> value, such as the correlation on the test images; what a reader must know of the weights.
+    """
 
     tensors: Mapping[str, torch.Tensor]
     card: Mapping[str, str | float]
@@ -42,7 +51,14 @@ class Loop(Protocol):
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """What a training may use: built data sets and recipes by role, randomness, and the loop."""
+    """What a training may use.
+
+    Attributes:
+        data: role -> built data set, as `datasets` names them.
+        components: role -> component, as `requires` names them; not built yet.
+        rng: the one source of randomness.
+        loop: runs the steps, shows progress, and keeps checkpoints.
+    """
 
     data: Mapping[str, ImageSet]
     components: Mapping[str, Component]
@@ -51,7 +67,7 @@ class TrainingContext:
 
 
 Train: TypeAlias = Callable[[TrainingContext], Trained]
-"""A built recipe: trains and returns the weights."""
+"""A built training: trains and returns the weights."""
 
 
 def _check_weights(trained: Trained, who: str) -> None:
@@ -66,10 +82,10 @@ class WeightTraining(Component, Builds[Train]):
     """Trains weights from data sets of the registry: `harness train NAME`."""
 
     kind: ClassVar[str] = "weight-training"
-    call = Call(workshop=TRAINING_CONTEXT, returns=TRAINED, own_gradients=True)
+    call = Call(context=TRAINING_CONTEXT, returns=TRAINED, own_gradients=True)
 
     def datasets(self) -> Mapping[str, str]:
-        """Return role -> data set label, for everything the recipe reads."""
+        """Return role -> data set label, for everything the training reads."""
         return {}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from imharness.errors import Unavailable
 from imharness.exports.sheets import Cell, Sheet
 from imharness.reading.text import plain
-from imharness.results.records import SCHEMA, ColumnSpec, Table
+from imharness.results.tables import ColumnSpec, Table
+from imharness.results.version import SCHEMA
 
 PARTS = {"value": "", "low": " low", "high": " high", "n": " n", "clusters": " clusters", "missing": " missing"}
 """The fields of a number, and what follows the column's label in the header of each."""

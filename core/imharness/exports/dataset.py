@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 from imharness.errors import UsageError
 from imharness.exports.markup import markdown_text
 from imharness.reading.text import plain
-from imharness.results.records import Board, Value
+from imharness.results.boards import Board
 from imharness.results.storage import sha256_of
+from imharness.results.tables import Value
 
 ADDRESS = re.compile(r"hf://datasets/([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})", re.ASCII)
 LICENCE, LICENCE_URL = "apache-2.0", "https://spdx.org/licenses/Apache-2.0"

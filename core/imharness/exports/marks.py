@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Literal
 
 from imharness.ranking.ranking import ranked
+from imharness.results.boards import Board
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, ColumnSpec, Row, Table, several
+from imharness.results.tables import ColumnSpec, Row, Table, several
 from imharness.statistics.clusters import FEWEST
 
 Mark = Literal["", "best", "tied"]

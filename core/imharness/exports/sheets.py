@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from imharness.errors import UsageError, did_you_mean
 from imharness.exports.marks import Mark, Marks
+from imharness.results.boards import Board
 from imharness.results.rankings import Place
-from imharness.results.records import Board, ColumnSpec, Row, Table, Value, several
+from imharness.results.tables import ColumnSpec, Row, Table, Value, several
 
 ARROWS = {"higher": "↑", "lower": "↓", "": ""}
 NONE = "–"

@@ -12,6 +12,7 @@ OFFERS = {
     "load": "load",
     "metric": "objects",
     "reconstruct": "reconstruct",
+    "run": "run",
     "score": "score",
 }
 """What `imharness` offers beside its modules: name -> the module here that has it, loaded when the name is used."""

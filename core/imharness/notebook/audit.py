@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,23 +13,17 @@ import numpy.typing as npt
 from imharness.components.registry import installed
 from imharness.contracts.component import Component
 from imharness.contracts.membership_evaluator import MembershipEvaluator
+from imharness.contracts.model_audit import AuditAnswer, AuditRequest, Estimate, Finding, GivenOutputs, ModelAudit
 from imharness.errors import UsageError
 from imharness.notebook.arguments import listed, place, shown, text, wrong
-from imharness.notebook.given import array_of, component_from
+from imharness.notebook.given import array_of, component_from, track_that
 from imharness.notebook.objects import Own
 from imharness.notebook.result import Result
-from imharness.results.records import ColumnSpec, Row, Table, Value
-from imharness.statistics.clusters import chosen_half
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 if TYPE_CHECKING:
     import torch
 
-    from imharness_membership.audit import Audit as Found
-    from imharness_membership.audit import Estimate, Finding
-    from imharness_membership.audit_inputs import Outputs
-
-FEWEST = 20
-"""Members, and non-members, that evaluators need at least to learn from, and to be tested on."""
 ARRAYS = ("probabilities", "labels", "member")
 MEASURES = {
     "accuracy": (
@@ -53,7 +47,7 @@ class Audit(Result):
         measured: in words, what was measured on which rows.
     """
 
-    found: Found = field(kw_only=True)
+    found: ModelAudit = field(kw_only=True)
     measured: str = ""
 
     @property
@@ -66,10 +60,8 @@ class Audit(Result):
 
     def to_html(self, path: str | Path, name: str = "model") -> None:
         """Write the report as one HTML file that contains its pictures and makes no request."""
-        from imharness_membership.audit_html import report
-
         file = Path(place("path", path, "a path"))
-        file.write_text(report(self.found, text("name", name)))
+        file.write_text(track_that("audit_page").audit_page(self.found, text("name", name)))
 
     def _notes(self) -> list[str]:
         return [self.measured]
@@ -104,49 +96,29 @@ def audit(target: Any, shadow: Any = None, *, evaluators: Sequence[str | Compone
     3 and 4.
     """
     from imharness.notebook.randomness import say_who_drew
-    from imharness_membership.audit import audit as audited
 
-    known, tested = _parts(target, shadow)
-    for name, part in (("learn from", known), ("be tested on", tested)):
-        inside, outside = int(part.member.sum()), int((~part.member).sum())
-        if min(inside, outside) < FEWEST:
-            raise UsageError(
-                f"target: evaluators need {FEWEST} members and {FEWEST} non-members to {name}, "
-                f"got {inside} and {outside}."
-            )
-    if known.outputs.shape[1] != tested.outputs.shape[1]:
-        raise UsageError(
-            f"shadow has {known.outputs.shape[1]} classes and target {tested.outputs.shape[1]}; they must agree."
-        )
-    found = audited(known, tested, _chosen(evaluators, len(tested.labels)), lambda done, total: None)
-    say_who_drew()
-    own = target if shadow is None and not _has_both(target) else None
-    told = _measured(found, len(known.labels), own is not None)
-    findings = sorted(found.findings, key=lambda finding: -finding.accuracy.value)
-    return Audit(
-        "Membership audit", [_table(findings, found, told)], {"audit": lambda: _columns_of(findings)},
-        found=found, measured=told,
-    )  # fmt: skip
-
-
-def _parts(target: Any, shadow: Any) -> tuple[Outputs, Outputs]:
-    """Return the rows that evaluators learn from and those they are tested on."""
+    tested = _outputs("target", target)
     if _has_both(target):
         if shadow is not None:
             raise UsageError("shadow: the column model of target says which rows are the shadow's; leave shadow out.")
-        model = np.asarray(target["model"]).astype(str)
-        strange = sorted(set(model) - {"shadow", "target"})
-        if strange:
-            raise UsageError(f"target: the column model holds {strange[0]!r:.60}; it must be shadow or target.")
-        read = _outputs("target", target)
-        return _at(read, model == "shadow"), _at(read, model == "target")
-    read = _outputs("target", target)
-    if shadow is not None:
-        return _outputs("shadow", shadow), read
-    half = np.zeros(len(read.labels), dtype=bool)
-    for side in (read.member, ~read.member):
-        half[side] = chosen_half(np.arange(side.sum()))
-    return _at(read, half), _at(read, ~half)
+        tested = replace(tested, shadow=_of_shadow(target))
+    known = None if shadow is None else _outputs("shadow", shadow)
+    asked = AuditRequest(tested, known, _chosen(evaluators), evaluators is not None)
+    answer = track_that("audit").audit(asked)
+    say_who_drew()
+    findings = sorted(answer.found.findings, key=lambda finding: -finding.accuracy.value)
+    return Audit(
+        "Membership audit", [_table(findings, answer)], {"audit": lambda: _columns_of(findings)},
+        found=answer.found, measured=answer.measured,
+    )  # fmt: skip
+
+
+def _of_shadow(frame: Any) -> npt.NDArray[np.bool_]:
+    model = np.asarray(frame["model"]).astype(str)
+    strange = sorted(set(model) - {"shadow", "target"})
+    if strange:
+        raise UsageError(f"target: the column model holds {strange[0]!r:.60}; it must be shadow or target.")
+    return np.asarray(model == "shadow")
 
 
 def _has_both(target: Any) -> bool:
@@ -157,29 +129,17 @@ def _is_frame(given: Any) -> bool:
     return hasattr(given, "columns") and hasattr(given, "__getitem__") and not isinstance(given, Mapping)
 
 
-def _at(outputs: Outputs, chosen: npt.NDArray[np.bool_]) -> Outputs:
-    return type(outputs)(outputs.outputs[chosen], outputs.labels[chosen], outputs.member[chosen])
-
-
-def _outputs(name: str, given: Any) -> Outputs:
-    """Return outputs, labels and membership, checked; `name` is that of the argument."""
-    from imharness_membership.audit_inputs import Named, Outputs, checked
-
+def _outputs(name: str, given: Any) -> GivenOutputs:
+    """Return outputs, labels and membership as arrays of numbers; `name` is that of the argument."""
     if isinstance(given, tuple):
-        probabilities, labels, member = _asked(name, given)
         called = (f"{name}: outputs of the model", f"{name}: labels of the loaders", f"{name}: member")
-    elif _is_frame(given):
-        probabilities, labels, member = _columns(name, given)
+        return GivenOutputs(*_asked(name, given), called)
+    if _is_frame(given):
         called = (f"{name}: columns p0, p1, ...", f"{name}: column label", f"{name}: column member")
-    else:
-        probabilities, labels, member = (array_of(f"{name}: {part}", _part(name, given, part)) for part in ARRAYS)
-        called = (f"{name}: probabilities", f"{name}: labels", f"{name}: member")
-    outputs, labels = checked(probabilities, labels, Named(called[0], called[1], "apply a softmax first"))
-    if member.shape != labels.shape:
-        raise UsageError(f"{called[2]} must have shape {labels.shape}, got {member.shape}.")
-    if not np.isin(member, (0, 1)).all():
-        raise UsageError(f"{called[2]} must hold true and false, or 1 and 0.")
-    return Outputs(outputs, labels, member.astype(bool))
+        return GivenOutputs(*_columns(name, given), called)
+    probabilities, labels, member = (array_of(f"{name}: {part}", _part(name, given, part)) for part in ARRAYS)
+    called = (f"{name}: probabilities", f"{name}: labels", f"{name}: member")
+    return GivenOutputs(probabilities, labels, member, called)
 
 
 def _part(name: str, given: Any, part: str) -> Any:
@@ -246,31 +206,22 @@ def _pairs(name: str, loader: Any) -> Iterator[tuple[torch.Tensor, Any]]:
         yield batch[0], batch[1]
 
 
-def _chosen(evaluators: Sequence[str | Component | Own] | None, rows: int) -> list[MembershipEvaluator]:
-    from imharness_membership.audit import standard, usable
-
+def _chosen(evaluators: Sequence[str | Component | Own] | None) -> list[MembershipEvaluator]:
+    """Return the evaluators that are named, or all that are on this machine."""
     if evaluators is None:
-        return standard((e for e in installed().of_kind("evaluator") if e.is_here()), rows)
+        here = (each for each in installed().of_kind(MembershipEvaluator.kind) if each.is_here())
+        return [each for each in here if isinstance(each, MembershipEvaluator)]
     wanted: Any = [evaluators] if isinstance(evaluators, str | Component | Own) else evaluators
     named = listed("evaluators", wanted, "a list of evaluators or of their names")
-    chosen = [component_from("evaluator", each, "evaluators") for each in named]
-    if not chosen:
+    if not named:
         raise UsageError("evaluators: name at least one, or leave it out for all.")
-    for each, component in zip(named, chosen, strict=True):
-        if component is None:
+    found = []
+    for each in named:
+        component = component_from(MembershipEvaluator.kind, each, "evaluators")
+        if not isinstance(component, MembershipEvaluator):
             raise UsageError(f"evaluators: {shown(each)} is no evaluator; name one, or make one with ih.evaluator.")
-    return usable(component for component in chosen if component is not None)
-
-
-def _measured(found: Found, known: int, own: bool) -> str:
-    source = "other rows of the same model, whose membership they knew" if own else "rows of the shadow model"
-    return (
-        f"Measured on {found.members + found.nonmembers} rows of the target, {found.members} members and "
-        f"{found.nonmembers} non-members, {found.classes} classes; its accuracy is {found.train_accuracy:.3f} on "
-        f"members and {found.test_accuracy:.3f} on non-members. Evaluators learned from {known} {source}. "
-        "Intervals are 95%, over rows, each counted as independent: normal for the balanced accuracy, DeLong for the "
-        "AUC, Clopper and Pearson for the rates."
-    )
+        found.append(component)
+    return found
 
 
 def _columns_of(findings: Sequence[Finding]) -> dict[str, npt.NDArray[Any]]:
@@ -284,7 +235,8 @@ def _columns_of(findings: Sequence[Finding]) -> dict[str, npt.NDArray[Any]]:
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def _table(findings: Sequence[Finding], found: Found, told: str) -> Table:
+def _table(findings: Sequence[Finding], answer: AuditAnswer) -> Table:
+    found = answer.found
     counts = dict(zip(MEASURES, [found.members + found.nonmembers] * 2 + [found.members] * 2, strict=True))
 
     def value(name: str, estimate: Estimate | None) -> Value:
@@ -298,6 +250,6 @@ def _table(findings: Sequence[Finding], found: Found, told: str) -> Table:
         for name, (label, unit, told) in MEASURES.items()
     ]
     return Table(
-        id="audit", title="What an adversary finds out", caption=told, entry="evaluator", columns=tuple(columns),
-        rows=tuple(rows), ranked_by="accuracy",
+        id="audit", title="What an adversary finds out", caption=answer.measured, entry="evaluator",
+        columns=tuple(columns), rows=tuple(rows), ranked_by="accuracy",
     )  # fmt: skip

@@ -13,8 +13,9 @@ from imharness.errors import UsageError, unknown_name
 from imharness.notebook.arguments import real, shown, text
 from imharness.notebook.result import Paired, Result, ResultRow
 from imharness.ranking.comparisons import places
+from imharness.results.comparisons import Comparison
 from imharness.results.identity import LOCAL
-from imharness.results.records import Comparison, several
+from imharness.results.tables import several
 from imharness.statistics import NotTestable, head_to_head
 from imharness.statistics.bootstrap import Interval
 from imharness.statistics.clusters import FEWEST

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.contracts.attack import Attack, AttackInfo, Budget, Target
 from imharness.contracts.component import Component, Info
 from imharness.contracts.full_reference_metric import FullReferenceMetric
@@ -156,21 +156,17 @@ class LocalImages(ImageDataset):
         )
 
 
-_CONTRACTS: Mapping[tuple[str, str], type[_Local]] = {
-    ("defense", "harness/iqa"): LocalPurification,
-    ("metric", "harness/iqa"): LocalNoReference,
-    ("attack", "harness/iqa"): LocalAttack,
-    ("metric", "harness/perceptual"): LocalFullReference,
-    ("defense", "harness/membership"): LocalRelease,
-    ("evaluator", "harness/membership"): LocalEvaluator,
-    ("defense", "harness/reconstruction"): LocalGradientDefense,
-    ("metric", "harness/reconstruction"): LocalFullReference,
-    ("attack", "harness/reconstruction"): LocalReconstruction,
+_LOCAL: Mapping[type[Component], type[_Local]] = {
+    Attack: LocalAttack,
+    FullReferenceMetric: LocalFullReference,
+    GradientDefense: LocalGradientDefense,
+    MembershipEvaluator: LocalEvaluator,
+    MembershipRelease: LocalRelease,
+    NoReferenceMetric: LocalNoReference,
+    Purification: LocalPurification,
+    ReconstructionAttack: LocalReconstruction,
 }
-"""Which contract an object of a kind has in a track."""
-_OTHERWISE = {
-    "defense": LocalPurification, "metric": LocalNoReference, "attack": LocalAttack, "evaluator": LocalEvaluator
-}  # fmt: skip
+"""The contracts that an object of a notebook can have."""
 
 
 def component_of(own: Own, track: str, identity: str) -> Registered:
@@ -178,18 +174,31 @@ def component_of(own: Own, track: str, identity: str) -> Registered:
 
     Raises `UsageError` where the track has no use for such an object.
     """
-    of_track = {kind: contract for (kind, name), contract in _CONTRACTS.items() if name == track}
-    contract = (of_track or _OTHERWISE).get(own.kind)
-    if contract is None:
+    wanted = installed().track(track).own_objects
+    if wanted and own.kind not in wanted:
         raise UsageError(
-            f"objects: track {track} takes no {own.kind} of one's own; it takes: {', '.join(sorted(of_track))}."
+            f"objects: track {track} takes no {own.kind} of one's own; it takes: {', '.join(sorted(wanted))}."
         )
+    contract = wanted.get(own.kind)
+    if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _says(own):
+        compares = contract is FullReferenceMetric
+        form = "a reference: write metric(..., reference=True)" if compares else "images alone: reference=False"
+        raise UsageError(f"objects: track {track} takes metrics of {form}.")
+    if contract is not None and contract not in _LOCAL:
+        raise UsageError(f"objects: track {track} takes a {own.kind} as {contract.__name__}; write a plugin for it.")
+    return local_component(own, contract, identity)
+
+
+def _says(own: Own) -> type[Component]:
+    """Return the contract of an object where nobody says another."""
     if own.kind == "metric":
-        compares = contract is LocalFullReference if of_track else bool(own.facts["reference"])
-        if compares != own.facts["reference"]:
-            wanted = "a reference: write metric(..., reference=True)" if compares else "images alone: reference=False"
-            raise UsageError(f"objects: track {track} takes metrics of {wanted}.")
-        contract = LocalFullReference if compares else LocalNoReference
+        return FullReferenceMetric if own.facts["reference"] else NoReferenceMetric
+    return {"defense": Purification, "attack": Attack, "evaluator": MembershipEvaluator}[own.kind]
+
+
+def local_component(own: Own, wanted: type[Component] | None, identity: str) -> Registered:
+    """Return an object as a component of a contract, by default of the one that it says itself."""
+    contract = _LOCAL[wanted or _says(own)]
     about = f"{(contract.__doc__ or '').rstrip('.')}: {own.name}."
     facts = digest([identity, own.kind, dict(own.facts)])
     made = type(

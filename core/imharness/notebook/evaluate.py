@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import platformdirs
 
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.component import SELECTABLE, Component
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook import components, given
@@ -25,23 +26,18 @@ from imharness.notebook.progress import shown_progress
 from imharness.notebook.randomness import noted, notes_of_task, say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.source import result_of
-from imharness.planning.plan import Graph, plan_track
+from imharness.planning.plan import Graph
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
-from imharness.ranking.board import made_board
 from imharness.ranking.entries import StoreEntries
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord
+from imharness.results.labels import id_of, method_of
 from imharness.results.store import Store
-from imharness.running.executor import Executor, Preparation, open_executor
-from imharness.running.merging import merged_sweep
-from imharness.running.sweep import RunResult, execute
+from imharness.results.tasks import TaskRecord
+from imharness.running.executor import Preparation
+from imharness.running.session import Session
+from imharness.running.sweep import RunResult
 
-PROFILES = ("quick", "embedded")
-"""The profiles that say what an evaluation takes where nothing else is asked for; of a track, the first that has it."""
-FOLDERS = {"harness/perceptual": "harness/folder-ladder", "harness/reconstruction": "harness/class-folder"}
-"""Which data set of a track reads a folder of images."""
-FOLDER = "harness/folder"
 COMMAND = "imharness.evaluate"
 _here: dict[str, Sequence[Registered]] = {}
 """The own objects of the evaluations that go on, by a name that a worker in this process is given."""
@@ -108,20 +104,27 @@ def evaluate(
     for entry, _ in own:
         kinds.setdefault(entry.component.kind, []).append(entry.component.label)
     part = _selected(profile.tracks[id], registry, kinds, against, data)
-    graph = plan_track(id, profile.model_copy(update={"tracks": {id: part}}), registry, seed=seed, limit=limit)
+    places, name = _store(store), uuid.uuid4().hex
+    session = Session(
+        places, profile.model_copy(update={"tracks": {id: part}}), registry, seed, limit, COMMAND, devices=[device],
+        workers=0, prepare=[(f"{__name__}:{own_components.__name__}", {"evaluation": name})],
+    )  # fmt: skip
+    (graph,) = session.plan()
     graph.run_configuration = digest([graph.run_configuration, sorted(graph.tasks)])[:16]
     _used(graph, [entry.component for entry, _ in own], id)
-    places = _store(store)
     places.prepare()
     ours = {entry.component.label for entry, _ in own}
     kept = {entry.component.label for entry, cached in own if cached and _name(entry) not in _drawing}
     _forget(places, graph, (ours - kept) | _drew_before(places, graph, kept))
-    outcome = _computed(graph, places, extra, profile, device, progress)
+    _here[name] = extra
+    try:
+        with shown_progress(graph.track.info.id, progress) as advance:
+            outcome = session.compute([graph], advance)
+    finally:
+        del _here[name]
     drew = set(say_who_drew())
     _drawing.update(_name(entry) for entry, _ in own if entry.component.label in drew)
-    return _result(
-        graph, places, registry, outcome, profile.name, seed=seed, limit=limit, kept=store is not None, own=ours
-    )
+    return _result(session, graph, outcome, named=store is not None, own=ours)
 
 
 def own_components(facts: Mapping[str, Any]) -> Preparation:
@@ -136,11 +139,12 @@ def _track(name: str) -> str:
 
 
 def _profile(track: str) -> Profile:
-    for name in PROFILES:
+    names = installed().track(track).profiles
+    for name in names:
         profile = load_profile(name)
         if track in profile.tracks:
             return profile
-    raise UsageError(f"track: no profile of {' or '.join(PROFILES)} has {track}; run it by `harness run --track`.")
+    raise UsageError(f"track: no profile of {' or '.join(names)} has {track}; run it by `harness run --track`.")
 
 
 def _own_components(objects: Sequence[Any], track: str) -> list[tuple[Registered, bool]]:
@@ -187,12 +191,15 @@ def _data(dataset: Any, track: str) -> tuple[str | None, Registered | None]:
     if isinstance(dataset, str | os.PathLike):
         folder = Path(dataset)
         if folder.is_dir():
-            return f"{FOLDERS.get(track, FOLDER)}:{folder.resolve()}", None
+            reader = installed().track(track).folder_dataset
+            if not reader:
+                raise UsageError(f"dataset: track {track} reads no folder of images; give the name of a data set.")
+            return f"{reader}:{folder.resolve()}", None
         if isinstance(dataset, os.PathLike):
             raise UsageError(f"dataset: {folder} is no folder.")
         _found(installed(), "dataset", dataset, "dataset")
         return dataset, None
-    if track != "harness/iqa":
+    if not installed().track(track).takes_bare_images:
         raise UsageError(f"dataset: images without labels are of no use to track {track}; give a name or a folder.")
     entry = components.images_of(_pixels(dataset))
     return entry.component.label, entry
@@ -215,7 +222,7 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
         text(argument, name, "names of components")
         kinds = [kind for kind in part.select if kind in SELECTABLE and _means(registry, kind, name, argument)]
         if not kinds:
-            known = sorted({c.info.id.partition("/")[2] for kind in part.select for c in registry.of_kind(kind)})
+            known = sorted({method_of(c.info.id) for kind in part.select for c in registry.of_kind(kind)})
             said = f"{argument}: no component that the track takes is called {name!r}"
             raise UsageError(unknown_name(said, name, known))
         if len(kinds) > 1:
@@ -225,9 +232,9 @@ def _kinds(registry: Registry, names: Iterable[str], argument: str, part: TrackP
 
 
 def _means(registry: Registry, kind: str, name: str, argument: str) -> bool:
-    bare = name.partition("[")[0].partition(":")[0]
+    bare = id_of(name)
     ids = [component.info.id for component in registry.of_kind(kind)]
-    return any(bare in (id, id.partition("/")[2]) for id in ids) and bool(_found(registry, kind, name, argument))
+    return any(bare in (id, method_of(id)) for id in ids) and bool(_found(registry, kind, name, argument))
 
 
 def _selected(
@@ -238,7 +245,7 @@ def _selected(
     select = {kind: list(names) for kind, names in part.select.items()}
     rivals = _kinds(registry, against or (), "against", part)
     for kind in {*rivals, *kinds} if against is not None else ():
-        select[kind] = [*_controls(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
+        select[kind] = [*_controls_among(registry, kind, part.select.get(kind, ())), *rivals.get(kind, ())]
     for kind, names in kinds.items():
         if kind not in select:
             raise UsageError(f"objects: the track has no use for a {kind}; it takes: {', '.join(select)}.")
@@ -246,7 +253,7 @@ def _selected(
     return part.model_copy(update={"select": select | ({"dataset": [data]} if data else {})})
 
 
-def _controls(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
+def _controls_among(registry: Registry, kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if not name.startswith("!") and any(c.control for c in registry.find(kind, name))]
 
 
@@ -284,40 +291,14 @@ def _forget(store: Store, graph: Graph, uncached: set[str]) -> None:
             store.forget(key)
 
 
-def _computed(
-    graph: Graph, store: Store, own: Sequence[Registered], profile: Profile, device: str, progress: bool
-) -> RunResult:
-    """Compute what has no result yet, in this process, where own objects are."""
-    name = uuid.uuid4().hex
-    prepare = [(f"{__name__}:{own_components.__name__}", {"evaluation": name})]
-
-    def start() -> Executor:
-        return open_executor(store.address, devices=[device], workers=0, batch_size=profile.batch_size, prepare=prepare)
-
-    _here[name] = list(own)
-    try:
-        with shown_progress(graph.track.info.id, len(graph.tasks), progress) as watch:
-            return execute([graph], store, start, watch=watch)
-    finally:
-        del _here[name]
-
-
-def _result(
-    graph: Graph, store: Store, registry: Registry, outcome: RunResult, profile: str, *, seed: int, limit: int | None,
-    kept: bool, own: Set[str],
-) -> Result:  # fmt: skip
+def _result(session: Session, graph: Graph, outcome: RunResult, *, named: bool, own: Set[str]) -> Result:
     """Make the tables; a store that was named keeps them, unless they would replace those of a run.
 
     Tables that have an object of one's own stand first.
     """
-    with store.alone() if kept else nullcontext():
-        sweep = merged_sweep(
-            store, graph, done=outcome.done, failed=outcome.failed, profile=profile, seed=seed, limit=limit,
-            command=COMMAND,
-        )  # fmt: skip
-        board, numbers = made_board(store, graph.track, sweep, StoreEntries(registry))
-        if kept and all(before.command == COMMAND for before in store.sweeps(sweep.track)):
-            store.save_sweep(sweep)
-            board = store.save_board(board, numbers)
+    store = session.store
+    with store.alone() if named else nullcontext():
+        keep = named and all(before.command == COMMAND for before in store.sweeps(graph.track.info.id))
+        board, numbers, sweep = session.rank(graph, outcome, known=StoreEntries(session.registry), keep=keep)
     tables = sorted(board.tables, key=lambda table: not own & {row.label for row in table.rows})
     return result_of(board.model_copy(update={"tables": tuple(tables)}), numbers, store, sweep)

@@ -7,28 +7,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from imharness.errors import UsageError
+from imharness.errors import PluginError, UsageError
 from imharness.notebook.arguments import naming, text
 
 if TYPE_CHECKING:
     import torch
 
     from imharness.contracts.component import Component
+    from imharness.contracts.track import Track
 
 
-TRACKS = {"evaluator": "harness/membership", "attack": "harness/reconstruction"}
-"""Which track an own object of a kind belongs to, where only one makes sense."""
-
-
-def component_from(kind: str, given: Any, argument: str) -> Component | None:
+def component_from(kind: str, given: Any, argument: str, contract: type[Component] | None = None) -> Component | None:
     """Return the component that is meant by a name, by an own object (`ih.metric` and so on), or itself.
 
-    None for anything else, for the caller to say what it wanted. Raises `UsageError` for a name that nobody has, and
-    `Unavailable` where something that the component needs is not on this machine.
+    `contract`: what an own object is to be, by default as it says itself. Returns None for anything else, for the
+    caller to say what it wanted. Raises `UsageError` for a name that nobody has, and `Unavailable` where something that
+    the component needs is not on this machine.
     """
     from imharness.components.registry import installed
     from imharness.contracts.component import Component
-    from imharness.notebook.components import component_of
+    from imharness.notebook.components import local_component
     from imharness.notebook.objects import Own
 
     found: Component | None = None
@@ -36,13 +34,30 @@ def component_from(kind: str, given: Any, argument: str) -> Component | None:
         with naming(argument):
             found = installed().one(kind, given)
     elif isinstance(given, Own) and given.kind == kind:
-        metrics = "harness/perceptual" if given.facts.get("reference") else "harness/iqa"
-        found = component_of(given, TRACKS.get(kind, metrics), given.name).component
+        found = local_component(given, contract, given.name).component
     elif isinstance(given, Component):
         found = given
     if found is not None:
         found.require()
     return found
+
+
+def track_that(answers: str) -> Track:
+    """Return the installed track that answers a question, by the name of the method of `Track`.
+
+    Raises `UsageError` where no track does, and `PluginError` where several do.
+    """
+    from imharness.components.registry import installed
+    from imharness.contracts.track import Track
+
+    tracks = [track for track in installed().of_kind(Track.kind) if isinstance(track, Track)]
+    found = [track for track in tracks if getattr(type(track), answers) is not getattr(Track, answers)]
+    if not found:
+        raise UsageError(f"no track that is installed answers this: none has a method {answers}.")
+    if len(found) > 1:
+        both = " and ".join(track.info.id for track in found)
+        raise PluginError(f"tracks {both} both have a method {answers}; uninstall one of them.")
+    return found[0]
 
 
 def device_of(name: Any) -> str:

@@ -14,8 +14,8 @@ from imharness.notebook.arguments import place as path_of
 from imharness.notebook.result import Result
 from imharness.notebook.source import boards_of, result_of
 from imharness.reading.structured import read_json
+from imharness.results.boards import Board
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board
 from imharness.results.store import Store
 
 TABLES = Path("data") / "results.json"
@@ -29,7 +29,7 @@ def load(store_or_site: str | os.PathLike[str]) -> Result:
     """
     place = path_of("store_or_site", store_or_site, "a folder or the address of a store")
     if (Path(place) / TABLES).is_file():
-        return _joined([_of_board(board) for board in _boards(Path(place) / TABLES)], place)
+        return joined([_of_board(board) for board in _boards(Path(place) / TABLES)], place)
     if "://" not in place and not Path(place).is_dir():
         raise UsageError(f"store_or_site: {place} is no folder; give a store, or a site that was built.")
     store = Store(place)
@@ -38,7 +38,7 @@ def load(store_or_site: str | os.PathLike[str]) -> Result:
         raise StoreError(
             f"{place} has no tables; `harness run` makes some, or `harness results rank` of what it holds."
         )
-    return _joined([_of_store(store, track) for track in tracks], place)
+    return joined([stored(store, board) for track in tracks if (board := store.board(track)) is not None], place)
 
 
 def _boards(file: Path) -> list[Board]:
@@ -55,16 +55,15 @@ def _of_board(board: Board) -> tuple[str, Result]:
     )
 
 
-def _of_store(store: Store, track: str) -> tuple[str, Result]:
-    board = store.board(track)
-    assert board is not None
-    sweep = store.sweep(track, board.run_configuration)
+def stored(store: Store, board: Board) -> tuple[str, Result]:
+    """Return the track of a board that a store holds, and its result, with the rows."""
+    sweep = store.sweep(board.track, board.run_configuration)
     if sweep is None:
         return _of_board(board)
-    return track, result_of(board, store.numbers(board), store, sweep)
+    return board.track, result_of(board, store.numbers(board), store, sweep)
 
 
-def _joined(parts: list[tuple[str, Result]], place: str) -> Result:
+def joined(parts: list[tuple[str, Result]], place: str) -> Result:
     """Return the results of several tracks as one."""
     if len(parts) == 1:
         return parts[0][1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook.writing import heading
-from imharness.results.records import Table, Value
+from imharness.results.tables import Table, Value
 
 WIDTH, ROW = 7.0, 0.32
 """Inches: of a picture, and of a row in it."""

@@ -4,22 +4,45 @@ from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from imharness.cli import console
-from imharness.running.sweep import RunResult
-
-Watch = Callable[[RunResult, Mapping[str, float]], None]
+from imharness.cli.progress import BAR_EVERY_S, view_of
+from imharness.running.schedule.state import RunState
+from imharness.running.views import View
 
 
 @contextmanager
-def shown_progress(title: str, total: int, wanted: bool) -> Iterator[Watch]:
-    """Show how many of `total` cells are done while the block runs; the value is the `watch` of `execute`."""
+def shown_progress(title: str, wanted: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many cells are done while the block runs; the value is told how many, and of how many."""
     shown = _in_notebook(title) if wanted and in_notebook() else console.progress(title, shown=wanted)
     with shown as advance:
-        yield lambda outcome, running: advance(len(outcome.done) + len(outcome.failed), total)
+        yield advance
+
+
+def view_of_run(wanted: bool) -> View:
+    """Return what shows a run: a bar in a notebook, bars on a terminal, lines in a log, or nothing."""
+    if wanted and in_notebook():
+        return NotebookBar()
+    return view_of(console.progress_form("auto", quiet=not wanted))
+
+
+class NotebookBar:
+    """Shows a run as a bar in the output of a notebook's cell, and takes it away in the end."""
+
+    every_s = BAR_EVERY_S
+
+    def __init__(self) -> None:
+        self._opened = _in_notebook("run")
+        self._advance = self._opened.__enter__()
+
+    def show(self, state: RunState) -> None:
+        self._advance(state.done + state.failed, state.total)
+
+    def close(self) -> None:
+        self._opened.__exit__(None, None, None)
 
 
 def in_notebook() -> bool:

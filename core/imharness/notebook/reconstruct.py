@@ -18,24 +18,18 @@ from imharness.contracts.full_reference_metric import FullReferenceMetric
 from imharness.contracts.metric import Metric
 from imharness.contracts.randomness import ImageRng, derive_seed
 from imharness.contracts.reconstruction_attack import ReconstructionAttack
+from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
 from imharness.errors import UsageError
 from imharness.notebook.arguments import listed, seed_of, shown, whole, wrong
-from imharness.notebook.given import component_from, images_of
+from imharness.notebook.given import component_from, images_of, track_that
 from imharness.notebook.objects import Own
 from imharness.notebook.randomness import say_who_drew
 from imharness.notebook.result import Result
 from imharness.notebook.score import metric_of, scores_of
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.running.numerics import fresh_numerics
 
 Columns = dict[str, npt.NDArray[Any]]
-FITS = {
-    "loss": "One minus the cosine of the gradient of the reconstruction and the shared one.",
-    "attainable": "The same of the original image.",
-    "grey": "The same of a flat grey image.",
-    "converged": "Share of images at which the attack came near what is attainable.",
-}
-"""What the columns of the step ``reconstruct`` are."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,18 +68,15 @@ def reconstruct(
         The images, and rows with one value for each. Of the step ``reconstruct``: ``label``, read from the gradient;
         ``loss``, one minus the cosine of the gradient of the reconstruction and the shared one, in [0, 2]; ``grey``,
         the same of a flat grey image; with originals also ``attainable``, the loss of the original itself, and
-        ``converged``, whether the attack came near it (see `imharness_reconstruction.convergence`). Of the step
+        ``converged``, whether the attack came near it. Of the step
         ``leakage``: ``metric`` and ``score``, in the metric's own unit; one row for a metric of whole sets.
 
     Raises:
         UsageError: names the argument that does not fit.
         Unavailable: a metric's weights are not on this machine; says the command that gets them.
     """
-    from imharness_reconstruction.convergence import Shared, matching
-    from imharness_reconstruction.per_image import labels_from_gradients
-
-    recipe = component_from("attack", attack, "attack")
-    if not isinstance(recipe, ReconstructionAttack):
+    inversion = component_from("attack", attack, "attack", ReconstructionAttack)
+    if not isinstance(inversion, ReconstructionAttack):
         raise UsageError(f"attack: {shown(attack)} rebuilds no images from gradients; try 'invgrad' or 'dlg'.")
     size, seed = _size(shape), seed_of(seed)
     if not isinstance(model, torch.nn.Module):
@@ -94,39 +85,36 @@ def reconstruct(
     shared = _gradients(gradients, network)
     _try(network, size, next(iter(shared.values())))
     count = len(next(iter(shared.values())))
-    if recipe.batches(count) != [[i] for i in range(count)]:
-        raise UsageError(f"attack: {recipe.label} needs gradients of several batches that share images; use another.")
+    if inversion.batches(count) != [[i] for i in range(count)]:
+        raise UsageError(
+            f"attack: {inversion.label} needs gradients of several batches that share images; use another."
+        )
     known = None if originals is None else images_of("originals", originals)
     if known is not None and known.shape != (count, *size):
         raise UsageError(f"originals must have shape {(count, *size)}, got {tuple(known.shape)}.")
     chosen = _metrics(metrics, known)
     place = next(iter(shared.values())).device
     streams = ImageRng([derive_seed(seed, "attack", str(i)) for i in range(count)], place)
-    attacker = checked(recipe, recipe.build(place))
-    found = attacker(shared, network, size, streams, lambda done, total: None)
-    rebuilt = found.mul(255).round() / 255
-    labels = labels_from_gradients(shared)
-    behind = Shared(
-        shared, found if known is None else known.to(place), labels,
-        torch.arange(count, device=place), torch.eye(count, device=place),
+    attacker = checked(inversion, inversion.build(place))
+    behind = None if known is None else known.to(place)
+    found = track_that("reconstruct").reconstruct(
+        SharedGradients(shared, network, size, attacker, streams, behind)
     )  # fmt: skip
-    fit = {name: values.cpu().numpy() for name, values in matching(network, behind, found).items()}
-    keys = ("loss", "grey") if known is None else ("loss", "attainable", "grey", "converged")
-    columns: Columns = {"label": labels.cpu().numpy(), **{key: fit[key] for key in keys}}
-    scored = [(m, scores_of(m, rebuilt.cpu(), known, place)) for m in chosen]
+    columns = dict(found.columns)
+    scored = [(m, scores_of(m, found.images.cpu(), known, place)) for m in chosen]
     leaked: Columns = {
         "metric": np.repeat([m.label for m, _ in scored], [len(scores) for _, scores in scored]),
         "score": np.concatenate([scores for _, scores in scored]) if scored else np.zeros(0, np.float32),
     }
     say_who_drew()
     rows = {"reconstruct": lambda: columns, **({"leakage": lambda: leaked} if scored else {})}
-    made = [_table(recipe.label, columns, scored)]
-    return Reconstruction(f"Reconstruction by {recipe.label}", made, rows, images=rebuilt.cpu().numpy())
+    made = [_table(inversion.label, found, scored)]
+    return Reconstruction(f"Reconstruction by {inversion.label}", made, rows, images=found.images.cpu().numpy())
 
 
-def _table(label: str, columns: Columns, scored: Sequence[tuple[Metric, npt.NDArray[np.float32]]]) -> Table:
+def _table(label: str, found: Reconstructed, scored: Sequence[tuple[Metric, npt.NDArray[np.float32]]]) -> Table:
     """Return a table of one row: means over the images."""
-    shown = {name: (FITS[name], values) for name, values in columns.items() if name in FITS}
+    shown = {name: (found.told[name], values) for name, values in found.columns.items() if name in found.told}
     shown |= {m.label: (f"Score of {m.label}: {m.summary}", scores) for m, scores in scored}
     closer: dict[str, Literal["higher", "lower"]] = {
         m.label: "lower" if m.closeness > 0 else "higher" for m, _ in scored
@@ -198,8 +186,6 @@ def _gradients(given: Any, network: torch.nn.Module) -> dict[str, torch.Tensor]:
     counts = {name: len(value) for name, value in found.items()}
     if len(set(counts.values())) > 1:
         raise UsageError(f"gradients differ in their number of images: {dict(list(counts.items())[:3])}.")
-    if list(found.values())[-1].ndim != 2:
-        raise UsageError("model: its last parameter must be the bias of the last layer; labels are read from it.")
     return found
 
 

@@ -14,8 +14,12 @@ from imharness.errors import UsageError, unknown_name
 from imharness.exports import Sheet, latex, markdown, sheet_of
 from imharness.notebook.arguments import listed, naming, text
 from imharness.notebook.writing import as_frame, as_html, as_text, leading, pandas_module
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
+from imharness.results.labels import method_of
 from imharness.results.rankings import Ranking
-from imharness.results.records import Board, Comparison, Missing, Table
+from imharness.results.sweeps import Missing
+from imharness.results.tables import Table
 
 if TYPE_CHECKING:
     import pandas
@@ -157,7 +161,7 @@ class Result:
     def __getitem__(self, name: str) -> ResultRow:
         """Return an entry of the main table, by its label or by its label without the owner."""
         labels = self.table().labels
-        found = [label for label in labels if name in (label, label.partition("/")[2])]
+        found = [label for label in labels if name in (label, method_of(label))]
         if len(found) != 1:
             raise _unknown("entry", text("entry", name, "a name"), labels)
         return ResultRow(self, found[0])

@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from imharness.notebook.result import Columns, Result
 from imharness.ranking.board import records_of
-from imharness.results.records import Board, Sweep, TaskRecord
+from imharness.results.boards import Board
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord
 
 
 def result_of(board: Board, numbers: Mapping[str, npt.NDArray[np.float32]], store: Store, sweep: Sweep) -> Result:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from imharness.errors import Unavailable
 from imharness.exports import Sheet
 from imharness.exports.sheets import ARROWS, Cell
-from imharness.results.records import ColumnSpec, Table, Value
+from imharness.results.tables import ColumnSpec, Table, Value
 
 if TYPE_CHECKING:
     import pandas

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from imharness.papers.pointers import plain, settings
 from imharness.papers.published import PublishedColumn, PublishedRow, PublishedTable
+from imharness.results.labels import LABEL, method_of, settings_of, with_settings, without_settings
 
 Selected = tuple[tuple[str, tuple[str, ...]], ...]
 """Pairs of a kind of component and pointers to those that are to be selected."""
-_COMPONENT = re.compile(r"[\w.-]+/[\w.-]+(?:\[[^\[\]]*\])?")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def ask_of(table: PublishedTable, row: PublishedRow, column: PublishedColumn | N
     for kind, pointers in (("dataset", data), *over.items(), *table.needs.items()):
         shared.setdefault(kind, {}).update(dict.fromkeys(pointers))
     own = {"rows": row.ours, "columns": "" if column is None else column.ours.partition(":")[2]}
-    named = [(kind, _COMPONENT.findall(own[side])[-1:]) for side, kind in table.kinds.items()]
+    named = [(kind, LABEL.findall(own[side])[-1:]) for side, kind in table.kinds.items()]
     return Ask(
         tuple((kind, tuple(pointers)) for kind, pointers in shared.items() if pointers),
         tuple((kind, tuple(pointers)) for kind, pointers in named if pointers),
@@ -84,7 +82,7 @@ def _chosen(
             names = names_for(pointer, known, whole=kind == "dataset")
             found[kind] += [name for name in names if name not in found[kind]]
             if not names:
-                without[plain(pointer)] = None
+                without[without_settings(pointer)] = None
     return found
 
 
@@ -93,16 +91,16 @@ def names_for(pointer: str, selected: Sequence[str], *, whole: bool = False) -> 
 
     `whole`: where nothing has exactly the pointer's settings, those with any settings are meant.
     """
-    bare, wanted = plain(pointer), settings(pointer)
+    bare, wanted = without_settings(pointer), settings_of(pointer)
     free, exact = "*" in wanted, wanted - {"*"}
-    alike = [settings(name) for name in selected if not name.startswith("!") and _same(plain(name), bare)]
+    alike = [settings_of(name) for name in selected if not name.startswith("!") and _same(without_settings(name), bare)]
     found = [own for own in alike if own == exact or (free and exact <= own)]
     if not found and ("*" in frozenset().union(*alike) or {"*", "*[*]"} & set(selected)):
         found = [exact]
     if not found and whole:
         found = alike
-    return [bare + (f"[{','.join(sorted(own))}]" if own else "") for own in found]
+    return [with_settings(bare, sorted(own)) for own in found]
 
 
 def _same(name: str, bare: str) -> bool:
-    return name == bare or ("/" not in name and bare.partition("/")[2] == name)
+    return name == bare or ("/" not in name and method_of(bare) == name)

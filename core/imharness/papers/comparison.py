@@ -14,7 +14,9 @@ from imharness.papers.pointers import match
 from imharness.papers.published import Printed, PublishedColumn, PublishedRow, PublishedTable
 from imharness.papers.settings import entry_differs, settings_differ
 from imharness.papers.verdicts import Cell, Comparison, Series
-from imharness.results.records import Board, Table, Value
+from imharness.results.boards import Board
+from imharness.results.labels import method_of
+from imharness.results.tables import Table, Value
 
 PROXY = "proxy"
 """The word by which our tables say that something stands in for the judgement of people."""
@@ -54,7 +56,7 @@ class _Place:
     def series(self) -> str:
         """The quantity, with the data set where rows have data sets of their own: only rows of one are in order."""
         own = self.row.data if self.of.entries == "rows" else None
-        return ", ".join([self.quantity.label, *(name.partition("/")[2] for name in own or ())])
+        return ", ".join([self.quantity.label, *(method_of(name) for name in own or ())])
 
     @property
     def table(self) -> str:

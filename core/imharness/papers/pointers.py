@@ -7,33 +7,14 @@ label; with ``*`` among them the label may have more: ``harness/crop[*]`` is als
 from __future__ import annotations
 
 import fnmatch
-import functools
-import re
 from collections.abc import Sequence
 
-_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-_COMMA = re.compile(r",(?![^(]*\))")
-KEPT = 4096
-"""Labels whose parts are remembered."""
-
-
-@functools.lru_cache(maxsize=KEPT)
-def plain(label: str) -> str:
-    """Return a label without the settings in brackets."""
-    while (found := _BRACKETS.sub("", label)) != label:
-        label = found
-    return label
-
-
-@functools.lru_cache(maxsize=KEPT)
-def settings(label: str) -> frozenset[str]:
-    """Return the settings in brackets, such as ``size=64``."""
-    return frozenset(part.strip() for found in _BRACKETS.findall(label) for part in _COMMA.split(found) if part.strip())
+from imharness.results.labels import settings_of, without_settings
 
 
 def extra(pointer: str, label: str) -> tuple[str, ...]:
     """Return the settings of a label that a pointer does not name, sorted."""
-    return tuple(sorted(settings(label) - settings(pointer)))
+    return tuple(sorted(settings_of(label) - settings_of(pointer)))
 
 
 def match(pointer: str, labels: Sequence[str]) -> tuple[str | None, str]:
@@ -44,14 +25,14 @@ def match(pointer: str, labels: Sequence[str]) -> tuple[str | None, str]:
     """
     if pointer in labels:
         return pointer, ""
-    wanted = settings(pointer)
+    wanted = settings_of(pointer)
     free = "*" in wanted
     fitting = [
         label
         for label in labels
-        if fnmatch.fnmatchcase(plain(label), plain(pointer))
-        and wanted - {"*"} <= settings(label)
-        and (free or settings(label) == wanted or "*" in plain(pointer))
+        if fnmatch.fnmatchcase(without_settings(label), without_settings(pointer))
+        and wanted - {"*"} <= settings_of(label)
+        and (free or settings_of(label) == wanted or "*" in without_settings(pointer))
     ]
     if not fitting:
         return None, f"{pointer} is not there"

@@ -7,7 +7,6 @@ as they are printed, so that their last digit is known. A table without transcri
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import re
 import tomllib
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from imharness.components.loading import COMPONENTS, points_of
 from imharness.errors import PluginError, UsageError, unknown_name
 
 FOLDER = "papers"
@@ -162,7 +162,7 @@ def published_tables() -> tuple[PublishedTable, ...]:
 
     Packages are found by their entry points and are not imported.
     """
-    points = importlib.metadata.entry_points(group="imharness")
+    points = points_of(COMPONENTS)
     packages = sorted({point.value.partition(":")[0].partition(".")[0] for point in points})
     return tuple(sorted((t for package in packages for t in tables_in(package)), key=_order))
 

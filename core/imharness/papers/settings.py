@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from imharness.papers.pointers import extra, match, plain
+from imharness.papers.pointers import extra, match
 from imharness.papers.published import PublishedTable
-from imharness.results.records import Board
+from imharness.results.boards import Board
+from imharness.results.labels import without_settings
 
 STAND_IN = "backbone="
 """A setting that replaces the published network by a small one."""
@@ -24,7 +25,7 @@ def settings_differ(
     if board is None:
         return ()
     wanted = table.profiles
-    used = sorted({plain(entry.label) for entry in board.entries if entry.kind == "dataset"})
+    used = sorted({without_settings(entry.label) for entry in board.entries if entry.kind == "dataset"})
     found = [f"profile {board.profile}, not {' or '.join(wanted)}"] if board.profile not in wanted else []
     if set(used) - {*table.besides.get("dataset", ()), *data} or not set(data) <= set(used):
         found.append(f"data {', '.join(used) or 'of no known set'}, not {', '.join(data) or 'named'}")
@@ -41,18 +42,15 @@ def settings_differ(
 def entry_differs(table: PublishedTable, pointer: str, label: str) -> list[str]:
     """Return how an entry of ours differs from the published one; a chosen parameter value is no difference."""
     more = [own for own in extra(pointer, label) if not table.chosen or own.startswith(STAND_IN)]
-    return [f"{plain(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
+    return [f"{without_settings(label)} has {own}" + (", a stand-in network" if own.startswith(STAND_IN) else "")
             for own in more]  # fmt: skip
 
 
-def options_differ(ours: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> list[str]:
+def options_differ(ours: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Return in which options and parameters a run differs from a profile of the same name.
 
-    `ours` is None where they are not on record. An option is named by the path to it, and not set where it has its
-    default.
+    An option is named by the path to it, and not set where it has its default.
     """
-    if ours is None:
-        return ["options that are not on record"]
     mine, theirs = dict(_leaves(ours)), dict(_leaves(wanted))
     other = [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
     lines = [f"{name} {mine.get(name, 'not set')}, not {theirs.get(name, 'its default')}" for name in other[:3]]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from imharness.papers.commands import NOTHING, Ask, Runs, runs
 from imharness.papers.order import Order
 from imharness.papers.published import PublishedTable
-from imharness.results.records import Value
+from imharness.results.tables import Value
 
 SAME, OTHER, NOT_RUN = "same setting", "other data", "not run"
 AGREES, DISAGREES, OPEN = TOLD = "agrees", "disagrees", "cannot tell"

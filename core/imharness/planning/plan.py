@@ -16,7 +16,8 @@ from imharness.errors import HarnessError, Unavailable, UsageError, unknown_name
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.secret import OPTION, digest_of
 from imharness.results.identity import ComponentRef, canonical_json, digest
-from imharness.results.records import Missing, TaskSpec
+from imharness.results.sweeps import Missing
+from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Known = tuple[ComponentRef, Missing | None, str]

@@ -14,11 +14,17 @@ import numpy.typing as npt
 
 from imharness.errors import HarnessError, StoreError
 from imharness.ranking.comparisons import not_worse
-from imharness.ranking.ranking import TrackReport, winner
+from imharness.ranking.ranking import winner
+from imharness.ranking.tables import win_table
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison
 from imharness.results.identity import version_of
 from imharness.results.query import ResultQuery
-from imharness.results.records import Board, Comparison, Missing, RunFacts, Sweep, Table, TaskRecord
+from imharness.results.report import TrackReport
 from imharness.results.store import Store
+from imharness.results.sweeps import Missing, RunFacts, Sweep
+from imharness.results.tables import Table
+from imharness.results.tasks import TaskRecord
 from imharness.statistics.win_rates import MATRIX
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ def made_board(
     except Exception as error:
         raise HarnessError(f"tables of {track.info.id} failed: {type(error).__name__}: {error}") from error
     stored = [paired.stored() for paired in report.comparisons]
-    wins = [paired.wins() for paired in report.comparisons if len(paired.entries) <= MATRIX]
+    wins = [win_table(paired) for paired in report.comparisons if len(paired.entries) <= MATRIX]
     tables = [*report.tables, *wins]
     gaps = (*sweep.missing, *outdated, *withdrawn)
     facts = {name: getattr(sweep, name) for name in RunFacts.model_fields if name not in ("schema_version", "missing")}

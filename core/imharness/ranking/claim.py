@@ -8,7 +8,7 @@ import numpy as np
 
 from imharness.ranking.rules import Contest, Floats, number
 from imharness.results.rankings import Place
-from imharness.results.records import Value
+from imharness.results.tables import Value
 from imharness.statistics.clusters import FEWEST, clusters_greater
 from imharness.statistics.ranks import Rank, rank_of
 from imharness.statistics.win_rates import ALPHA

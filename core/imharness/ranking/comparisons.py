@@ -3,86 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from imharness.ranking.tables import win_table
-from imharness.results.records import Comparison, Condition, Table
+from imharness.results.comparisons import Comparison
 from imharness.statistics.clusters import gaps_greater
 from imharness.statistics.wilcoxon import adjust
-from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
 Places = tuple[list[npt.NDArray[np.int64]], list[str], npt.NDArray[np.str_] | None]
-
-
-@dataclass(frozen=True)
-class PairedScores:
-    """Scores of entries on the same units, condition by condition; what a track hands over for pairwise tests.
-
-    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no finite number.
-    `clusters`: for each condition the cluster of each unit, empty where units are independent; clusters of one name are
-    one, whatever the condition. `cluster_unit`: what a cluster is ("photograph").
-    """
-
-    id: str
-    title: str
-    about: str
-    """What winning means: "lower D"."""
-    entry: str
-    measure: str
-    description: str
-    better: Literal["higher", "lower"]
-    entries: tuple[str, ...]
-    conditions: tuple[Mapping[str, str], ...]
-    units: tuple[tuple[str, ...], ...]
-    values: Sequence[Floats]
-    clusters: tuple[tuple[str, ...], ...] = ()
-    decimals: int = 3
-    unit: str = "image"
-    cluster_unit: str = ""
-    families: Mapping[str, str] = field(default_factory=dict)
-    table: str = ""
-    column: str = ""
-    rates: WinRates = field(init=False, compare=False)
-    numbers: Floats = field(init=False, compare=False)
-    """All `values` in one array ``(entries, total)``, the conditions one after the other."""
-
-    def __post_init__(self) -> None:
-        ends = list(itertools.accumulate(map(len, self.units), initial=0))
-        numbers = np.empty((len(self.entries), ends[-1]), np.float32)
-        finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
-        for own, given in zip(finite, self.values, strict=True):
-            own[:] = np.where(np.isfinite(given), given, np.float32(np.nan))
-        rates = win_rates(finite, higher_wins=self.better == "higher", clusters=self.clusters)
-        for name, found in (("numbers", numbers), ("values", finite), ("rates", rates)):
-            object.__setattr__(self, name, found)
-
-    def wins(self) -> Table:
-        """Return the win-rate matrix."""
-        sources = f"{self.cluster_unit or 'source'}s" if self.clusters else ""
-        return win_table(self.id, self.title, self.entry, self.entries, self.rates, self.about, sources)
-
-    def stored(self) -> tuple[Comparison, Floats]:
-        """Return the comparison as data, and its numbers ``(entries, total)``."""
-        named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
-        sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
-        comparison = Comparison(
-            id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
-            better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
-            entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
-            families={label: self.families[label] for label in self.entries if label in self.families},
-            conditions=tuple(
-                Condition(facets=facets, units=sets[own]) for facets, own in zip(self.conditions, named, strict=True)
-            ),
-            unit_sets=tuple(units for units, _ in sets),
-            clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
-        )  # fmt: skip
-        return comparison, self.numbers
 
 
 def places(comparison: Comparison) -> Places:

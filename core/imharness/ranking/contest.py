@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.ranking.claim import claim_of
-from imharness.ranking.ranking import TrackReport, compared, ranked
+from imharness.ranking.ranking import compared, ranked
 from imharness.ranking.rules import Contest, Floats, number
 from imharness.ranking.tables import mean_value, missing
 from imharness.results.blocks import Blocks
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.report import TrackReport
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.clusters import FEWEST
 from imharness.statistics.ranks import Rank, front, rank_of
 

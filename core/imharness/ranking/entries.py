@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from imharness.components.loading import load_plugins
 from imharness.components.papers import paper_of
 from imharness.components.registry import Registry, installed
 from imharness.contracts.component import Component, Info
 from imharness.contracts.track import Track
-from imharness.errors import HarnessError, StoreError
+from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
+from imharness.results.boards import Board
+from imharness.results.entries import Entry, Parameter, Standing
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
-from imharness.results.records import Board, Entry, Parameter, Standing, TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
-GROUP = "imharness.standings"
 _BOUNDS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
@@ -32,8 +33,7 @@ _BOUNDS = {
 class StoreEntries:
     """The `KnownEntries` of a store.
 
-    A package that judges entries adds what it knows by an entry point in the group ``imharness.standings``: a function
-    (store, what is known so far) -> what is known then.
+    A package that judges entries adds what it knows by the hook `standings`.
 
     Args:
         registry: components that can be shown; some of them may not be buildable here.
@@ -83,16 +83,34 @@ class StoreEntries:
 def known_entries(store: Store) -> StoreEntries:
     """Return what is known of a store's entries: by the installed components, and by packages that judge entries.
 
-    Objects of notebooks count as withdrawn: tables for others leave them out.
+    Objects of notebooks count as withdrawn: tables for others leave them out. Raises `PluginError` where such a package
+    cannot be asked: tables would show again what it has withdrawn.
     """
-    known = StoreEntries(installed(), withdrawn={f"{LOCAL}/": LEFT_HERE})
-    for point in importlib.metadata.entry_points(group=GROUP):
-        known = point.load()(store, known)
-    return known
+    loaded = load_plugins(hook="standings")
+    for failure in loaded.failures:
+        raise PluginError(f"{failure.name} cannot say what was decided about entries: {failure.reason}")
+    here, standing = installed(), dict[str, tuple[Standing, ...]]()
+    registry, withdrawn = here, {f"{LOCAL}/": LEFT_HERE}
+    for plugin in loaded.plugins:
+        for found in loaded.ask(plugin, store=store):
+            registry = registry.joined(found.submitted)
+            standing.update(found.decided)
+            withdrawn.update(found.withdrawn)
+    return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn)
 
 
-def rescore(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress] = quiet) -> Board:
-    """Make the tables of a track's latest run again; raises `StoreError` without one."""
+def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Progress] = quiet) -> Iterator[Board]:
+    """Make the tables of tracks again from their raw rows, those of every track by default; computes no cell.
+
+    Yields the tables of a track as soon as they are made. Raises `UsageError` for a track that there is not,
+    `StoreError` for one without a run, and `HarnessError` where tables cannot be made.
+    """
+    known = known_entries(store)
+    for track in [known.registry.track(name) for name in names or store.tracks()]:
+        yield _rescored(store, track, known, progress)
+
+
+def _rescored(store: Store, track: Track, known: StoreEntries, progress: Callable[[str], Progress]) -> Board:
     with store.alone():
         sweep = store.latest(track.info.id)
         if sweep is None:

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from imharness.ranking.comparisons import PairedScores
 from imharness.ranking.tables import mean_value
 from imharness.results.blocks import Blocks, Lazy
-from imharness.results.rankings import Ranking
-from imharness.results.records import Chart, ColumnSpec, Example, Row, Table, Value
-
-
-@dataclass(frozen=True)
-class TrackReport:
-    """What a track shows of its results.
-
-    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
-    core makes win rates and marks. `rankings`: who wins, the one of the main table first. The others may be empty.
-    """
-
-    tables: Sequence[Table] = ()
-    comparisons: Sequence[PairedScores] = ()
-    charts: Sequence[Chart] = ()
-    examples: Sequence[Example] = ()
-    rankings: Sequence[Ranking] = ()
-
-    def __add__(self, other: TrackReport) -> TrackReport:
-        """Return both, this one first."""
-        return TrackReport(
-            (*self.tables, *other.tables),
-            (*self.comparisons, *other.comparisons),
-            (*self.charts, *other.charts),
-            (*self.examples, *other.examples),
-            (*self.rankings, *other.rankings),
-        )
+from imharness.results.charts import Chart
+from imharness.results.report import PairedScores, TrackReport
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 
 @dataclass(frozen=True)
@@ -162,7 +136,7 @@ def ranked(rows: Iterable[Row], *columns: ColumnSpec) -> list[Row]:
     signs = [{"higher": -1.0, "lower": 1.0}.get(column.better, 0.0) for column in columns]
 
     def place(row: Row) -> list[tuple[bool, float]]:
-        numbers = [_number(row, column.key) for column in columns]
+        numbers = [row.number(column.key) for column in columns]
         return [(number is None, sign * (number or 0.0)) for number, sign in zip(numbers, signs, strict=True)]
 
     return sorted(rows, key=place)
@@ -175,9 +149,4 @@ def winner(table: Table, column: str) -> str:
     """
     specs = [spec for spec in table.columns if spec.key == column and spec.better]
     best = ranked(table.rows, *specs)[:1] if specs else []
-    return best[0].label if best and _number(best[0], column) is not None else ""
-
-
-def _number(row: Row, key: str) -> float | None:
-    value = row.values.get(key)
-    return None if value is None or value.value is None or math.isnan(value.value) else value.value
+    return best[0].label if best and best[0].number(column) is not None else ""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from imharness.ranking.ranking import Column
 from imharness.ranking.tables import mean_value, value_of
 from imharness.results.blocks import Blocks, Lazy
-from imharness.results.records import Value
+from imharness.results.tables import Value
 from imharness.statistics.bootstrap import interval
 
 Floats = npt.NDArray[np.float64]

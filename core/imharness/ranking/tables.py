@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.report import PairedScores
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics import NotTestable
 from imharness.statistics.bootstrap import Interval, mean_interval
 from imharness.statistics.clusters import FEWEST
@@ -38,13 +38,10 @@ def missing(reason: str | NotTestable) -> Value:
     return Value(missing=str(reason))
 
 
-def win_table(
-    id: str, title: str, entry: str, labels: Sequence[str], wins: WinRates, about: str, sources: str = ""
-) -> Table:
-    """Return a win-rate matrix as a table: how often the row beats the column, in percent of conditions.
-
-    `sources`: what is tested instead of units ("photographs"), where units belong to clusters.
-    """
+def win_table(paired: PairedScores) -> Table:
+    """Return the win-rate matrix as a table: how often the row beats the column, in percent of conditions."""
+    labels, wins = paired.entries, paired.rates
+    sources = f"{paired.cluster_unit or 'source'}s" if paired.clusters else ""
     columns = tuple(
         ColumnSpec(key=f"c{j}", label=label, description=f"Share of conditions won against {label}, %.", decimals=0,
                    unit="condition")
@@ -55,11 +52,13 @@ def win_table(
         for i, label in enumerate(labels)
     )
     caption = (
-        f"Percentage of conditions in which the row beats the column: {about}. One-sided Wilcoxon signed-rank test"
-        f"{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, Bonferroni-corrected over "
+        f"Percentage of conditions in which the row beats the column: {paired.about}. One-sided Wilcoxon signed-rank "
+        f"test{f' over the means of {sources}' if sources else ''}, alpha {ALPHA:g}, Bonferroni-corrected over "
         f"{wins.comparisons} comparisons."
     )
-    return Table(id=id, title=title, caption=caption, entry=entry, columns=columns, rows=rows, shading=100.0)
+    return Table(
+        id=paired.id, title=paired.title, caption=caption, entry=paired.entry, columns=columns, rows=rows, shading=100.0
+    )
 
 
 def _won(wins: WinRates, i: int, j: int, sources: str) -> Value:

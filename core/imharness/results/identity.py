@@ -21,6 +21,11 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def canonical_object(members: Mapping[str, str]) -> str:
+    """Return the canonical JSON of an object; `members`: by name the canonical JSON of each value."""
+    return f"{{{','.join(f'{canonical_json(name)}:{text}' for name, text in sorted(members.items()))}}}"
+
+
 def digest(value: object) -> str:
     """Return the sha256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
@@ -42,18 +47,6 @@ class ComponentRef(BaseModel):
     def identity(self) -> dict[str, Any]:
         """Return what a result depends on: the label is left out, it follows from the rest."""
         return self.model_dump(exclude={"label"} if self.content else {"label", "content"})
-
-
-def label_of(id: str, parameters: Mapping[str, Any]) -> str:
-    """Return ``owner/method[a=1,b=2]``; `parameters` holds the non-default ones only."""
-    if not parameters:
-        return id
-    inside = ",".join(f"{name}={_short(value)}" for name, value in parameters.items())
-    return f"{id}[{inside}]"
-
-
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def version_of(distribution: str) -> str:

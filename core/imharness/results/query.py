@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from imharness.errors import DamagedError, StoreError
 from imharness.results.blocks import Blocks
-from imharness.results.records import TaskRecord
 from imharness.results.rows import made_of
 from imharness.results.storage.cells import ALONE, sql_of_rows
 from imharness.results.storage.segments import CELL
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 T = TypeVar("T")
 MEMORY = "300MB"

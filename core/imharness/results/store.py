@@ -32,12 +32,14 @@ import safetensors
 import safetensors.numpy
 
 from imharness.errors import DamagedError
+from imharness.results.boards import Board
 from imharness.results.identity import digest
-from imharness.results.records import EXTERNAL, Board, Sweep, TaskRecord
 from imharness.results.storage import sha256_of
 from imharness.results.storage.cells import Survey, lost, one, row_files, table, task_file
 from imharness.results.storage.files import Files, StoredFile, packed, text_of
 from imharness.results.storage.segments import Segments
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import EXTERNAL, TaskRecord
 
 
 class Store(Files):

@@ -1,3 +1,6 @@
-"""The version of the package, the one place where it stands."""
+"""The versions of the package and of the files that it writes, the one place where they stand."""
 
 __version__ = "0.1.0"
+
+SCHEMA = 3
+"""The version of records, sweeps and boards, and of the files that the site offers."""

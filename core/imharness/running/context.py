@@ -26,8 +26,8 @@ from imharness.contracts.randomness import ImageRng, derive_seed, generator
 from imharness.contracts.table_dataset import TableSet
 from imharness.contracts.track import Option, Output, Progress
 from imharness.errors import HarnessError, StoreError
-from imharness.results.records import Failure, TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import Failure, TaskRecord, TaskSpec
 from imharness.results.version import __version__
 from imharness.running.device import device_name, synchronise
 from imharness.running.memory import OUT_OF_MEMORY, in_batches, is_out_of_memory

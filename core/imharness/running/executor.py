@@ -1,7 +1,7 @@
 """Where tasks are computed: what an executor is, how its workers set themselves up, and how one is opened.
 
-A package offers an executor by an entry point in the group ``imharness.executors``: a name, and a function
-``(workers, time_limit_s, /, **settings)`` that returns an `Executor`; workers make a `Worker` from a `WorkerConfig`.
+A package offers an executor by an entry point in the group ``imharness.executors``: a name, and an object or class with
+the attributes of `ExecutorOffer`. Workers make a `Worker` from a `WorkerConfig`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from imharness.errors import PluginError, StoreError, UsageError, unknown_name
-from imharness.results.records import TaskRecord, TaskSpec
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.logs import keeping
 from imharness.running.memory import OUT_OF_MEMORY
 from imharness.running.numerics import fresh_numerics
 from imharness.running.shards import cell_of
 
 if TYPE_CHECKING:
-    from imharness.components.registry import Registered
+    from pydantic import BaseModel
+
+    from imharness.components.provenance import Registered
 
 GROUP = "imharness.executors"
 IN_PROCESS = "in-process"
@@ -63,6 +65,20 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """End all workers; what they were working on is not kept."""
+
+
+class ExecutorOffer(Protocol):
+    """What an entry point names. Its module is read for help texts: it imports neither torch nor what computes."""
+
+    @property
+    def settings(self) -> type[BaseModel] | None:
+        """The settings: each field becomes an option of the commands that compute. None where there are none."""
+
+    def load(self) -> Callable[..., Executor]:
+        """Return a function ``(workers, time_limit_s, /, **settings)`` that returns an `Executor`.
+
+        Raises `Unavailable` where something that it needs is not on this machine; that is before anything runs.
+        """
 
 
 @dataclass(frozen=True)
@@ -142,13 +158,30 @@ class Worker:
 
 def find_executor(name: str) -> Callable[..., Executor]:
     """Return the function that opens an executor; raises `UsageError` for an unknown name."""
-    points = {point.name: point for point in importlib.metadata.entry_points(group=GROUP)}
-    if name not in points:
-        raise UsageError(unknown_name(f"no executor is called {name!r}", name, sorted(points)))
+    names = executor_names()
+    if name not in names:
+        raise UsageError(unknown_name(f"no executor is called {name!r}", name, names))
     try:
-        found: Callable[..., Executor] = points[name].load()
+        return executor_offer(name).load()
     except (ImportError, AttributeError) as error:
-        raise PluginError(f"executor {name} ({points[name].value}) cannot be loaded: {error}") from error
+        raise PluginError(f"executor {name} cannot be loaded: {error}") from error
+
+
+def executor_names() -> list[str]:
+    """Return the names of all executors, sorted; imports none of them."""
+    return sorted({point.name for point in importlib.metadata.entry_points(group=GROUP)})
+
+
+def executor_offer(name: str) -> ExecutorOffer:
+    """Return what the entry point of an executor names; raises `PluginError` where that cannot be used."""
+    (point, *_) = importlib.metadata.entry_points(group=GROUP, name=name)
+    try:
+        found: ExecutorOffer = point.load()
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"executor {name} ({point.value}) cannot be loaded: {error}") from error
+    for wanted in ("settings", "load"):
+        if not hasattr(found, wanted):
+            raise PluginError(f"executor {name} ({point.value}) has no attribute {wanted}; see docs/extending.md")
     return found
 
 

@@ -13,6 +13,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,16 +22,18 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from imharness.errors import StoreError
-from imharness.results.records import TaskSpec
-from imharness.running.devices import with_room
+from imharness.results.tasks import TaskSpec
+from imharness.running.devices import LocalSettings, with_room
 from imharness.running.executor import TaskResult, Worker, WorkerConfig
 from imharness.running.memory import keep_freed_memory, why_ended
 
+_starting = threading.Lock()
 PREPARED = "imharness.running.prepared"
 READY = "ready"
 """What a worker says first; the time limit of its first task starts then."""
@@ -42,6 +45,12 @@ LONGEST_LOOK_S = 5.0
 
 class InProcess:
     """Computes tasks in this process, one after the other: for debugging. Nothing ends a task that takes too long."""
+
+    settings = None
+
+    @classmethod
+    def load(cls) -> type[InProcess]:
+        return cls
 
     def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
         self._worker = Worker(workers[0])
@@ -75,7 +84,13 @@ class _Process:
 
 
 class LocalWorkers:
-    """A pool of worker processes; `settings` are the fields of `imharness.running.devices.LocalSettings`."""
+    """A pool of worker processes."""
+
+    settings = LocalSettings
+
+    @classmethod
+    def load(cls) -> type[LocalWorkers]:
+        return cls
 
     def __init__(self, configs: Sequence[WorkerConfig], /, time_limit_s: float, **settings: Any) -> None:
         devices, lines = with_room([config.device for config in configs], **settings)
@@ -142,9 +157,22 @@ class LocalWorkers:
     def _start(self, config: WorkerConfig) -> _Process:
         here, there = self._context.Pipe()
         process = self._context.Process(target=serve, args=(there, config, dict(os.environ)), daemon=True)
-        process.start()
+        with _without_script():
+            process.start()
         there.close()
         return _Process(process, here, config)
+
+
+@contextlib.contextmanager
+def _without_script() -> Iterator[None]:
+    """Keep a new process from running the script that starts it: it needs nothing of the script's."""
+    with _starting:
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = script
 
 
 def _context(workers: Sequence[WorkerConfig]) -> ForkServerContext | SpawnContext:

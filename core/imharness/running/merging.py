@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from imharness.planning.plan import Graph
-from imharness.results.records import Sweep
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
 
 
 def merged_sweep(
@@ -35,3 +35,10 @@ def merged_sweep(
         missing=tuple(gaps.values()),
         failed={a: line for a, line in {**old_lines, **lines}.items() if a in lines or a not in cells},
     )  # fmt: skip
+
+
+def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:
+    """Return what was planned without what only the budget of an earlier run left out."""
+    now = {gap.what for gap in graph.missing.values()}
+    gaps = tuple(gap for gap in sweep.missing if gap.what in now or gap not in sweep.left_out)
+    return sweep.model_copy(update={"missing": gaps})

@@ -49,10 +49,7 @@ def new(kind: str, name: str, parent: Path, author: str) -> None:
 @click.argument("names", metavar="NAME|FOLDER...", nargs=-1, required=True)
 @seed_option("the inputs", default=None)
 @json_option()
-@click.option(
-    "--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a JUnit report here."
-)
-def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path | None) -> None:
+def check(names: tuple[str, ...], seed: int | None, as_json: bool) -> None:
     """Run the conformance suite on installed components, or on a package's folder; exit 1 when a check fails.
 
     NAME is that of a component or of an installed package. The code runs in this process: check what you trust.
@@ -72,10 +69,6 @@ def check(names: tuple[str, ...], seed: int | None, as_json: bool, junit: Path |
             outcomes += check_component(component, drawn)
             advance(number + 1, len(found))
     failed = [o for o in outcomes if o.status == "failed"]
-    if junit is not None:
-        from imharness.testing.report import junit_xml
-
-        junit.write_text(junit_xml(outcomes))
     if as_json:
         console.emit({"seed": drawn, "checks": [vars(o) for o in outcomes]})
     else:

@@ -76,7 +76,7 @@ def _list(registry: Registry) -> None:
     from imharness.training_runs.engine import training_defenses
 
     console.table(
-        "Recipes: harness train NAME", ["name", "what it trains"],
+        "Trainings of weights: harness train NAME", ["name", "what it trains"],
         [(r.label, r.summary) for r in registry.of_kind("weight-training")],
     )  # fmt: skip
     console.table(

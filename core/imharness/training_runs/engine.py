@@ -22,6 +22,7 @@ from imharness.contracts.weight_training import Trained, TrainingContext, Weight
 from imharness.errors import UsageError, unknown_name
 from imharness.results.disk import remove_remains, write_whole
 from imharness.results.identity import digest
+from imharness.results.labels import method_of
 from imharness.running.numerics import fresh_numerics
 from imharness.training_runs.checkpoints import CheckpointedLoop
 
@@ -50,14 +51,14 @@ def by_name(registry: Registry, name: str, changes: Mapping[str, str]) -> Traini
     found = registry.one("weight-training", name)
     if not isinstance(found, WeightTraining):
         raise UsageError(f"{name} trains no weights; `harness train` lists what does.")
-    recipe: WeightTraining = _adjusted(found, changes)
+    training: WeightTraining = _adjusted(found, changes)
 
     def run(device: torch.device, context: TrainingContext) -> Trained:
-        trained: Trained = checked(recipe, recipe.build(device))(context)
+        trained: Trained = checked(training, training.build(device))(context)
         return trained
 
-    stem, facts = recipe.info.id.partition("/")[2], {"recipe": recipe.ref().model_dump(mode="json")}
-    return Training(recipe.label, stem, recipe.datasets(), recipe.requires(), run, facts)
+    stem, facts = method_of(training.info.id), {"training": training.ref().model_dump(mode="json")}
+    return Training(training.label, stem, training.datasets(), training.requires(), run, facts)
 
 
 def _trains_a_metric(registry: Registry, name: str) -> bool:

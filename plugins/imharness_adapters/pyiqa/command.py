@@ -33,7 +33,7 @@ def pyiqa() -> None:
 def prepare(names: tuple[str, ...], dataset: str, images: int, device: str) -> None:
     """Fetch the weights of metrics by NAME in pyiqa, and measure and keep the range of their scores."""
     from imharness.commands import console, find, place
-    from imharness.images import UsageError
+    from imharness.errors import UsageError
     from imharness_adapters.pyiqa.metrics import configurations
     from imharness_adapters.pyiqa.preparing import prepared_on
 

@@ -20,6 +20,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from imharness.data import cache_folder
+from imharness.errors import Unavailable, UsageError
 from imharness.files import read_json
 from imharness.images import (
     FullReferenceMetric,
@@ -30,8 +31,6 @@ from imharness.images import (
     NoReferenceScore,
     Paper,
     Scores,
-    Unavailable,
-    UsageError,
     hookimpl,
 )
 from imharness_adapters.pyiqa.quiet import offline

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import torch
 
 from imharness.data import ImageDataset
-from imharness.images import ContractError
+from imharness.errors import ContractError
 from imharness_adapters.pyiqa.metrics import Prepared, configurations, record
 from imharness_adapters.pyiqa.quiet import WEIGHTS_ONLY
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
-from imharness.images import Unavailable
+from imharness.errors import Unavailable
 
 WEIGHTS_ONLY = {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}
 """torch runs no code in a file of weights then."""

@@ -4,7 +4,8 @@ Li et al., "AGIQA-3K: An Open Database for AI-Generated Image Quality Assessment
 asset folder ``agiqa-3k``: ``data.csv`` and the images, beside it or in ``images``.
 """
 
-from imharness.data import Archive, DataSource, ImageDataset, Info, Unavailable, data_folder, hookimpl
+from imharness.data import Archive, DataSource, ImageDataset, Info, data_folder, hookimpl
+from imharness.errors import Unavailable
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = DataSource(

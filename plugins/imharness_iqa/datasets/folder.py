@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from imharness.data import ImageDataset, Info, Unavailable, UsageError, hookimpl, place
+from imharness.data import ImageDataset, Info, hookimpl, place
+from imharness.errors import Unavailable, UsageError
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, read_scores
 
 NAMES = ("image", "image_name", "name", "filename")

@@ -14,17 +14,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import (
-    ContractError,
-    HarnessError,
-    ImageDataset,
-    Images,
-    ImageSet,
-    Info,
-    Unavailable,
-    UsageError,
-    hookimpl,
-)
+from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
+from imharness.errors import ContractError, HarnessError, Unavailable, UsageError
 from imharness.files import image_shape, read_json, read_pixels, read_stream
 from imharness_iqa.folders import NO_LABELS
 

@@ -7,17 +7,8 @@ folder ``kadid10k``: ``dmos.csv`` (higher is better in this data set) and ``imag
 import numpy as np
 from pydantic import Field
 
-from imharness.data import (
-    Archive,
-    DataSource,
-    ImageDataset,
-    Info,
-    Unavailable,
-    UsageError,
-    data_folder,
-    derive_seed,
-    hookimpl,
-)
+from imharness.data import Archive, DataSource, ImageDataset, Info, data_folder, derive_seed, hookimpl
+from imharness.errors import Unavailable, UsageError
 from imharness.files import read_csv
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 

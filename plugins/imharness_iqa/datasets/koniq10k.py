@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from imharness.data import Archive, DataSource, ImageDataset, Info, Unavailable, data_folder, hookimpl
+from imharness.data import Archive, DataSource, ImageDataset, Info, data_folder, hookimpl
+from imharness.errors import Unavailable
 from imharness_iqa.folders import FolderDataset, Listing, read_scores
 
 SOURCE = DataSource(

@@ -4,7 +4,8 @@ Kurakin et al., "Adversarial Attacks and Defences Competition" (2018). Expected 
 images in ``images`` (named by ``ImageId`` of ``images.csv``, where that table is there).
 """
 
-from imharness.data import Archive, DataSource, ImageDataset, Info, Unavailable, UsageError, data_folder, hookimpl
+from imharness.data import Archive, DataSource, ImageDataset, Info, data_folder, hookimpl
+from imharness.errors import Unavailable, UsageError
 from imharness.files import read_csv
 from imharness_iqa.folders import NO_LABELS, FolderDataset, Listing, images_below, named_file
 

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 import torch
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, Unavailable, hookimpl
+from imharness.errors import Unavailable
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallDenoiser, padded
 from imharness_vision.weights import frozen, state_dict

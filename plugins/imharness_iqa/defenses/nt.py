@@ -25,8 +25,8 @@ class Nt(TrainingDefense):
     )
 
     def build(self, device: torch.device) -> Tune:
-        def tune(metric: TrainableMetric, plan: TuningPlan, workshop: TrainingContext) -> Trained:
-            low, high = label_range(workshop.data["train"])
+        def tune(metric: TrainableMetric, plan: TuningPlan, context: TrainingContext) -> Trained:
+            low, high = label_range(context.data["train"])
 
             def loss(network: torch.nn.Module, images: Images, labels: torch.Tensor) -> torch.Tensor:
                 leaf = images.requires_grad_(True)
@@ -35,7 +35,7 @@ class Nt(TrainingDefense):
                 penalty = gradient_norm(network, leaf.detach(), scores, gradient, self.difference) / (high - low)
                 return error_of(scores, labels, high - low).mean() + self.weight * penalty.mean()
 
-            return tuned(metric, plan, workshop, device, loss)
+            return tuned(metric, plan, context, device, loss)
 
         return tune
 

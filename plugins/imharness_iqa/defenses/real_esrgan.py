@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
-from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, Unavailable, hookimpl
+from imharness.errors import Unavailable
+from imharness.images import Asset, DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
 from imharness_iqa.networks import Backbone, trained
 from imharness_iqa.restorers import SmallUpscaler
 from imharness_vision.weights import frozen, state_dict

@@ -9,7 +9,8 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from imharness.images import Asset, Images, MetricInfo, Scores, Unavailable, hookimpl
+from imharness.errors import Unavailable
+from imharness.images import Asset, Images, MetricInfo, Scores, hookimpl
 from imharness.training import TrainableMetric, TuningPlan
 from imharness_vision.perceptual import normalised
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict

@@ -11,7 +11,8 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
-from imharness.images import Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, Unavailable, hookimpl
+from imharness.errors import Unavailable
+from imharness.images import Images, MetricInfo, NoReferenceMetric, NoReferenceScore, Scores, hookimpl
 
 LABEL = "pyiqa, non-commercial licence"
 MANIQA_SIZE = (224, 224)

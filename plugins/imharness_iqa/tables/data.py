@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from imharness.errors import UsageError
 from imharness.tables import Blocks, ColumnSpec, Lazy
-from imharness.tracks import Query, UsageError
+from imharness.tracks import Query
 from imharness_iqa.tables.attackers import with_common
 from imharness_iqa.tables.choice import choose, said_of
 from imharness_iqa.tables.part import Part, Sources

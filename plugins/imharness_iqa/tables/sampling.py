@@ -14,9 +14,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
+from imharness.errors import UsageError
 from imharness.stats import NotTestable, kruskal_wallis
 from imharness.tables import ColumnSpec, Row, Table, Value, missing
-from imharness.tracks import Query, UsageError
+from imharness.tracks import Query
 from imharness_iqa.sampling import CLUSTERS, clusters_of, disjoint
 from imharness_iqa.tables.data import COMPUTED, PAPER, PHOTOGRAPH, Columns, Study, load, read_sources
 from imharness_iqa.tables.photographs import photograph_means

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from imharness.contests import Contest, contest
+from imharness.contests import Contest, contest, controls_of
 from imharness.tables import Blocks, Column, Lazy, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_iqa.audit import flags
@@ -93,7 +93,7 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
         claim=CLAIM,
         over=OVER,
         share=share,
-        controls=_controls(query),
+        controls={BASELINE: "no defense", **controls_of(query)},
         flags={
             label: tuple(f"audit of gradients: {check}" for check in failed) for label, failed in flags(query).items()
         },
@@ -142,15 +142,6 @@ def gradients(query: Query) -> dict[str, str]:
         found.setdefault(label, []).append(GRADIENTS.get(own, f"that of {own} in its place (BPDA)"))
     return {label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
             for label, own in found.items()}  # fmt: skip
-
-
-def _controls(query: Query) -> dict[str, str]:
-    """Return what entries are a control for, by label."""
-    known = query("SELECT column_name FROM information_schema.columns WHERE table_name = 'components'")["column_name"]
-    if "control" not in known:
-        return {BASELINE: "no defense"}
-    found = query("SELECT label, control FROM components WHERE control <> ''")
-    return {BASELINE: "no defense", **dict(zip(found["label"], found["control"], strict=True))}
 
 
 def _proxies(query: Query) -> tuple[str, ...]:

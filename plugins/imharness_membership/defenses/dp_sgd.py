@@ -10,6 +10,7 @@ import warnings
 import torch
 from pydantic import Field
 
+from imharness.errors import Unavailable
 from imharness.membership import (
     MembershipDefenseInfo,
     MembershipTraining,
@@ -17,7 +18,6 @@ from imharness.membership import (
     TrainingData,
     TrainingPlan,
     TrainPrivately,
-    Unavailable,
     hookimpl,
 )
 from imharness_membership.training import generator_on, rate_after

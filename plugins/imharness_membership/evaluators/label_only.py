@@ -7,16 +7,8 @@ share of noisy copies that keep their label estimates the distance to the bounda
 import torch
 from pydantic import Field
 
-from imharness.membership import (
-    Evidence,
-    HarnessError,
-    InferMembership,
-    Info,
-    MembershipEvaluator,
-    MembershipQuery,
-    Scores,
-    hookimpl,
-)
+from imharness.errors import HarnessError
+from imharness.membership import Evidence, InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.thresholds import margins
 
 

@@ -10,16 +10,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.membership import (
-    ContractError,
-    Evidence,
-    InferMembership,
-    Info,
-    MembershipEvaluator,
-    MembershipQuery,
-    Scores,
-    hookimpl,
-)
+from imharness.errors import ContractError
+from imharness.membership import Evidence, InferMembership, Info, MembershipEvaluator, MembershipQuery, Scores, hookimpl
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.likelihood import log_odds
 

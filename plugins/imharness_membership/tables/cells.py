@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import scipy
 
+from imharness.errors import UsageError
 from imharness.stats import chosen_half, t_interval
 from imharness.tables import Blocks, Value, missing, value_of
-from imharness.tracks import Query, UsageError
+from imharness.tracks import Query
 
 FIGURES = {
     "accuracy": ("attack accuracy", "Balanced accuracy of the guess, 0.5 is chance", 3),

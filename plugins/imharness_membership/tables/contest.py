@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from imharness.contests import Chosen, Contest, common, contest
+from imharness.contests import Chosen, Contest, common, contest, controls_of
 from imharness.tables import Blocks, Column, Wins
 from imharness.tracks import Query, TrackReport
 from imharness_membership.tables.cells import figures_of, mean_of
@@ -45,7 +45,7 @@ def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column
     kinds, _ = _strongest(chosen, reported, KINDS)
     rules = Contest(
         scores=worst, protection=PROTECTION, utility=utility, undefended=PLAIN, claim=CLAIM,
-        attack="evaluator", share=share, controls=_controls(query, worst.entries),
+        attack="evaluator", share=share, controls=_controls_among(query, worst.entries),
         over=("evaluator", "attacker"), chosen=Chosen(reported, kinds, broken_by),
     )  # fmt: skip
     return contest(
@@ -58,11 +58,10 @@ def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column
     )  # fmt: skip
 
 
-def _controls(query: Query, defenses: Sequence[str]) -> dict[str, str]:
+def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:
     """Return what is a control and why: components that say so, and early stopping at another defense's accuracy."""
-    marked = query("SELECT label, control FROM components WHERE kind = 'defense' AND control <> ''")
-    named = dict(zip(marked["label"].tolist(), marked["control"].tolist(), strict=True))
-    return named | {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
+    matched = {label: "early stopping at equal accuracy" for label in defenses if MATCHED in label}
+    return controls_of(query, "defense") | matched
 
 
 def _weighted(scores: Blocks) -> Blocks:

@@ -16,19 +16,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import (
-    Archive,
-    ContractError,
-    DataSource,
-    ImageDataset,
-    Images,
-    ImageSet,
-    Info,
-    Unavailable,
-    UsageError,
-    data_folder,
-    hookimpl,
-)
+from imharness.data import Archive, DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.files import MIB, read_array
 from imharness_vision.image_files import read_files
 

@@ -15,18 +15,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import (
-    ContractError,
-    DataSource,
-    ImageDataset,
-    Images,
-    ImageSet,
-    Info,
-    Unavailable,
-    UsageError,
-    data_folder,
-    hookimpl,
-)
+from imharness.data import DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness.files import MIB, image_shape, number, read_text
 from imharness_vision.image_files import read_files
 

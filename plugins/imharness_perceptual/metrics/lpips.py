@@ -20,16 +20,8 @@ import torch
 from pydantic import Field, model_validator
 
 from imharness.data import cache_folder, data_folder
-from imharness.images import (
-    Asset,
-    FullReferenceMetric,
-    FullReferenceScore,
-    Images,
-    MetricInfo,
-    Scores,
-    Unavailable,
-    hookimpl,
-)
+from imharness.errors import Unavailable
+from imharness.images import Asset, FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_perceptual.references import ReferenceFeatures
 from imharness_vision.lpips import BACKBONES, FeatureDistance, Net, Variant, published, single, untrained
 from imharness_vision.weights import frozen, weights_in

@@ -8,7 +8,8 @@ The window is slid down and then across.
 import torch
 import torch.nn.functional as F
 
-from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
+from imharness.errors import UsageError
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_vision.filters import filtered, gaussian_line
 
 SMALLEST = 161

@@ -9,7 +9,8 @@ import cv2
 import torch
 import torch.nn.functional as F
 
-from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, UsageError, hookimpl
+from imharness.errors import UsageError
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 
 WINDOW = 7
 MARGIN = WINDOW // 2

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import nn
 
-from imharness.data import ImageSet, Info, UsageError, hookimpl, seeded_init
+from imharness.data import ImageSet, Info, hookimpl, seeded_init
+from imharness.errors import UsageError
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_perceptual.verdicts import ceiling, credit
 from imharness_vision.lpips import FeatureDistance, Net, published, untrained
@@ -128,8 +129,8 @@ class LpipsTraining(WeightTraining):
         return {"train": self.train, "test": self.test}
 
     def build(self, device: torch.device) -> Train:
-        def train(workshop: TrainingContext) -> Trained:
-            rng = workshop.rng
+        def train(context: TrainingContext) -> Trained:
+            rng = context.rng
             network = self._network().to(device)
             with seeded_init(rng):
                 ranking = RankingNet().to(device)
@@ -137,7 +138,7 @@ class LpipsTraining(WeightTraining):
             learnt = [p for p in (*network.backbone.parameters(), *ranking.parameters()) if p.requires_grad]
             weights = {"params": list(network.weights), "lr": self.learning_rate * self.weight_rate}
             optimiser = torch.optim.Adam([{"params": learnt}, weights], lr=self.learning_rate, betas=(0.5, 0.999))
-            choices = {role: Choices(images) for role, images in workshop.data.items()}
+            choices = {role: Choices(images) for role, images in context.data.items()}
             asked = choices["train"]
             both = sorted(asked.photographs & choices["test"].photographs)
             if both:
@@ -170,7 +171,7 @@ class LpipsTraining(WeightTraining):
                         weight.clamp_(min=0)
 
             parts = {"network": network, "ranking": ranking, "optimiser": optimiser, "schedule": decay}
-            workshop.loop(parts, whole * per_epoch, step, every=per_epoch)
+            context.loop(parts, whole * per_epoch, step, every=per_epoch)
             figures = {"2afc_before": before} | {f"2afc_{r}": c.agreement(network, device) for r, c in choices.items()}
             zeros = {f"zero_weights_{i}": float((w == 0).float().mean()) for i, w in enumerate(network.weights)}
             test = choices["test"]

@@ -16,7 +16,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl
+from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl
+from imharness.errors import ContractError, Unavailable
 from imharness.files import read_csv
 from imharness_vision.image_files import read_files
 

@@ -16,7 +16,8 @@ import torch
 from PIL import Image
 from pydantic import Field
 
-from imharness.data import ContractError, ImageDataset, Images, ImageSet, Info, Unavailable, hookimpl, place
+from imharness.data import ImageDataset, Images, ImageSet, Info, hookimpl, place
+from imharness.errors import ContractError, Unavailable
 from imharness_vision.image_files import read_files
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp")

@@ -11,18 +11,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import (
-    Archive,
-    ContractError,
-    DataSource,
-    ImageDataset,
-    Images,
-    ImageSet,
-    Info,
-    Unavailable,
-    data_folder,
-    hookimpl,
-)
+from imharness.data import Archive, DataSource, ImageDataset, Images, ImageSet, Info, data_folder, hookimpl
+from imharness.errors import ContractError, Unavailable
 from imharness.files import MIB, read_text
 from imharness_reconstruction.datasets.class_folder import ClassFolder
 from imharness_vision.cifar100 import CIFAR100, binary

@@ -9,16 +9,8 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
-from imharness.images import (
-    Asset,
-    DistributionMetric,
-    DistributionScore,
-    Images,
-    MetricInfo,
-    Unavailable,
-    UsageError,
-    hookimpl,
-)
+from imharness.errors import Unavailable, UsageError
+from imharness.images import Asset, DistributionMetric, DistributionScore, Images, MetricInfo, hookimpl
 from imharness_reconstruction.frechet import frechet_distance
 from imharness_vision.perceptual import SQUEEZENET, normalised
 from imharness_vision.weights import Undrawn, fill, frozen, state_dict, weights_in

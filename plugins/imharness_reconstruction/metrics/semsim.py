@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
+from imharness.errors import Unavailable
 from imharness.files import read_tensors
-from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, Unavailable, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, MetricInfo, Scores, hookimpl
 from imharness_reconstruction.semsim import Backbone, SemSimNet
 
 EMBEDDED = "embedded-semsim.safetensors"

@@ -5,7 +5,8 @@ from typing import Literal
 import torch
 from pydantic import Field
 
-from imharness.gradients import Asset, Info, Model, NetworkFactory, UsageError, hookimpl
+from imharness.errors import UsageError
+from imharness.gradients import Asset, Info, Model, NetworkFactory, hookimpl
 from imharness_vision.cifar_resnet import WEIGHTS, published
 
 

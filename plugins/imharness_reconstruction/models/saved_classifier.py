@@ -8,8 +8,9 @@ import torch
 from pydantic import Field
 
 from imharness.data import generator
+from imharness.errors import Unavailable, UsageError
 from imharness.files import read_tensors
-from imharness.gradients import Info, Model, NetworkFactory, Unavailable, UsageError, hookimpl
+from imharness.gradients import Info, Model, NetworkFactory, hookimpl
 from imharness_reconstruction.models.convnet8 import ConvNet8
 from imharness_reconstruction.models.deep_resnets import DeepResNet
 from imharness_reconstruction.models.lenet import LeNet

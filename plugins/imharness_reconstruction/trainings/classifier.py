@@ -7,8 +7,9 @@ import torch
 from pydantic import Field
 
 from imharness.data import generator
-from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, UsageError, hookimpl
-from imharness.training import Train, Trained, TrainingContext, WeightTraining
+from imharness.errors import UsageError
+from imharness.gradients import GradientDefense, ImagePool, ImageProtection, Info, hookimpl
+from imharness.training import Train, Trained, TrainingContext, WeightTraining, label_with
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, top1
 from imharness_reconstruction.models.saved_classifier import ARCHITECTURES, Architecture
 
@@ -26,20 +27,18 @@ class ClassifierWeightTraining(WeightTraining):
 
     def datasets(self) -> Mapping[str, str]:
         """Return both parts of the data set."""
-        name, bracket, inside = self.dataset.partition("[")
-        train = f"{name}[{inside[:-1]},split=train]" if bracket else f"{name}[split=train]"
-        return {"train": train, "test": self.dataset}
+        return {"train": label_with(self.dataset, split="train"), "test": self.dataset}
 
     def requires(self) -> Mapping[str, tuple[str, str]]:
         return {"defense": ("defense", self.defense)}
 
     def build(self, device: torch.device) -> Train:
-        def train(workshop: TrainingContext) -> Trained:
-            guard = workshop.components["defense"]
+        def train(context: TrainingContext) -> Trained:
+            guard = context.components["defense"]
             if not isinstance(guard, GradientDefense | ImageProtection):
                 raise UsageError(f"{guard.label} defends neither gradients nor private images.")
             parts = {}
-            for role, images in workshop.data.items():
+            for role, images in context.data.items():
                 labels = torch.from_numpy(np.asarray(images.columns["label"])).long().to(device)
                 parts[role] = (images.load(list(range(len(images)))).to(device), labels)
             (x, y), (test_x, test_y) = parts["train"], parts["test"]
@@ -47,8 +46,8 @@ class ClassifierWeightTraining(WeightTraining):
             network = ARCHITECTURES[self.architecture].build(device)(tuple(x.shape[1:]), classes, generator(0))
             pool = ImagePool(x, torch.nn.functional.one_hot(y, classes).to(x.dtype))
             schedule = Schedule(self.epochs, self.batch_size, self.learning_rate)
-            training = ClassifierTraining(network, pool, schedule, workshop.rng, guard)
-            workshop.loop(training.parts, training.steps, training.step, every=training.per_epoch)
+            training = ClassifierTraining(network, pool, schedule, context.rng, guard)
+            context.loop(training.parts, training.steps, training.step, every=training.per_epoch)
             accuracy = {
                 "train_accuracy": round(float((top1(network, x) == y).float().mean()), 4),
                 "test_accuracy": round(float((top1(network, test_x) == test_y).float().mean()), 4),

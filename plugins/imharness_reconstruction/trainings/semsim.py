@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from imharness.data import ImageSet, Info, UsageError, hookimpl
+from imharness.data import ImageSet, Info, hookimpl
+from imharness.errors import UsageError
 from imharness.stats import auc
 from imharness.training import Train, Trained, TrainingContext, WeightTraining
 from imharness_reconstruction.semsim import Annotations, Backbone, Loss, SemSimNet, SemSimPlan, SemSimTraining
@@ -34,10 +35,10 @@ class SemSimWeightTraining(WeightTraining):
         return SemSimPlan(self.backbone, self.loss, self.margin, self.epochs, self.batch_size, self.learning_rate)
 
     def build(self, device: torch.device) -> Train:
-        def train(workshop: TrainingContext) -> Trained:
-            data = read_annotations(workshop.data["annotations"])
-            training = SemSimTraining(data, self.plan(), workshop.rng, device)
-            workshop.loop(training.parts, training.steps, training.step, every=10 * training.per_epoch)
+        def train(context: TrainingContext) -> Trained:
+            data = read_annotations(context.data["annotations"])
+            training = SemSimTraining(data, self.plan(), context.rng, device)
+            context.loop(training.parts, training.steps, training.step, every=10 * training.per_epoch)
             figures = {
                 "originals": len(data.originals),
                 "reconstructions": len(data.reconstructions),

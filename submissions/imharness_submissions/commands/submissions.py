@@ -244,8 +244,7 @@ def _lines(address: str) -> list[Line]:
 def decide(name: str, decision: Decision, reason: str, address: str, site_dir: Path) -> None:
     """Write a maintainer's decision on NAME into the ledger, and make the tables and the site again."""
     from imharness.cli.commands import build_site
-    from imharness.components.registry import installed
-    from imharness.ranking.entries import known_entries, rescore
+    from imharness.ranking.entries import rank
     from imharness.results.store import Store
     from imharness_submissions.ledger import Ledger
 
@@ -260,9 +259,7 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
         name, last.ids, decision, reason, report=last.report, manifest=last.manifest if again else None,
         lock=last.lock if again else (),
     )  # fmt: skip
-    known = known_entries(store)
-    for track in store.tracks():
-        rescore(store, installed().track(track), known)
+    list(rank(store))
     build_site(address, site_dir)
     console.say(f"{name}: {decision}")
 

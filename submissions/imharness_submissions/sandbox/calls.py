@@ -24,7 +24,7 @@ SEARCH = -1
 """The session of all calls whose results are not kept."""
 
 
-class Recipe(NamedTuple):
+class ComponentSource(NamedTuple):
     """What a session needs to make a component: what it is, and the module that holds it, empty if that is unknown."""
 
     ref: Mapping[str, Any]
@@ -41,10 +41,16 @@ class Remote:
     """
 
     def __init__(
-        self, guest: Guest, recipe: Recipe, label: str, device: torch.device, method: str, given: Tensors | None
+        self,
+        guest: Guest,
+        source: ComponentSource,
+        label: str,
+        device: torch.device,
+        method: str,
+        given: Tensors | None,
     ) -> None:
         self.label, self.device = label, device
-        self._guest, self._recipe, self._method, self._given = guest, recipe, method, given
+        self._guest, self._source, self._method, self._given = guest, source, method, given
         self._sessions: dict[int, tuple[Session, int]] = {}
         self._lanes = Lanes(guest.secret)
         self._calls = {True: 0, False: 0}
@@ -71,7 +77,7 @@ class Remote:
         held = self._held
         self.forget()
         for one in held.values():
-            session = self._guest.open(self._recipe.module)
+            session = self._guest.open(self._source.module)
             try:
                 if one.is_answered_otherwise(session, self._built_in(session), self._draw):
                     self._guest.note([STATE])
@@ -89,13 +95,13 @@ class Remote:
         return error
 
     def _built_in(self, session: Session) -> int:
-        facts = {**self._recipe._asdict(), "device": str(self.device), "method": self._method,
+        facts = {**self._source._asdict(), "device": str(self.device), "method": self._method,
                  "given": self._given is not None}  # fmt: skip
         return session.request("build", facts, self._given or {}).whole("handle")
 
     def _open(self, lane: int) -> tuple[Session, int]:
         if lane not in self._sessions or self._sessions[lane][0].closed:
-            session = self._guest.open(self._recipe.module)
+            session = self._guest.open(self._source.module)
             self._sessions[lane] = session, self._built_in(session)
         return self._sessions[lane]
 

@@ -104,7 +104,7 @@ class Session:
         if module not in self._registries:
             found = [d for d in importlib.metadata.distributions(path=[self._folder]) if d.name == self._distribution]
             points = [p for d in found[:1] for p in d.entry_points if p.group == GROUP]
-            self._registries[module] = build_registry(load_plugins(points[:1] if module else points, module))
+            self._registries[module] = build_registry(load_plugins(points, module))
         return self._registries[module]
 
     def _facts(self, request: Message) -> Message:

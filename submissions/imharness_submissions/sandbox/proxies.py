@@ -1,4 +1,4 @@
-"""Components of a submitted package, as components of this process: recipes here, behaviour in the sandbox.
+"""Components of a submitted package, as components of this process: configurations here, behaviour in the sandbox.
 
 A proxy has the contract, the facts and the fields of the component it stands for, so it plans, labels and keys its
 cells like it. What it builds sends tensors to the sandbox; gradients come back as vector-Jacobian products.
@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from imharness.components.loading import Provenance, provenance
-from imharness.components.registry import Registered, explain, info_class
+from imharness.components.provenance import Provenance, Registered, provenance
+from imharness.components.registry import explain, info_class
 from imharness.contracts.attack import Attack, AttackInfo, Budget
 from imharness.contracts.call import call_of
 from imharness.contracts.certification import Certification
@@ -27,7 +27,7 @@ from imharness.contracts.purification import Purification
 from imharness.contracts.values import Tensors
 from imharness.errors import PluginError, Unavailable
 from imharness.testing.contracts import contracts
-from imharness_submissions.sandbox.calls import KeptCall, Recipe, Remote
+from imharness_submissions.sandbox.calls import ComponentSource, KeptCall, Remote
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.questions import able
 
@@ -52,9 +52,9 @@ class Sandboxed(Component):
         return self.environment
 
     @property
-    def recipe(self) -> Recipe:
+    def component_source(self) -> ComponentSource:
         """What a session needs to make the component."""
-        return Recipe(self.ref().model_dump(mode="json"), self.module)
+        return ComponentSource(self.ref().model_dump(mode="json"), self.module)
 
     @property
     def isolation(self) -> str:
@@ -65,7 +65,7 @@ class Sandboxed(Component):
         """Return what a method of the component gives, as a function that works inside a session of its own."""
         self.require()
         assert self.guest is not None
-        return Remote(self.guest, self.recipe, self.label, device, method, given).function(self, method)
+        return Remote(self.guest, self.component_source, self.label, device, method, given).function(self, method)
 
     def build(self, device: torch.device, *given: Tensors) -> Any:
         """Return the component's function; `given` is what `build` takes beside the device."""
@@ -104,7 +104,7 @@ class _Budgeted(Sandboxed):
         if place not in self._facts:
             session = self.guest.open(self.module)
             try:
-                self._facts[place] = session.request("facts", self.recipe._asdict()).facts
+                self._facts[place] = session.request("facts", self.component_source._asdict()).facts
             finally:
                 session.close()
         try:
@@ -158,9 +158,8 @@ def proxy(facts: Described, guest: Guest | None, environment: str = "") -> Sandb
         made.call = KeptCall(call_of(contract))
         made.guest, made.environment, made._facts = guest, environment, {}
         made.module = str(facts.get("module", ""))
-        own = facts.get("declares", facts)  # descriptions in older stores hold these facts beside the others
         for declared in contract.declares:
-            words = [str(word) for word in own[declared]]
+            words = [str(word) for word in facts["declares"][declared]]
             setattr(made, declared, type(getattr(contract, declared))(words))
         found: Sandboxed = made.model_validate(facts["parameters"])
     except ValidationError as error:

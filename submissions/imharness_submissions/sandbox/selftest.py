@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from imharness.components.hookspecs import hookimpl
 from imharness.errors import Unavailable
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.seccomp import program
@@ -64,12 +65,18 @@ def selftest() -> dict[str, bool]:
     return {str(name): bool(able) for name, able in found.items() if name != "attempts"}
 
 
+@hookimpl
+def doctor() -> dict[str, str]:
+    """Return the line that `harness doctor` shows of the sandbox."""
+    return {"sandbox": verdict()}
+
+
 def verdict() -> str:
-    """Try the sandbox, and return the line that `harness doctor` shows: how code is isolated, or what is wrong."""
+    """Try the sandbox, and return in one line how code is isolated, or what is wrong."""
     try:
-        open_doors = [what for what, able in selftest().items() if able]
+        open_ways = [what for what, able in selftest().items() if able]
     except Unavailable as error:
         return f"none: {error}"
-    if open_doors:
-        return f"does not hold: code inside {'; '.join(open_doors)}"
+    if open_ways:
+        return f"does not hold: code inside {'; '.join(open_ways)}"
     return "bubblewrap" + ("+seccomp" if program() else "") + ", holds"

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from imharness.cli.commands import build_site
-from imharness.cli.publishing import TablesMeanwhile
-from imharness.cli.watching import first_sets
 from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
+from imharness.running.publishing import TablesMeanwhile
 from imharness.running.schedule.cost import within_budget
 from imharness.running.schedule.state import run_states
+from imharness.running.watching import first_sets
+from imharness_leaderboard.pages import Built, build_site
 
 METRICS = ("l2", "mse", "mae")
 WORDS = ["run", "--track", "perceptual", "--limit", "3", "--device", "cpu", "--workers", "0",
@@ -86,13 +86,13 @@ def test_progress_as_json_is_json_alone_and_ends_with_the_page(
     """Also where nothing was published while the run went on: until its pages are written it has not finished."""
     seen = list[str]()
 
-    def built_late(address: str, site: Path) -> None:
+    def built_late(address: str, site: Path) -> Built:
         (site / "index.html").unlink()
         seen.append(run_states(Store(folder / "store"))[0].state)
-        build_site(address, site)
+        return build_site(address, site)
 
     monkeypatch.setattr(TablesMeanwhile, "offer", lambda self, outcome, left_s: None)
-    monkeypatch.setattr("imharness.cli.commands.build_site", built_late)
+    monkeypatch.setattr("imharness_leaderboard.pages.build_site", built_late)
     said = harness_here(*WORDS, "--fresh", "--progress", "json", cwd=folder)
     assert said.returncode == 0, said.stderr
     assert "were left out" not in said.stdout

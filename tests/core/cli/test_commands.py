@@ -134,7 +134,7 @@ def test_doctor_and_assets(folder: Path) -> None:
     call(folder, "assets", "get", "nothing", raises=UsageError)
 
 
-def test_train_lists_recipes(folder: Path) -> None:
+def test_train_lists_trainings(folder: Path) -> None:
     assert "harness/embedded-cnn" in call(folder, "train").output
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from tests.conftest import Harness
 
-from imharness.cli.planning import dry_run_report, refuse_missing
+from imharness.cli.planning import dry_run_report
 from imharness.components.registry import installed
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import Graph
-from imharness.results.records import Missing
+from imharness.planning.selection import refuse_missing
 from imharness.results.store import Store
+from imharness.results.sweeps import Missing
 from imharness.running.schedule.times import Times
 
 

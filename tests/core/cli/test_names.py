@@ -6,8 +6,8 @@ import pytest
 
 from imharness.cli import results
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,15 @@
 """Completion by shells, fast and without torch, and the manual page."""
 
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.shell_completion import ShellComplete
 
 from imharness.cli import cli
 from imharness.cli.index import index
-from imharness.cli.man import page, roff
 
 
 @pytest.fixture(autouse=True)
@@ -67,31 +64,3 @@ def test_each_shell_gets_a_script_that_it_can_read(shell: str, tmp_path: Path, h
     assert f"_HARNESS_COMPLETE={shell}_complete" in ran.stdout
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=ran.stdout, text=True, check=True)
-
-
-def leaves(context: click.Context) -> list[str]:
-    command = context.command
-    if not isinstance(command, click.Group):
-        return [context.command_path]
-    below = [(name, command.get_command(context, name)) for name in command.list_commands(context)]
-    return [path for name, own in below for path in leaves(click.Context(own, info_name=name, parent=context))]
-
-
-def test_the_manual_has_every_command_and_option() -> None:
-    text = "\n".join(page(cli))
-    shown = text.replace("\\-", "-").replace("\\(aq", "'")
-    for path in leaves(click.Context(cli, info_name="harness")):
-        assert f'.SS "{path}' in shown
-    for option in ("--log-to", "--junit", "--against-secret", "--caption", "--component"):
-        assert re.search(rf"^\.B .*{option}\b", shown, re.M)
-    known = (".TH ", ".SH ", ".SS ", ".TP", ".PP", ".B ")
-    assert all(line.startswith(known) for line in text.splitlines() if line.startswith((".", "'")))
-    assert text.isascii()
-    if shutil.which("groff"):
-        checked = subprocess.run(["groff", "-man", "-Tascii", "-ww", "-z"], input=text, text=True, capture_output=True)
-        assert (checked.returncode, checked.stderr) == (0, "")
-
-
-def test_nothing_in_a_text_is_a_request_of_roff() -> None:
-    assert roff(".so /etc/passwd") == "\\&.so /etc/passwd"
-    assert roff("'x' \\n -- é") == "\\(aqx\\(aq \\en \\-\\- \\[u00E9]"

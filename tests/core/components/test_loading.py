@@ -1,11 +1,16 @@
 """A package that cannot be used is named with the reason and left out; the rest goes on."""
 
+import sys
+import tomllib
 from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from imharness.components.loading import load_plugins
+from imharness.components.loading import hook_of, load_plugins
 from imharness.components.registry import build_registry
+from imharness.tracks import hookimpl
 
 
 def reasons(points: list[EntryPoint]) -> dict[str, str]:
@@ -73,3 +78,43 @@ def test_provenance_comes_from_the_package(install_packages) -> None:
         "The image-privacy-harness authors",
         "MIT",
     )
+
+
+def test_a_module_is_imported_for_the_hook_that_its_entry_point_names_alone(install_packages, monkeypatch) -> None:
+    points = install_packages("acme-hooks")
+    modules = ("acme_lines", "acme_always", "acme_check")
+    for module in modules:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    assert load_plugins(points).plugins == []
+    checks = load_plugins(points, hook="doctor")
+    assert [checks.ask(plugin) for plugin in checks.plugins] == [[{"acme licence": "none"}]]
+    assert [module for module in modules if module in sys.modules] == ["acme_check"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "hook", "said"),
+    [
+        ("acme.doctr", "components", "the entry point 'acme.doctr': no hook is called 'doctr'. Did you mean 'doctor'?"),
+        ("acme.listeners", "listeners", "does not implement the hook; write a function listeners() and mark it"),
+        ("acme.doctor", "doctor", "implements standings(), for which no entry point names it; add NAME.standings = "),
+    ],
+)
+def test_an_entry_point_and_its_module_name_the_same_hooks(entry: str, hook: str, said: str, monkeypatch) -> None:
+    module = ModuleType("acme_checks")
+    for name in ("doctor", "standings"):
+        exec(f"def {name}(): return {{}}", vars(module))
+        hookimpl(getattr(module, name))
+    monkeypatch.setitem(sys.modules, "acme_checks", module)
+    (failure,) = load_plugins([EntryPoint(entry, "acme_checks", "imharness")], hook=hook).failures
+    assert said in failure.reason
+    both = [EntryPoint(f"acme.{name}", "acme_checks", "imharness") for name in ("doctor", "standings")]
+    for name in ("doctor", "standings"):
+        assert len(load_plugins(both, hook=name).plugins) == 1
+
+
+def test_there_are_three_groups_of_entry_points() -> None:
+    """Every other way to add to the harness is a hook."""
+    read = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert set(read) - {"pytest11"} == {"imharness", "imharness.commands", "imharness.executors"}
+    known = {hook for hook in vars(load_plugins([]).manager.hook) if not hook.startswith("_")}
+    assert {hook_of(entry) for entry in read["imharness"]} <= known

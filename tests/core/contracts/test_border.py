@@ -8,7 +8,7 @@ from imharness.contracts.values import IMAGES, SCORES
 from imharness.errors import ContractError
 
 
-def recipe(norm: str, radius: float | None) -> BaseAttack:
+def attack(norm: str, radius: float | None) -> BaseAttack:
     class Some(BaseAttack):
         """Some attack."""
 
@@ -54,10 +54,10 @@ def test_images(images: torch.Tensor, part: str) -> None:
 )
 def test_a_budget_is_an_error_and_never_a_clip(norm: str, change: float, allowed: float, refused: float) -> None:
     images = torch.full((1, 3, 4, 4), 0.5)
-    check_budget(recipe(norm, allowed), images, images + change)
+    check_budget(attack(norm, allowed), images, images + change)
     with pytest.raises(ContractError, match=f"expected {norm} distance at most"):
-        check_budget(recipe(norm, refused), images, images + change)
+        check_budget(attack(norm, refused), images, images + change)
 
 
 def test_an_unrestricted_attack_has_no_radius() -> None:
-    check_budget(recipe("unrestricted", 0.1), torch.zeros(1, 3, 4, 4), torch.ones(1, 3, 4, 4))
+    check_budget(attack("unrestricted", 0.1), torch.zeros(1, 3, 4, 4), torch.ones(1, 3, 4, 4))

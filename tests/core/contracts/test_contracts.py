@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from imharness.components.loading import Provenance, load_plugins
-from imharness.components.registry import Registered, Registry, build_registry, info_class
+from imharness.components.loading import load_plugins
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import Registry, build_registry, info_class
 from imharness.contracts.call import Data, call_of
 from imharness.contracts.component import Component
 from imharness.contracts.randomness import ImageRng
 from imharness.errors import ContractError, PluginError
 from imharness.images import Certificate
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.shards import Shards
 from imharness.testing import check_component

@@ -2,7 +2,8 @@
 
 from tests.leaderboard import contested
 
-from imharness.results.records import Board, ColumnSpec, Row, Table, Value
+from imharness.results.boards import Board
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 EVIL = (
     '=HYPERLINK("http://evil.test") </table> \\end{table}\\input{/etc/passwd} %$#_^~{}& `x` [a](http://b.test) '

@@ -12,7 +12,7 @@ from tests.leaderboard.contested import JPEG, NONE
 
 from imharness.errors import UsageError
 from imharness.exports.dataset import dataset_files, repository_in
-from imharness.results.records import Entry
+from imharness.results.entries import Entry
 from imharness.results.store import Store
 
 REPOSITORY, RELEASE = "acme/board", "2026-01"

@@ -23,7 +23,7 @@ from imharness.exports.layout import Page, parts_of, width_of, wrapped
 from imharness.exports.markup import LATEX_PAGE, TYPST_PAGE, latex_text, markdown_text, typst_text
 from imharness.exports.sheets import Sheet, chosen_tables, number_text
 from imharness.reading.text import plain
-from imharness.results.records import ColumnSpec, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 SPECIAL = re.compile(r"(?<!\\)[%#$_&~^]")
 

@@ -10,7 +10,8 @@ import torch
 import imharness as ih
 from imharness.errors import UsageError
 from imharness.notebook import OFFERS
-from imharness.results.records import ColumnSpec, Comparison, Condition, Row, Table, Value
+from imharness.results.comparisons import Comparison, Condition
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 WRONG = {"None": None, "int": 5, "list": [1], "str": "nowhere at all", "dict": {1: 2}, "object": object()}
 MANY = torch.arange(200)
@@ -48,6 +49,7 @@ FINE: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         ih.reconstruct,
         {"gradients": [torch.zeros(2, 192), torch.zeros(2)], "model": MODEL, "shape": (3, 8, 8)},
     ),
+    "run": (ih.run, {}),
     "score": (ih.score, {"metric": "psnr", "images": np.zeros((1, 3, 8, 8)), "reference": np.zeros((1, 3, 8, 8))}),
     "compare": (ih.compare, {"a": RESULT, "b": RESULT}),
     "load": (ih.load, {"store_or_site": "."}),
@@ -79,6 +81,11 @@ FITS: dict[str, dict[str, str]] = {
     "audit": {"target": "", "shadow": "None", "evaluators": "None"},
     "reconstruct": {
         "gradients": "", "model": "", "shape": "", "attack": "", "originals": "None", "metrics": "", "seed": "int",
+    },
+    "run": {
+        "profile": "", "track": "None", "attack": "", "defense": "", "metric": "", "evaluator": "", "model": "",
+        "dataset": "", "store": "str", "site": "None str", "seed": "int", "limit": "None int", "workers": "None int",
+        "device": "", "fresh": "", "progress": "",
     },
     "score": {"metric": "", "images": "", "reference": "", "device": ""},
     "compare": {"a": "", "b": "", "on": "None", "alpha": ""},
@@ -114,7 +121,7 @@ def test_a_value_that_does_not_fit_is_refused_by_the_name_of_its_argument(functi
         assert "\n" not in said, kind
 
 
-def test_every_function_of_the_door_and_every_argument_is_tried() -> None:
+def test_every_function_of_the_notebook_and_every_argument_is_tried() -> None:
     import inspect
 
     functions = {name for name in OFFERS if name[0].islower()}

@@ -7,8 +7,10 @@ import pytest
 
 import imharness as ih
 from imharness.errors import UsageError
+from imharness.results.boards import Board
+from imharness.results.comparisons import Comparison, Condition
 from imharness.results.rankings import Place, Ranking
-from imharness.results.records import Board, ColumnSpec, Comparison, Condition, Row, Table, Value
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.head_to_head import head_to_head
 from imharness.stats import NotTestable
 

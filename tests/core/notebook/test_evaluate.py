@@ -36,7 +36,7 @@ def rounded(images: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("door") / "store"
+    return tmp_path_factory.mktemp("notebook") / "store"
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def blurred(images: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.avg_pool2d(images, 3, 1, 1)
 
 
-def test_importing_the_package_loads_no_library_and_lists_the_door() -> None:
+def test_importing_the_package_loads_no_library_and_lists_its_functions() -> None:
     code = (
         "import sys, imharness as ih; heavy = {'torch', 'numpy', 'pluggy', 'pydantic', 'imharness.notebook'} & "
         "sys.modules.keys(); assert not heavy, heavy; assert 'evaluate' in dir(ih) and 'Result' in dir(ih); "

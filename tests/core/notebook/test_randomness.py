@@ -44,7 +44,7 @@ def test_draws_from_a_generator_of_ones_own_are_nobodys_business() -> None:
         ih.score(own, IMAGES)
 
 
-def test_what_a_metric_draws_is_not_laid_at_the_door_of_the_attack_that_asks_it() -> None:
+def test_what_a_metric_draws_is_not_blamed_on_the_attack_that_asks_it() -> None:
     place = torch.device("cpu")
     noisy = ih.metric(lambda x: x.mean(dim=(1, 2, 3)) + torch.rand(1), bounds=(0, 1), higher_means="better_quality",
                       name="noisy")  # fmt: skip

@@ -7,7 +7,8 @@ from imharness.errors import UsageError
 from imharness.exports import latex, markdown, sheet_of
 from imharness.notebook.result import Result
 from imharness.notebook.writing import leading
-from imharness.results.records import ColumnSpec, Missing, Row, Table, Value
+from imharness.results.sweeps import Missing
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 TABLE = Table(
     id="main", title="Defenses <b>", caption="50% of _all_ & more", entry="defense", ranked_by="d",

@@ -11,8 +11,10 @@ from rich.console import Console
 from imharness.cli import cli, console
 from imharness.errors import UsageError
 from imharness.papers.published import find_table
-from imharness.results.records import Board, ColumnSpec, Entry, Row, Table, Value
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 
 @pytest.fixture(autouse=True)

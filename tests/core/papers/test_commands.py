@@ -6,7 +6,7 @@ import functools
 import shlex
 
 import pytest
-from tests.recipes import read
+from tests.typed_commands import read
 
 from imharness.components.registry import installed
 from imharness.contracts.component import SELECTABLE

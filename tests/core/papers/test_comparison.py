@@ -12,7 +12,9 @@ from imharness.papers.order import order_of
 from imharness.papers.pointers import extra, match
 from imharness.papers.published import PublishedTable, find_table, published_tables
 from imharness.papers.verdicts import NOT_RUN, OTHER, SAME
-from imharness.results.records import Board, ColumnSpec, Entry, Row, Table, Value
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
+from imharness.results.tables import ColumnSpec, Row, Table, Value
 
 NAMES = tuple(f"e{i}" for i in range(8))
 PRINTED = tuple(10.0 * (i + 1) for i in range(8))
@@ -134,7 +136,6 @@ SET_UP = {"options": {"splits": 5, "of": {"acme/set": {"epochs": 9}}}, "paramete
                 "2 more options",
             ),
         ),
-        (None, ("options that are not on record",)),
         ({**SET_UP, "options": {**SET_UP["options"], "splits": 1}}, ("options splits 1, not 5",)),
         ({**SET_UP, "options": {"splits": 5}}, ("options of acme/set epochs not set, not 9",)),
         (

@@ -9,7 +9,7 @@ from imharness.errors import UsageError
 from imharness.planning.plan import Graph, GraphPlanner, plan_track
 from imharness.planning.profile import Profile
 from imharness.results.identity import digest
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 
 IQA = "harness/iqa"
 

@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from imharness.ranking.board import make_board, newest_only
-from imharness.ranking.ranking import TrackReport
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.rankings import Ranking
-from imharness.results.records import ColumnSpec, Row, Sweep, Table, TaskRecord, TaskSpec, Value
+from imharness.results.report import TrackReport
 from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tables import ColumnSpec, Row, Table, Value
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 
 def record(metric: str, defense: str, step: str = "1", started: str = "2026-01-01") -> TaskRecord:

@@ -6,12 +6,9 @@ import scipy
 from tests.comparing import compare
 from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import (
-    PairedScores,
-    not_worse,
-    pairwise,
-    unit_means,
-)
+from imharness.ranking.comparisons import not_worse, pairwise, unit_means
+from imharness.ranking.tables import win_table
+from imharness.results.report import PairedScores
 from imharness.statistics.bootstrap import mean_interval, mean_intervals
 
 
@@ -96,5 +93,5 @@ def test_nothing_to_compare_is_an_empty_table() -> None:
     paired = paired_scores(empty, {"metric": empty}, empty, [], better="lower", **texts)
     comparison, numbers = paired.stored()
     assert numbers.shape == (0, 0)
-    assert paired.wins().rows == ()
+    assert win_table(paired).rows == ()
     assert comparison.tests == 0

@@ -13,10 +13,10 @@ import safetensors.numpy
 from imharness.cli.stores import verify
 from imharness.errors import StoreError
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.storage import local
 from imharness.results.storage.files import packed
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 ROWS = {"name": ["a", "b"], "score": np.array([0.5, 1.5], dtype=np.float32)}
 ARRAYS = {"images": np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2)}

@@ -4,8 +4,7 @@ import os
 import sys
 import time
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered
+from imharness.components.provenance import Provenance, Registered
 from imharness.running import logs
 from imharness.running.executor import Preparation
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step

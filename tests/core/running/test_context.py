@@ -12,8 +12,8 @@ from imharness.components.registry import installed
 from imharness.contracts.image_dataset import ImageSet
 from imharness.errors import StoreError
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running import context as running_context
 from imharness.running.context import BuildCache, TaskContext
 from imharness.running.memory import in_chunks

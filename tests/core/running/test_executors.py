@@ -1,18 +1,23 @@
 """Executors: every one gives the same rows, one from outside needs no change inside, and workers are prepared."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.errors import PluginError, StoreError, UsageError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
+from imharness.running import executor
 from imharness.running.executor import Preparation, find_executor, open_executor
 from imharness.running.sweep import RunResult, execute
 from imharness.tracks import Info, Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
@@ -41,7 +46,7 @@ def test_every_executor_gives_the_same_bytes(graph: Graph, tmp_path: Path, insta
     assert whole.done == set(graph.tasks)
     assert len(expected) > 3
     for name, settings in {
-        "outside": {"name": "threads", "workers": 2},
+        "outside": {"name": "threads", "workers": 2, "settings": {"thread_name": "own"}},
         "here": {"name": "in-process"},
         "none": {"name": "threads", "workers": 0},
     }.items():
@@ -78,6 +83,29 @@ def test_the_command_line_takes_an_executor_from_outside(tmp_path: Path, harness
     assert line == (
         "usage: no executor is called 'thread'. Did you mean 'threads'? Known: in-process, local, ray, threads."
     )  # fmt: skip
+
+
+def test_its_settings_are_options_and_a_help_text_imports_no_torch(tmp_path: Path, harness, install_packages) -> None:
+    install_packages("acme-executor")
+    code = (
+        "import sys; from imharness.cli.run import run; print(run.get_help(run.make_context('run', [], "
+        "resilient_parsing=True))); loaded = {'torch', 'ray', 'acme_threads', 'imharness_iqa'} & set(sys.modules); "
+        "assert not loaded, loaded"
+    )
+    paths = os.pathsep.join(map(str, sys.path))
+    told = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": paths}, capture_output=True)
+    assert told.returncode == 0, told.stderr
+    assert b"(--executor threads)" in told.stdout
+    assert b"--thread-name" in told.stdout
+
+
+def test_an_executor_that_offers_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        executor.importlib.metadata, "entry_points",
+        lambda group, name="": [EntryPoint("odd", "imharness.errors:HarnessError", group)],
+    )  # fmt: skip
+    with pytest.raises(PluginError, match=r"executor odd \(imharness.errors:HarnessError\) has no attribute settings"):
+        find_executor("odd")
 
 
 def test_an_executor_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

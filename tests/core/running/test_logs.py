@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from tests.core.running.test_executors import Counting, run
 
 from imharness.cli import cli
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import installed
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profile import Profile, TrackProfile
 from imharness.results.store import Store

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from tests.core.running.test_shards import SELECTIONS, graph_of
 from threadpoolctl import threadpool_info
 
+from imharness.cli import cli
 from imharness.results.store import Store
 from imharness.running.executor import open_executor
 from imharness.running.numerics import SUBNORMAL, VARIABLES, fresh_numerics
 from imharness.running.sweep import execute
-from imharness_cli import cli
 
 SEEN = "harness/severity-ladder[split=train,per_photograph=1,severities=[2],size=48]"
 TRAINING = ("train", "nt", "--metric", "embedded-cnn", "--train", SEEN, "--test", SEEN, "--epochs", "1", "--json")

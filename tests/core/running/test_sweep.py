@@ -6,8 +6,8 @@ from imharness.components.registry import installed
 from imharness.errors import StoreError
 from imharness.planning.plan import Graph, plan_track
 from imharness.planning.profiles import load_profile
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.executor import TaskResult
 from imharness.running.sweep import execute
 

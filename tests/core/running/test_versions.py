@@ -1,7 +1,7 @@
 """A result says with which versions it was made."""
 
 from imharness.components.registry import installed
-from imharness.results.records import TaskSpec
+from imharness.results.tasks import TaskSpec
 from imharness.running.context import versions
 
 

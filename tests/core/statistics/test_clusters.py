@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy
 from tests.comparing import compare
-from tests.core.ranking.test_pairing import made
 
-from imharness.ranking.comparisons import PairedScores, not_worse, pairwise
+from imharness.ranking.comparisons import not_worse, pairwise
+from imharness.results.report import PairedScores
 from imharness.statistics import bootstrap as module
 from imharness.statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
 from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
@@ -174,10 +174,6 @@ def test_a_stored_comparison_keeps_the_cluster_of_each_unit() -> None:
     few, own = clustered(shift=9.0, clusters=4).stored()
     assert not_worse(few, own, "a") == ("b",)
     assert few.tests == 0
-    old, _ = made({"a": {"p": [1, 2]}, "b": {"p": [3, 4]}}).stored()
-    younger = {"clusters", "cluster_unit"}
-    assert type(old).model_validate(old.model_dump(exclude=younger)) == old
-    assert Value.model_validate({"value": 1.0, "n": 3}) == Value(value=1.0, n=3)
 
 
 def test_a_column_names_the_fact_that_units_are_grouped_by() -> None:

@@ -29,6 +29,11 @@ def test_a_new_package_passes_the_conformance_suite(kind: str, tmp_path: Path) -
     assert "$" not in "".join(path.read_text() for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".md"))
 
 
+def test_a_dot_in_a_name_does_not_make_a_hook_of_the_entry_point(tmp_path: Path) -> None:
+    (component, *_) = components_in(write_package("defense", "stranger/jpeg2.0", tmp_path, "A. Stranger"))
+    assert component.info.id == "stranger/jpeg2.0"
+
+
 def test_new_packages_have_no_type_error(tmp_path: Path) -> None:
     """Not even where the method is called like its contract.
 

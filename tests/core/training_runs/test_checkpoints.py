@@ -83,7 +83,7 @@ def drawing(killed_at: int = -1) -> Training:
         context.loop({"total": total}, STEPS, step, every=EVERY)
         return Trained({"total": total.weight}, {"steps": STEPS})
 
-    return Training("drawing", "drawing", {}, {}, run, {"recipe": "drawing"})
+    return Training("drawing", "drawing", {}, {}, run, {"training": "drawing"})
 
 
 def test_the_engine_writes_weights_and_a_card_and_goes_on_after_a_kill(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_engine_writes_weights_and_a_card_and_goes_on_after_a_kill(tmp_path:
     assert torch.equal(trained(drawing(), tmp_path / "killed"), whole)
     assert {path.name for path in (tmp_path / "killed").iterdir()} == {"drawing.safetensors", "drawing.json"}
     card = json.loads((tmp_path / "killed" / "drawing.json").read_text())
-    assert (card["recipe"], card["seed"], card["steps"]) == ("drawing", 3, STEPS)
+    assert (card["training"], card["seed"], card["steps"]) == ("drawing", 3, STEPS)
 
 
 def test_what_cannot_be_trained_is_said_in_one_line() -> None:

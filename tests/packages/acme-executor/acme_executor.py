@@ -1,35 +1,28 @@
-"""An executor from outside: one thread for each worker."""
+"""An executor from outside, as help texts read it: its settings, and where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
-from imharness.executors import TaskResult, TaskSpec, Worker, WorkerConfig
+from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from acme_threads import Threads
 
 
-class Threads:
-    """Computes tasks in threads of this process; each has a worker of its own."""
+class ThreadSettings(BaseModel):
+    """The option ``--thread-name`` of the commands that compute."""
 
-    def __init__(self, workers: Sequence[WorkerConfig], time_limit_s: float) -> None:
-        self._free = [Worker(config) for config in workers]
-        self._pool = ThreadPoolExecutor(len(workers))
-        self._running: dict[Future[TaskResult], Worker] = {}
+    thread_name: str = Field("acme", min_length=1, description="What the threads are called. Default: acme.")
 
-    @property
-    def idle(self) -> int:
-        return len(self._free)
 
-    def submit(self, key: str, spec: TaskSpec) -> None:
-        worker = self._free.pop()
-        self._running[self._pool.submit(worker.run, key, spec)] = worker
+class ThreadsOffer:
+    """What the entry point names."""
 
-    def reports(self, seconds: float) -> Iterator[TaskResult]:
-        for future in wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED).done:
-            self._free.append(self._running.pop(future))
-            yield future.result()
+    settings = ThreadSettings
 
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-        for worker in [*self._free, *self._running.values()]:
-            worker.close()
+    @staticmethod
+    def load() -> type[Threads]:
+        from acme_threads import Threads
+
+        return Threads

@@ -16,8 +16,8 @@ import torch
 from click.testing import CliRunner
 
 from imharness.cli import cli
-from imharness.components.loading import Provenance
-from imharness.components.registry import Registered, Registry, installed
+from imharness.components.provenance import Provenance, Registered
+from imharness.components.registry import Registry, installed
 from imharness.contracts.randomness import ImageRng
 from imharness.errors import Unavailable, UsageError
 from imharness.planning.plan import plan_track

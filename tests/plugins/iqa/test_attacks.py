@@ -9,7 +9,8 @@ import torch
 from imharness.components.registry import installed
 from imharness.contracts.attack import check_budget
 from imharness.contracts.randomness import ImageRng, generator
-from imharness.images import BaseAttack, FittedAttack, Unavailable
+from imharness.errors import Unavailable
+from imharness.images import BaseAttack, FittedAttack
 from imharness.running.target import MetricTarget
 from imharness_iqa.attacks.apgd import Apgd
 from imharness_iqa.attacks.korhonen import Korhonen, activity

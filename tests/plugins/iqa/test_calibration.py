@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from imharness.cli import cli
 from imharness.cli.commands import context
 from imharness.components.registry import installed
-from imharness.images import UsageError
+from imharness.errors import UsageError
 from imharness.planning.profiles import load_profile
 from imharness_iqa.apart import photographs_of, training_split
 from imharness_iqa.calibrating import chosen_on
@@ -92,8 +92,8 @@ def test_presets_are_kept_and_replaced_and_other_files_are_refused(tmp_path) -> 
 def test_shipped_strengths_are_of_the_measure_and_the_targets_that_their_attack_declares() -> None:
     registry = installed()
     for preset in (*published().values(), *read_presets(located("embedded")), *read_presets(located("kodak"))):
-        attack, metric, recipe = preset.attack, preset.metric, registry.one("attack", preset.attack)
-        assert preset.distortion == recipe.info.distortion, (attack, metric)
+        attack, metric, component = preset.attack, preset.metric, registry.one("attack", preset.attack)
+        assert preset.distortion == component.info.distortion, (attack, metric)
         for strength, value in preset.strengths.items():
             if strength not in preset.unreached and preset.measured:
                 measured = dict(sorted(map(tuple, preset.measured)))
@@ -135,10 +135,10 @@ def test_values_beyond_the_ten_are_tried_while_a_target_is_out_of_reach() -> Non
 def test_published_strengths_fit_the_attacks_and_are_taken_for_the_published_metrics() -> None:
     registry = installed()
     for (attack, metric), preset in published().items():
-        recipe = registry.one("attack", attack)
+        component = registry.one("attack", attack)
         registry.one("metric", metric)
         for strength in preset.strengths:
-            assert getattr(at(recipe, metric, strength, published()), preset.field) == preset.strengths[strength]
+            assert getattr(at(component, metric, strength, published()), preset.field) == preset.strengths[strength]
     spaq = at(registry.one("attack", "ifgsm"), "harness/spaq", "strong", published())
     assert spaq.alpha == pytest.approx(0.00326284)
     assert at(registry.one("attack", "ifgsm"), "harness/cnniqa", "strong", published()).alpha == pytest.approx(8 / 2550)

@@ -193,8 +193,8 @@ def test_dncnn_denoises_stronger_noise_as_noise_of_its_own(shared_data, monkeypa
 
 
 def test_densepure_costs_two_passes_a_copy() -> None:
-    recipe, once = installed().one("defense", "dp"), installed().one("defense", "ddrs")
-    assert recipe.votes * recipe.steps == round((82.13 - 11.08) / (39.80 - 11.08) - 0.5) == 2
+    voting, once = installed().one("defense", "dp"), installed().one("defense", "ddrs")
+    assert voting.votes * voting.steps == round((82.13 - 11.08) / (39.80 - 11.08) - 0.5) == 2
     assert once.votes == 1
 
 

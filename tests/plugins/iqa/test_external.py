@@ -6,7 +6,7 @@ import json
 import pytest
 
 from imharness.cli.commands import component
-from imharness.images import UsageError
+from imharness.errors import UsageError
 from imharness_iqa.external import outside_range, read_external
 
 HEADER = [

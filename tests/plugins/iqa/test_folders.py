@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from imharness.components.registry import installed
-from imharness.images import ContractError, Unavailable, UsageError
+from imharness.errors import ContractError, Unavailable, UsageError
 from imharness_iqa.sampling import CLUSTERS, clustered, colourfulness, spatial_information
 
 CPU = torch.device("cpu")

@@ -280,7 +280,7 @@ def test_dists_is_its_definition_layer_by_layer() -> None:
 
 
 def test_weights_that_are_no_tensors_are_refused(tmp_path, monkeypatch) -> None:
-    from imharness.images import Unavailable
+    from imharness.errors import Unavailable
 
     path = tmp_path / fcn.WEIGHTS.file
     path.parent.mkdir(parents=True)

@@ -10,13 +10,14 @@ import torch
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator
 from imharness.contracts.weight_training import TrainingContext
-from imharness.data import ContractError, Images
+from imharness.data import Images
+from imharness.errors import ContractError
 from imharness_iqa.networks import ConvQuality, trained
 from imharness_iqa.restoration_training import CropTraining
 from imharness_iqa.trainings.embedded_denoiser import EmbeddedDenoiserTraining
 
 CPU = torch.device("cpu")
-RECIPES = [r for r in installed().of_kind("weight-training") if isinstance(r, CropTraining)]
+TRAININGS = [r for r in installed().of_kind("weight-training") if isinstance(r, CropTraining)]
 WEIGHTS = files("imharness_iqa.weights")
 MEGABYTE = 1_000_000
 
@@ -29,26 +30,26 @@ def psnr(images: Images, reference: Images) -> float:
     return float(-10 * (images - reference).square().mean((1, 2, 3)).log10().mean())
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.label)
-def test_a_network_gains_on_its_target_and_its_card_says_how_much(recipe: CropTraining) -> None:
-    stem = recipe.info.id.partition("/")[2]
-    before, after = recipe.gain(trained(recipe.fresh(), stem, CPU), held_out(recipe.datasets()["test"]))
-    assert after - before >= recipe.margin
+@pytest.mark.parametrize("training", TRAININGS, ids=lambda r: r.label)
+def test_a_network_gains_on_its_target_and_its_card_says_how_much(training: CropTraining) -> None:
+    stem = training.info.id.partition("/")[2]
+    before, after = training.gain(trained(training.fresh(), stem, CPU), held_out(training.datasets()["test"]))
+    assert after - before >= training.margin
     card = json.loads((WEIGHTS / f"{stem}.json").read_text())
-    assert card["recipe"]["version"] == recipe.info.version
+    assert card["training"]["version"] == training.info.version
     assert (card["test_psnr_before"], card["test_psnr_after"]) == pytest.approx((before, after), abs=0.02)
 
 
-def test_every_restorer_that_ships_has_such_a_recipe() -> None:
-    assert {r.label for r in RECIPES} == {
+def test_every_restorer_that_ships_has_such_a_training() -> None:
+    assert {r.label for r in TRAININGS} == {
         f"harness/embedded-{name}" for name in ("colorizer", "ddpm", "denoiser", "disco", "upscaler")
     }
 
 
 def test_no_photograph_is_trained_on_and_tested_with() -> None:
-    for recipe in RECIPES:
+    for training in TRAININGS:
         seen, new = (
-            {name.rsplit("-", 1)[0] for name in held_out(recipe.datasets()[role]).columns["reference"]}
+            {name.rsplit("-", 1)[0] for name in held_out(training.datasets()[role]).columns["reference"]}
             for role in ("train", "test")
         )
         assert seen

@@ -9,7 +9,7 @@ import torch
 from imharness.cli.commands import context
 from imharness.components.registry import installed
 from imharness.data import ImageSet
-from imharness.images import UsageError
+from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
 from imharness.tracks import Output

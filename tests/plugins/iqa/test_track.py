@@ -8,7 +8,8 @@ import torch
 from pydantic import ValidationError
 
 from imharness.components.registry import installed
-from imharness.images import BaseAttack, UsageError
+from imharness.errors import UsageError
+from imharness.images import BaseAttack
 from imharness.papers.published import find_table
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile

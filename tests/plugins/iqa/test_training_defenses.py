@@ -98,14 +98,14 @@ def tuned_networks(tmp_path: Path, monkeypatch, *trainings: str) -> tuple[list[t
     """Train a metric on a few images; return it plain and trained, and images it has not seen."""
     monkeypatch.setenv("HARNESS_ASSETS", str(tmp_path))
     metric = installed().one("metric", "embedded-cnn")
-    recipes = [metric]
+    metrics = [metric]
     for training in trainings:
         facts = json.loads(train(tmp_path / "trained", training, *SMALL_PLAN).output)
         assert json.loads(Path(facts["weights"]).with_suffix(".json").read_text())["plan"]["epochs"] == 5
-        recipes.append(metric.trained_by(installed().one("defense", training).label))
+        metrics.append(metric.trained_by(installed().one("defense", training).label))
     assert not list((tmp_path / "trained").glob("*.checkpoint"))
     data = installed().one("dataset", SMALL).build(CPU)
-    return [recipe.build(CPU) for recipe in recipes], data.load(list(range(len(data))))
+    return [one.build(CPU) for one in metrics], data.load(list(range(len(data))))
 
 
 def test_adversarial_training_makes_a_metric_harder_to_attack(tmp_path: Path, monkeypatch) -> None:

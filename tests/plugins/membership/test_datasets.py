@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from imharness.components.registry import installed
-from imharness.membership import HarnessError, Unavailable
+from imharness.errors import HarnessError, Unavailable
 
 CPU = torch.device("cpu")
 NAMES = ("location30", "purchase100", "texas100", "cifar100", "mnist")

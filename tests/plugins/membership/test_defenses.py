@@ -39,15 +39,15 @@ def data() -> TrainingData:
     )
 
 
-def small(recipe: Component) -> Component:
-    """Return a recipe whose own networks are small and short of training, where it has some."""
+def small(component: Component) -> Component:
+    """Return a component whose own networks are small and short of training, where it has some."""
     wanted = {"width": 64, "epochs": 60}
-    return recipe.with_parameters(**{name: n for name, n in wanted.items() if name in type(recipe).model_fields})
+    return component.with_parameters(**{name: n for name, n in wanted.items() if name in type(component).model_fields})
 
 
-def trained(recipe: MembershipTraining, data: TrainingData, plan: TrainingPlan = PLAN) -> torch.nn.Module:
+def trained(defense: MembershipTraining, data: TrainingData, plan: TrainingPlan = PLAN) -> torch.nn.Module:
     network = installed().one("model", "mlp[hidden=[64]]").build(CPU)((64,), 10, generator(1))
-    return recipe.build(CPU)(network, data, plan, generator(2), lambda done, total: None)
+    return defense.build(CPU)(network, data, plan, generator(2), lambda done, total: None)
 
 
 def gap(network: torch.nn.Module, data: TrainingData) -> tuple[float, float]:
@@ -63,10 +63,10 @@ EXTRA = "harness/dp-sgd"
 
 
 @pytest.mark.parametrize(
-    "recipe", [pytest.param(r, id=r.label, marks=[pytest.mark.extra] * (r.info.id == EXTRA)) for r in TRAININGS]
+    "defense", [pytest.param(r, id=r.label, marks=[pytest.mark.extra] * (r.info.id == EXTRA)) for r in TRAININGS]
 )
-def test_training_is_reproducible_learns_and_leaves_an_evaluated_network(recipe, data) -> None:
-    one, two = (trained(small(recipe), data) for _ in range(2))
+def test_training_is_reproducible_learns_and_leaves_an_evaluated_network(defense, data) -> None:
+    one, two = (trained(small(defense), data) for _ in range(2))
     with torch.no_grad():
         assert torch.equal(one(data.features), two(data.features))
     assert not one.training
@@ -76,8 +76,8 @@ def test_training_is_reproducible_learns_and_leaves_an_evaluated_network(recipe,
 @pytest.mark.parametrize("name", ["label-smoothing", "advreg[weight=20,width=64]", "dropout"])
 def test_a_defense_makes_the_model_less_sure_of_its_members(name: str, data) -> None:
     plain, defended = (
-        trained(installed().one("defense", recipe), data)(data.features).softmax(1).gather(1, data.labels[:, None])
-        for recipe in ("plain-training", name)
+        trained(installed().one("defense", defense), data)(data.features).softmax(1).gather(1, data.labels[:, None])
+        for defense in ("plain-training", name)
     )
     assert float(defended.detach().mean()) < float(plain.detach().mean())
 
@@ -135,10 +135,10 @@ def test_early_stopping_at_an_accuracy_takes_an_epoch_that_is_a_record(data, mon
 def test_epsilon_is_that_of_the_librarys_accountant() -> None:
     from opacus.accountants import RDPAccountant
 
-    accountant, recipe = RDPAccountant(), DpSgd(noise=1.3)
+    accountant, defense = RDPAccountant(), DpSgd(noise=1.3)
     for _ in range(20 * 5):
         accountant.step(noise_multiplier=1.3, sample_rate=64 / 299)
-    epsilon, delta = recipe.promises(TrainingPlan(20, 64, 1e-3), 299)
+    epsilon, delta = defense.promises(TrainingPlan(20, 64, 1e-3), 299)
     assert delta == 1e-5
     assert epsilon == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-6)
     assert DpSgd(noise=2.6).promises(TrainingPlan(20, 64, 1e-3), 299)[0] < epsilon
@@ -172,10 +172,10 @@ def released(data) -> tuple[torch.Tensor, DefenderOutputs]:
     return torch.cat([inside, outside]), DefenderOutputs(inside, outside)
 
 
-@pytest.mark.parametrize("recipe", [pytest.param(r, id=r.label) for r in RELEASES])
-def test_released_outputs_keep_shape_and_stay_probabilities(recipe, released) -> None:
+@pytest.mark.parametrize("defense", [pytest.param(r, id=r.label) for r in RELEASES])
+def test_released_outputs_keep_shape_and_stay_probabilities(defense, released) -> None:
     outputs, held = released
-    one, two = (small(recipe).build(CPU)(outputs, held, generator(0)) for _ in range(2))
+    one, two = (small(defense).build(CPU)(outputs, held, generator(0)) for _ in range(2))
     assert torch.equal(one, two)
     assert one.shape == outputs.shape
     assert one.min() >= 0
@@ -229,18 +229,18 @@ def test_masks_by_hand() -> None:
 @pytest.mark.parametrize("name", ["plain-training", "l2", "label-smoothing", "advreg[width=64,warm_up=1]"])
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_networks_trained_together_end_as_each_alone(name: str, optimiser: str, data: TrainingData) -> None:
-    recipe, plan = installed().one("defense", name), TrainingPlan(4, 16, 3e-3, optimiser, decay_after=2)
+    defense, plan = installed().one("defense", name), TrainingPlan(4, 16, 3e-3, optimiser, decay_after=2)
     make = installed().one("model", "mlp[hidden=[32]]").build(CPU)
     halves = [
         TrainingData(data.features[p], data.labels[p], data.reference_features, data.reference_labels)
         for p in (slice(0, 75), slice(75, 150))
     ]
     alone = [
-        recipe.build(CPU)(make((64,), 10, generator(i)), half, plan, generator(i + 5), lambda done, total: None)
+        defense.build(CPU)(make((64,), 10, generator(i)), half, plan, generator(i + 5), lambda done, total: None)
         for i, half in enumerate(halves)
     ]
     networks = [make((64,), 10, generator(i)) for i in range(2)]
-    train = recipe.build_together(CPU, networks[0])
+    train = defense.build_together(CPU, networks[0])
     assert train is not None
     train(networks, halves, plan, [generator(5), generator(6)], lambda done, total: None)
     for one, other in zip(alone, networks, strict=True):
@@ -251,10 +251,10 @@ def test_networks_trained_together_end_as_each_alone(name: str, optimiser: str, 
 
 @pytest.mark.parametrize("name", ["plain-training", "l2", "dropout", "advreg[width=64,warm_up=0]"])
 def test_steps_after_the_decay_are_a_tenth_as_long(name: str, data: TrainingData) -> None:
-    recipe, whole = installed().one("defense", name), len(data.labels)
+    defense, whole = installed().one("defense", name), len(data.labels)
 
     def weights(epochs: int, decay_after: int) -> torch.Tensor:
-        network = trained(recipe, data, TrainingPlan(epochs, whole, 0.1, "sgd", decay_after))
+        network = trained(defense, data, TrainingPlan(epochs, whole, 0.1, "sgd", decay_after))
         return torch.cat([p.detach().flatten() for p in network.parameters()])
 
     first = weights(1, 0)
@@ -262,7 +262,7 @@ def test_steps_after_the_decay_are_a_tenth_as_long(name: str, data: TrainingData
 
 
 def test_large_or_convolutional_networks_are_trained_one_by_one() -> None:
-    recipe = installed().one("defense", "plain-training")
+    defense = installed().one("defense", "plain-training")
     for label, shape in (("mlp", (446,)), ("cnn", (3, 8, 8))):
         network = installed().one("model", f"harness/{label}").build(CPU)(shape, 10, generator(0))
-        assert recipe.build_together(CPU, network) is None
+        assert defense.build_together(CPU, network) is None

@@ -9,14 +9,8 @@ from scipy.stats import norm
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
-from imharness.membership import (
-    HarnessError,
-    LastLayerGradients,
-    MembershipEvaluator,
-    MembershipQuery,
-    References,
-    Robustness,
-)
+from imharness.errors import HarnessError
+from imharness.membership import LastLayerGradients, MembershipEvaluator, MembershipQuery, References, Robustness
 from imharness.stats import auc
 from imharness_membership.attack_training import LearntEvaluator
 from imharness_membership.evaluators.lira import AT_ONCE, MIN_VARIANCE, Lira
@@ -105,13 +99,13 @@ def test_a_shadow_is_learnt_from_once_and_another_one_anew(name: str, monkeypatc
         plain(self, network, inputs, member, rng)
 
     monkeypatch.setattr(LearntEvaluator, "_learn", counted)
-    recipe = installed().one("evaluator", name)
-    infer, (q, _) = recipe.build(CPU), query(60)
+    evaluator = installed().one("evaluator", name)
+    infer, (q, _) = evaluator.build(CPU), query(60)
     first, again = infer(q), infer(q)
     assert learnt == [60]
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     other = replace(q, shadow_member=~q.shadow_member)
-    torch.testing.assert_close(infer(other), recipe.build(CPU)(other), rtol=0, atol=0)
+    torch.testing.assert_close(infer(other), evaluator.build(CPU)(other), rtol=0, atol=0)
     assert learnt == [60] * 3
     assert (infer(q) == first).all()
 

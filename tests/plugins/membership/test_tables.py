@@ -11,8 +11,8 @@ from scipy.stats import norm, pearsonr, spearmanr, t, ttest_rel
 from imharness.errors import UsageError
 from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.stats import auc, balanced_accuracy, chosen_half, tpr_at_fpr
 from imharness.tracks import TrackReport
 from imharness_membership.roc import roc

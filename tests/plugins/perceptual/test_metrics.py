@@ -10,7 +10,7 @@ from skimage.io import imread
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from imharness.components.registry import installed
-from imharness.images import Unavailable, UsageError
+from imharness.errors import Unavailable, UsageError
 
 CPU = torch.device("cpu")
 

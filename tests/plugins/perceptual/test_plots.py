@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 from imharness.cli import cli
-from imharness.images import UsageError
+from imharness.errors import UsageError
 from imharness_perceptual.plots import both_tests_scatter, disagreements, learnt_weights
 
 

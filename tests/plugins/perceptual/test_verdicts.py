@@ -12,7 +12,7 @@ from PIL import Image
 
 from imharness.cli import cli
 from imharness.components.registry import installed
-from imharness.images import HarnessError, Unavailable
+from imharness.errors import HarnessError, Unavailable
 from imharness.planning.plan import plan_track
 from imharness.planning.profile import Profile
 from imharness.running.target import MetricTarget

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.plugins.ray.test_command import MARK, left_behind
-from tests.recipes import ROOT
+from tests.typed_commands import ROOT
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 

@@ -13,8 +13,8 @@ import pytest
 from tests.plugins.ray.naps import naps
 
 from imharness.errors import HarnessError
-from imharness.results.records import Failure, TaskRecord
 from imharness.results.store import Store
+from imharness.results.tasks import Failure, TaskRecord
 from imharness.running.executor import TaskResult, WorkerConfig
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]

@@ -196,10 +196,10 @@ def test_a_grey_image_has_not_converged_however_strong_the_noise_is(sigma: float
 def test_a_further_start_is_for_images_that_did_not_come_back(setting) -> None:
     network, images, labels = setting
     shared = image_gradients(network, images, labels)
-    recipe = installed().one("attack", "idlg").with_parameters(iterations=60, tolerance=1e-3)
+    attack = installed().one("attack", "idlg").with_parameters(iterations=60, tolerance=1e-3)
 
     def left(starts: int) -> torch.Tensor:
-        run = recipe.with_parameters(starts=starts).build(CPU)
+        run = attack.with_parameters(starts=starts).build(CPU)
         rebuilt = run(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet)
         found = image_gradients(network, rebuilt, labels)
         return sum((found[name] - g).square().flatten(1).sum(dim=1) for name, g in shared.items())
@@ -319,17 +319,17 @@ def test_cafe_has_the_images_where_the_linear_layer_is_the_first() -> None:
     network = (
         installed().one("model", "mlp[hidden=[32]]").build(CPU)((3, 32, 32), 9, generator(0)).requires_grad_(False)
     )
-    recipe = installed().one("attack", "cafe")
-    shared = averaged(image_gradients(network, images, labels), mean_of(recipe.batches(9), 9))
-    rebuilt = recipe.build(CPU)(shared, network, (3, 32, 32), ImageRng(range(9)), quiet)
+    attack = installed().one("attack", "cafe")
+    shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(9), 9))
+    rebuilt = attack.build(CPU)(shared, network, (3, 32, 32), ImageRng(range(9)), quiet)
     torch.testing.assert_close(rebuilt, images, rtol=0, atol=1e-3)
 
 
 def test_cafe_comes_nearer_than_its_start(setting) -> None:
     network, images, labels = setting
-    recipe = installed().one("attack", "cafe")
-    shared = averaged(image_gradients(network, images, labels), mean_of(recipe.batches(3), 3))
-    near, far = (recipe.with_parameters(steps=steps).build(CPU) for steps in (100, 1))
+    attack = installed().one("attack", "cafe")
+    shared = averaged(image_gradients(network, images, labels), mean_of(attack.batches(3), 3))
+    near, far = (attack.with_parameters(steps=steps).build(CPU) for steps in (100, 1))
     found = [psnr(a(shared, network, (3, 16, 16), ImageRng([1, 2, 3]), quiet), images) for a in (near, far)]
     assert found[0] > found[1] + 1
 

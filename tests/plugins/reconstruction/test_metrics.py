@@ -7,7 +7,7 @@ import torch
 
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator
-from imharness.gradients import Unavailable
+from imharness.errors import Unavailable
 from imharness_reconstruction.defenses.laplacian_gradient import laplacian
 from imharness_reconstruction.frechet import frechet_distance
 

@@ -12,7 +12,8 @@ from PIL import Image, ImageEnhance, ImageOps
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng, generator
-from imharness.gradients import HarnessError, ImagePool, ImageProtection, Unavailable
+from imharness.errors import HarnessError, Unavailable
+from imharness.gradients import ImagePool, ImageProtection
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.defenses.mixup import LARGEST
 from imharness_reconstruction.policy_search import accuracy, candidates, privacy, search
@@ -29,13 +30,13 @@ def pool() -> ImagePool:
     return ImagePool(data.load(list(range(len(data)))), torch.nn.functional.one_hot(labels).float())
 
 
-@pytest.mark.parametrize("recipe", [pytest.param(r, id=r.label) for r in PROTECTIONS])
+@pytest.mark.parametrize("protection", [pytest.param(r, id=r.label) for r in PROTECTIONS])
 def test_a_protection_keeps_shapes_and_range_and_no_image_depends_on_the_batch(
-    recipe: ImageProtection, pool: ImagePool
+    protection: ImageProtection, pool: ImagePool
 ) -> None:
     images, targets = pool.images[:6], pool.targets[:6]
     kept = images.clone()
-    protect = recipe.build(CPU)
+    protect = protection.build(CPU)
     shown, labels = protect(images, targets, pool, ImageRng(range(6)))
     assert torch.equal(images, kept)
     assert shown.shape == images.shape

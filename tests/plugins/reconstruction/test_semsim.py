@@ -11,7 +11,7 @@ from PIL import Image
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import generator
-from imharness.gradients import HarnessError, UsageError
+from imharness.errors import HarnessError, UsageError
 from imharness_reconstruction.semsim import Annotations, SemSimPlan, SemSimTraining, Triplets
 from imharness_reconstruction.semsim_studies import STUDIES, Corpus, Setting, outcomes, rival
 from imharness_reconstruction.trainings.semsim import read_annotations, separation
@@ -182,7 +182,7 @@ def test_the_embedded_metric_is_zero_for_equal_images_and_grows_with_noise() -> 
     assert found[0] < found[1] < found[2]
 
 
-def test_recipe_metric_and_studies_from_the_command_line(tmp_path: Path) -> None:
+def test_training_metric_and_studies_from_the_command_line(tmp_path: Path) -> None:
     folder, out = annotated(tmp_path / "judged"), tmp_path / "out"
     run = CliRunner().invoke
     train = ["train", "semsim", "--annotations", str(folder), "--backbone", "lenet", "--size", "16", "--epochs", "2"]

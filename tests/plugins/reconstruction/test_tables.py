@@ -8,8 +8,8 @@ import pytest
 
 from imharness.results.identity import ComponentRef
 from imharness.results.query import ResultQuery
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.tables import Blocks, Table, Value
 from imharness_reconstruction.ranked import BASELINE, _shared
 from imharness_reconstruction.tables import report

@@ -11,7 +11,7 @@ from PIL import Image
 from imharness.cli import cli
 from imharness.components.registry import installed
 from imharness.contracts.randomness import ImageRng
-from imharness.images import Unavailable
+from imharness.errors import Unavailable
 from imharness_vision.distortions import DISTORTIONS, FAMILIES, distorted
 from imharness_vision.distortions.blur import SIGMA
 from imharness_vision.distortions.noise import LARGEST, spectral_noise

@@ -4,7 +4,8 @@ import contextlib
 
 import torch
 
-from imharness.images import Attack, AttackInfo, Budget, HarnessError, ImageRng, Images, Perturb, Target, hookimpl
+from imharness.errors import HarnessError
+from imharness.images import Attack, AttackInfo, Budget, ImageRng, Images, Perturb, Target, hookimpl
 
 
 class Hostile(Attack):

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from imharness.components.loading import GROUP
+from imharness.components.loading import COMPONENTS, points_of
 from imharness.components.registry import explain
 from imharness.errors import UsageError, unknown_name
 from imharness.planning.profile import Profile
@@ -71,7 +71,7 @@ def _whole(name: str, entry_points: Iterable[importlib.metadata.EntryPoint] | No
 
 def _folders(entry_points: Iterable[importlib.metadata.EntryPoint] | None) -> Iterator[tuple[str, Path]]:
     """Yield each package's folder of profiles, sorted by distribution and entry point. Imports nothing but parents."""
-    found = importlib.metadata.entry_points(group=GROUP) if entry_points is None else entry_points
+    found = points_of(COMPONENTS, entry_points)
     for distribution, package in sorted({(p.dist.name if p.dist else "unknown", p.module) for p in found}):
         try:
             spec = importlib.util.find_spec(package)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.executor import Executor, TaskResult
 from imharness.running.shards import cell_of, forget_shards, key_of_join, keys_of_shards
 

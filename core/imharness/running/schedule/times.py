@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from imharness.errors import StoreError
 from imharness.results.identity import digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 
 FOLDER = "times"
 KEPT = 9

@@ -11,6 +11,7 @@ from string import Template
 from imharness.contracts.call import Call, call_of
 from imharness.contracts.component import ID_PATTERN
 from imharness.errors import UsageError, unknown_name
+from imharness.results.labels import method_of
 from imharness.testing.contracts import contracts
 
 _TRY = {
@@ -59,10 +60,11 @@ def write_package(kind: str, name: str, parent: Path, author: str) -> Path:
         )
     if any(character in author for character in '"\\\n'):
         raise UsageError("the author's name may hold no quotes, backslashes or line breaks.")
-    method = name.partition("/")[2]
+    method = method_of(name)
     words = {
         "id": name,
         "method": method,
+        "entry": method.replace(".", "-"),  # what follows a dot would name a hook
         "module": module,
         "distribution": module.replace("_", "-"),
         "class_name": "".join(word.capitalize() for word in re.split(r"[^a-z0-9]+", method)) or "Plugin",

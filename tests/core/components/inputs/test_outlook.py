@@ -192,7 +192,7 @@ def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(
 ) -> None:
     planned: list[bool] = []
     monkeypatch.setattr(
-        "imharness.planning.plan.plan_track",
+        "imharness.running.session.plan_track",
         lambda *given, whole=False, **named: planned.append(whole) or plan_track(*given, whole=whole, **named),
     )
     words = ["run", "--track", "reconstruction", "--profile", "embedded", "--dry-run", "--device", "cpu"]

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from imharness.cli import cli, stores
 from imharness.cli.stores import compact, copy, verify
 from imharness.errors import StoreError
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.storage import objects
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.logs import keeping, keys_of_logs, log_of
 from imharness_submissions.ledger import Ledger
 

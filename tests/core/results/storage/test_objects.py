@@ -8,10 +8,10 @@ import pytest
 
 from imharness.cli.stores import compact, copy, verify
 from imharness.errors import DamagedError, StoreError, UsageError
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.storage import absolute, objects, open_backend
 from imharness.results.storage.objects import Objects, connected
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.logs import keeping, log_of, said
 from imharness_submissions.ledger import Ledger
 

@@ -21,9 +21,9 @@ from imharness.cli import cli
 from imharness.cli.stores import compact, copy, verify
 from imharness.errors import StoreError
 from imharness.results.query import ResultQuery
-from imharness.results.records import TaskRecord
 from imharness.results.storage.local import LocalFiles
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord
 
 REQUESTS = ("put", "get", "delete", "remove", "size", "sizes", "path")
 DAY = "2026-02-{:02d}"

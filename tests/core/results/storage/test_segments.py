@@ -14,10 +14,10 @@ from imharness.errors import DamagedError, StoreError
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.query import ResultQuery
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.storage.local import LocalFiles
 from imharness.results.storage.segments import Cell, write_segment
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.sweep import RunResult, finished_before
 
 

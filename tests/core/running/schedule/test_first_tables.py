@@ -2,11 +2,11 @@
 
 import pytest
 
-from imharness.cli.watching import first_sets
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
+from imharness.running.watching import first_sets
 
 STEPS = {
     "harness/iqa": {"clean", "purify", "defended", "attack", "evaluate"},

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.conftest import Harness
 
-from imharness.results.records import TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskSpec
 from imharness.running.executor import TaskResult
 from imharness.running.schedule.sharding import FINEST, MOST, SHORTEST_S, Sharded, number_of_shards
 from imharness.running.shards import ShardDone, Shards, key_of_join, keys_of_shards

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef, digest
-from imharness.results.records import TaskRecord, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tasks import TaskRecord, TaskSpec
 from imharness.running.schedule.cost import cost_of, read_budget, within_budget
 from imharness.running.schedule.forecast import Forecast
 from imharness.running.schedule.order import chains, first_tasks, priorities

@@ -13,18 +13,21 @@ import pytest
 from click.testing import CliRunner
 from tests.core.running.schedule.test_times import stored, task
 
-from imharness.cli import cli, console, progress, publishing
-from imharness.cli.progress import Nothing, line_of
-from imharness.cli.publishing import TablesMeanwhile
-from imharness.cli.watching import RunWatch
+from imharness.cli import cli, console
+from imharness.cli.progress import line_of
 from imharness.errors import HarnessError, StoreError
 from imharness.planning.plan import Graph, Task
-from imharness.results.records import ColumnSpec, Row, Table, TaskSpec
 from imharness.results.store import Store
+from imharness.results.tables import ColumnSpec, Row, Table
+from imharness.results.tasks import TaskSpec
+from imharness.running import publishing, views
 from imharness.running.executor import TaskResult
+from imharness.running.publishing import TablesMeanwhile
 from imharness.running.schedule.state import Busy, Part, RunState, new_state, run_states
 from imharness.running.schedule.times import Times, learnt_times
 from imharness.running.sweep import RunResult, execute
+from imharness.running.views import Nothing
+from imharness.running.watching import RunWatch
 
 
 class Recording(Nothing):
@@ -83,7 +86,7 @@ def watched(store: Store, own: Graph, **settings) -> tuple[RunResult, Recording]
 
 
 def test_a_run_tells_how_far_it_is_and_what_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "NOTICED_S", float("inf"))
+    monkeypatch.setattr(views, "NOTICED_S", float("inf"))
     store, own = Store(tmp_path), graph(bad=1)
     result, view = watched(store, own)
     assert len(result.done) == 10
@@ -101,8 +104,8 @@ def test_a_run_of_very_many_tasks_is_not_held_up_by_saying_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where saying it takes long, it is said seldom: all of it, at the start and at the end."""
-    monkeypatch.setattr(progress, "NOTICED_S", 0.0)
-    monkeypatch.setattr(progress, "SHARE", 1e-9)
+    monkeypatch.setattr(views, "NOTICED_S", 0.0)
+    monkeypatch.setattr(views, "SHARE", 1e-9)
     _, view = watched(Store(tmp_path), graph())
     assert [state.state for state in view.states] == ["running", "finished"]
     assert view.states[-1].done == 10
@@ -256,9 +259,10 @@ class Publishing:
         self.built = threading.Semaphore(0)
         self.fails: Exception | None = None
         self.keys = list(own.tasks)
+        self.noted, self.warned = list[str](), list[str]()
         self.tables = TablesMeanwhile(
             [own], Store(tmp_path), tmp_path / "site", first={"a/t": set(self.keys[:first])}, board_of=self.make,
-            build=lambda store, site: self.built.release(),
+            build=lambda store, site: self.built.release(), note=self.noted.append, warn=self.warned.append,
         )  # fmt: skip
 
     def make(self, own: Graph, outcome: RunResult) -> SimpleNamespace:
@@ -276,15 +280,13 @@ def test_the_first_tables_are_made_when_their_cells_are_done_and_later_ones_cost
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Publishing(tmp_path, graph(count=100), 3, monkeypatch)
-    told: list[str] = []
-    monkeypatch.setattr(console, "note", told.append)
     asked.offer(0)
     asked.offer(2)
     assert asked.boards == []
     assert asked.tables.page == ""
     asked.offer(3)
     assert asked.boards == [3]
-    assert told == [f"first tables of t: {tmp_path / 'site' / 'index.html'}"]
+    assert asked.noted == [f"first tables of t: {tmp_path / 'site' / 'index.html'}"]
     asked.offer(5, left_s=1e6)
     assert asked.boards == [3]  # neither a minute later nor 10 % more
     asked.tables.spent_s = 100.0
@@ -292,7 +294,7 @@ def test_the_first_tables_are_made_when_their_cells_are_done_and_later_ones_cost
     assert asked.boards == [3]  # 100 s of 100 s
     asked.offer(20, left_s=1e6)
     assert asked.boards == [3, 20]
-    assert len(told) == 1
+    assert len(asked.noted) == 1
 
 
 def test_tables_of_a_track_that_has_ended_are_made_while_others_compute_and_its_pages_when_time_allows(
@@ -334,10 +336,8 @@ def test_pages_that_cannot_be_written_end_no_run(
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(asked.tables, "_build", full)
-    told: list[str] = []
-    monkeypatch.setattr(console, "warn", told.append)
     asked.offer(3)
-    assert told == ["the pages could not be renewed: the disk is full"]
+    assert asked.warned == ["the pages could not be renewed: the disk is full"]
     assert asked.tables.page == ""
 
 

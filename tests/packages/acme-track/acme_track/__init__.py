@@ -1,7 +1,11 @@
 """A fifth track, from a package of its own."""
 
+from collections.abc import Mapping
+
+import torch
+
 from imharness.data import ImageDataset
-from imharness.images import FullReferenceMetric, Info, hookimpl
+from imharness.images import FullReferenceMetric, FullReferenceScore, Images, Info, hookimpl
 from imharness.tables import Column, Wins, ranking
 from imharness.tracks import Planner, Query, Selection, StepContext, StepResult, Track, TrackReport, step
 
@@ -9,11 +13,12 @@ from imharness.tracks import Planner, Query, Selection, StepContext, StepResult,
 @step(version="1")
 def flip(context: StepContext) -> StepResult:
     """Measure the distance of every image from its mirror image."""
-    images, metric = context.images(), context.build("metric")
+    images = context.images()
+    metric: FullReferenceScore = context.build("metric")
     (judge,) = context.measures("judged").values()
     dim = 2 if context.options["vertical"] else 3
 
-    def measure(positions, batch):
+    def measure(positions: list[int], batch: Images) -> Mapping[str, torch.Tensor]:
         return {"score": metric(batch.flip(dim), batch), "judged": context.build(judge)(batch.flip(dim), batch)}
 
     return StepResult(rows={"name": list(images.names), **context.map(images, measure)})
@@ -26,6 +31,9 @@ class Flips(Track):
     title = "Mirror images"
     measures = "How far a distance puts mirror images apart."
     steps = (flip,)
+    own_objects = {"metric": FullReferenceMetric}
+    folder_dataset = "harness/folder"
+    takes_bare_images = True
     vertical: bool = False
 
     def plan(self, planner: Planner, selection: Selection) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
 
-from imharness.results.records import Board, Entry
+from imharness.results.boards import Board
+from imharness.results.entries import Entry
+from imharness.results.labels import LABEL
 
 SELECTABLE = ("attack", "defense", "metric", "evaluator", "model", "dataset")
 """The kinds by which `harness run` narrows a run."""
-_LABEL = re.compile(r"[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9._-]*(\[[^\[\]]*\])?")
 
 
 def try_out(kind: str, label: str, facts: Entry | None) -> list[str]:
     """Return the commands that install an entry's package, describe the entry, and score images with a metric."""
-    if facts is None or not _LABEL.fullmatch(label):
+    if facts is None or not LABEL.fullmatch(label):
         return []
     found = [["pip", "install", f"{facts.package}=={facts.package_version}"]] if facts.package else []
     found.append(["harness", "plugins", "show", facts.id])
@@ -30,7 +30,7 @@ def compute_again(board: Board, parts: Sequence[tuple[str, str]]) -> str:
 
     `parts`: kind and label of the components that make the row.
     """
-    if not parts or any(kind not in SELECTABLE or not _LABEL.fullmatch(label) for kind, label in parts):
+    if not parts or any(kind not in SELECTABLE or not LABEL.fullmatch(label) for kind, label in parts):
         return board.command
     words = ["harness", "run", "--track", board.track, "--profile", _profile(board), "--seed", str(board.seed)]
     words += ["--limit", str(board.limit)] if board.limit else []

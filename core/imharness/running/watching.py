@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +10,6 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol
 
-from imharness.cli.progress import View, pause_after, short
 from imharness.contracts.component import KINDS
 from imharness.errors import StoreError, UsageError
 from imharness.planning.plan import Graph, Task
@@ -24,6 +21,7 @@ from imharness.running.schedule.order import expected, first_tasks, priorities
 from imharness.running.schedule.state import Busy, Part, RunState, new_state
 from imharness.running.schedule.times import Times, place_of
 from imharness.running.sweep import RunResult
+from imharness.running.views import View, pause_after, short
 
 STATE_S = 15.0
 """How often the store is told how far the run is, s."""
@@ -50,10 +48,10 @@ class RunWatch:
 
     def __init__(
         self, graphs: Sequence[Graph], store: Store, view: View, times: Times, *, first: Sequence[Iterable[str]] = (),
-        publisher: Publisher | None = None, others: Sequence[View] = (),
+        publisher: Publisher | None = None, others: Sequence[View] = (), command: str = "",
     ) -> None:  # fmt: skip
         self._tasks: dict[str, Task] = {key: task for graph in graphs for key, task in graph.tasks.items()}
-        self._store, self._publisher = store, publisher
+        self._store, self._publisher, self._command = store, publisher, command
         self._views = dict.fromkeys([view, *others], float("-inf"))
         self._first = [set(keys) for keys in first]
         self.times = times
@@ -87,8 +85,7 @@ class RunWatch:
             self._outcome = outcome
             for key in outcome.done:
                 self._done[self._tasks[key].spec.track] += 1
-            command = shlex.join(["harness", *sys.argv[1:]])
-            self._state = new_state(command, self._parts(), outcome.reused)
+            self._state = new_state(self._command, self._parts(), outcome.reused)
             return  # what comes first, and how long it takes, is asked for next
         for key in self._running.keys() - running.keys():
             if key in outcome.done:

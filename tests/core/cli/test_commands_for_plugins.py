@@ -1,4 +1,4 @@
-"""The door for packages that add commands: a step by hand, results of others in every configuration."""
+"""What packages that add commands use: a step by hand, results of others in every configuration."""
 
 import pytest
 

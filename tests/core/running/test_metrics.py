@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from tests.core.running.schedule.test_watching import Storing, graph, state
 
-from imharness.cli.metrics import CONTENT, Metrics, lines_of
-from imharness.cli.progress import Nothing
-from imharness.cli.watching import RunWatch
 from imharness.errors import UsageError
 from imharness.results.store import Store
+from imharness.running.metrics import CONTENT, Metrics, lines_of
 from imharness.running.schedule.state import Busy
 from imharness.running.schedule.times import Times
 from imharness.running.sweep import execute
+from imharness.running.views import Nothing
+from imharness.running.watching import RunWatch
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (-?[0-9.e+-]+)')
 

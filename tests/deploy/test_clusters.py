@@ -1,4 +1,4 @@
-"""Recipes for clusters: scripts run with stand-ins for the cluster's commands; all calls of `harness` are right."""
+"""Scripts for clusters are run with stand-ins for the cluster's commands; all calls of `harness` are right."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.recipes import ROOT, blocks, commands, read
+from tests.typed_commands import ROOT, blocks, commands, read
 
 SLURM = ROOT / "deploy" / "slurm" / "run.sbatch"
 PAGE = "docs/many-machines.md"
@@ -39,7 +39,7 @@ def test_a_wrong_command_is_noticed() -> None:
         read(["harness", "runs"])
 
 
-def test_every_recipe_that_the_page_names_exists() -> None:
+def test_every_cluster_file_that_the_page_names_exists() -> None:
     named = set(re.findall(r"deploy/[\w./-]*\w", (ROOT / PAGE).read_text()))
     assert named == {str(path.relative_to(ROOT)) for path in (ROOT / "deploy").rglob("*") if path.is_file()}
 

@@ -4,8 +4,8 @@ import json
 import subprocess
 import sys
 import types
-from collections.abc import Sequence
-from importlib.metadata import EntryPoint
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,8 @@ from tests.core.exports.boards import board
 from tests.leaderboard.contested import JPEG
 
 from imharness.components import loading
-from imharness.components.loading import load_plugins
-from imharness.errors import Unavailable, UsageError
-from imharness.exports import listeners
-from imharness.exports.listeners import announce, may_listen, open_listeners
+from imharness.errors import PluginError, Unavailable, UsageError
+from imharness.ranking.listeners import announce, open_listeners
 from imharness.tracks import Board, hookimpl
 
 
@@ -35,6 +33,15 @@ class Told:
             raise SystemExit(3)
 
 
+def destination(monkeypatch: pytest.MonkeyPatch, **modules: types.ModuleType) -> None:
+    """Install modules under the entry points ``acme.HOOK``, beside what is installed."""
+    points = [EntryPoint(f"acme.{hook}", module.__name__, loading.GROUP) for hook, module in modules.items()]
+    for module in modules.values():
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    found = [*entry_points(group=loading.GROUP), *points]
+    monkeypatch.setattr(loading.importlib.metadata, "entry_points", lambda group: found)
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
     """Offer `told` as a destination; return those that were opened."""
@@ -44,74 +51,95 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Told]:
         found.append(Told(address))
         return found[-1]
 
-    point = types.SimpleNamespace(name="told", load=lambda: open_listener)
-    points = {listeners.GROUP: [point]}
-    metadata = types.SimpleNamespace(entry_points=lambda group: points.get(group, []))
-    monkeypatch.setattr(listeners, "importlib", types.SimpleNamespace(metadata=metadata))
+    module = types.ModuleType("acme_told")
+
+    @hookimpl
+    def listeners() -> dict[str, Callable[[str], object]]:
+        return {"told": open_listener}
+
+    module.listeners = listeners  # type: ignore[attr-defined]
+    destination(monkeypatch, listeners=module)
     return found
 
 
 def test_one_that_raises_gives_a_line_and_the_others_are_told(opened: list[Told], monkeypatch) -> None:
-    made = board()
-    module = types.ModuleType("acme_listener")
-    module.calls = []  # type: ignore[attr-defined]
+    made, module, calls = board(), types.ModuleType("acme_listener"), list[int]()
+    wanted, lines = open_listeners(["told:fail", "told:exit", "told:a:b"]), list[str]()
 
     @hookimpl
     def board_finished(boards: Sequence[Board]) -> None:
-        module.calls.append(len(boards))
+        calls.append(len(boards))
 
     module.board_finished = board_finished  # type: ignore[attr-defined]
-    monkeypatch.setattr(loading.importlib, "import_module", lambda path: module)
-    loaded = load_plugins([EntryPoint("acme", "acme_listener", loading.GROUP)])
-    assert not loaded.failures
-    monkeypatch.setattr(listeners, "load_plugins", lambda points: loaded)
-    wanted, lines = open_listeners(["told:fail", "told:exit", "told:a:b"]), list[str]()
+    broken = types.ModuleType("acme_deaf")
+    destination(monkeypatch, board_finished=module)
     announce("s", [made], "2026", wanted, lines.append)
     assert [own.calls for own in opened] == [[("s", ("acme/contest",), "2026")]] * 3
     assert opened[2].address == "a:b"
-    assert module.calls == [1]
+    assert calls == [1]
     assert lines == [
         "--log-to told:exit could not take the tables: SystemExit: 3",
         "--log-to told:fail could not take the tables: RuntimeError: no connection",
+    ]
+    destination(monkeypatch, board_finished=broken)
+    lines.clear()
+    announce("s", [made], "2026", {}, lines.append)
+    assert lines == [
+        "unknown:acme_deaf is not told of the tables: does not implement the hook; write a function board_finished() "
+        "and mark it with @hookimpl"
     ]
 
 
 def test_plugins_that_cannot_listen_are_not_imported_to_tell_of_tables() -> None:
     code = (
-        "import sys; from imharness.exports.listeners import announce; announce('s', [], None, {}, print); "
+        "import sys; from imharness.ranking.listeners import announce; announce('s', [], None, {}, print); "
         "assert 'torch' not in sys.modules; assert 'imharness_iqa' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=400)
 
 
-def test_a_module_listens_if_its_source_names_the_hook_or_cannot_be_read(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "acme_silent.py").write_text("1 / 0\n")
-    (tmp_path / "acme_ears" / "inner").mkdir(parents=True)
-    (tmp_path / "acme_ears" / "__init__.py").write_text("1 / 0\n")
-    (tmp_path / "acme_ears" / "inner" / "hook.py").write_text("def board_finished(): ...\n")
-    (tmp_path / "acme_edited").mkdir()
-    (tmp_path / "acme_edited" / "__init__.py").write_text("1 / 0\n")
-    (tmp_path / "acme_edited" / ".#open.py").symlink_to("nobody@nowhere.1")  # as Emacs marks a file that is edited
-    names = ("acme_silent", "acme_ears", "acme_ears.inner:x", "acme_absent", "acme_edited")
-    assert [may_listen(name) for name in names] == [False, True, True, True, True]
-
-
 def test_a_wrong_name_names_the_others(opened: list[Told]) -> None:
-    with pytest.raises(UsageError, match=r"nothing is called 'tld'\. Did you mean 'told'\? Known: told\."):
+    known = r"Did you mean 'told'\? Known: mlflow, tensorboard, told, wandb\."
+    with pytest.raises(UsageError, match=rf"nothing is called 'tld'\. {known}"):
         open_listeners(["tld:x"])
 
 
-def test_a_run_and_a_ranking_tell_once_after_their_tables(opened: list[Told], tmp_path: Path, harness_here) -> None:
+def test_a_name_of_a_module_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    destination(monkeypatch, listeners=types.ModuleType("acme_told"))
+    with pytest.raises(PluginError, match=r"nothing is called 'told'.* unknown:acme_told is left out: does not impl"):
+        open_listeners(["told:x"])
+    with pytest.raises(UsageError, match="needs a folder"):
+        open_listeners(["tensorboard"])
+
+
+def test_a_name_that_two_packages_offer_is_refused(opened: list[Told], monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = types.ModuleType("acme_twin_told")
+
+    @hookimpl
+    def listeners() -> dict[str, Callable[[str], object]]:
+        return {"wandb": Told}
+
+    twin.listeners = listeners  # type: ignore[attr-defined]
+    destination(monkeypatch, listeners=twin)
+    with pytest.raises(PluginError, match=r"--log-to: unknown:acme_twin_told offers 'wandb', which is taken; rename"):
+        open_listeners(["wandb:x"])
+
+
+def test_a_package_from_outside_is_told_of_a_run_and_a_ranking(tmp_path: Path, harness_forked) -> None:
     words = ("--track", "perceptual", "--metric", "psnr", "--limit", "4", "--workers", "0")
-    ran = harness_here("run", *words, "--log-to", "told:fail", cwd=tmp_path)
+    ran = harness_forked("run", *words, "--log-to", "lines:told.jsonl", cwd=tmp_path, packages=("acme-hooks",))
     assert ran.returncode == 0, ran.stderr
-    assert ran.stderr.count("could not take the tables") == 1
-    assert (tmp_path / "site" / "index.html").is_file()
-    assert harness_here("results", "rank", "--log-to", "told:x", cwd=tmp_path).returncode == 0
-    assert [own.calls for own in opened] == [[("store", ("harness/perceptual",), None)]] * 2
-    refused = harness_here("run", *words, "--fresh", "--log-to", "nowhere", cwd=tmp_path)
+    assert json.loads((tmp_path / "told.jsonl").read_text()) == {
+        "store": "store", "track": "harness/perceptual", "release": None
+    }  # fmt: skip
+    assert (tmp_path / "store.told").read_text() == "1"
+    words = ("results", "rank", "--log-to", "lines:nowhere/told.jsonl")
+    ranked = harness_forked(*words, cwd=tmp_path, packages=("acme-hooks",))
+    assert ranked.returncode == 0, ranked.stderr
+    assert ranked.stderr.count("--log-to lines:nowhere/told.jsonl could not take the tables: FileNotFoundError") == 1
+    refused = harness_forked("results", "rank", "--log-to", "lines", cwd=tmp_path, packages=("acme-hooks",))
     assert refused.returncode == 2
+    assert "usage: --log-to lines needs a file: lines:FILE." in refused.stderr
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb", "tensorboard"])

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
-from imharness.cli import console
-from imharness.cli.progress import pause_after, short
 from imharness.errors import HarnessError
 from imharness.planning.plan import Graph
-from imharness.results.records import Board
+from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness.running.sweep import RunResult
+from imharness.running.views import pause_after, short
 
 STEP = 0.1
 """Tables are made again after so much more of a track is done, or a minute later."""
@@ -31,7 +30,8 @@ class TablesMeanwhile:
         first: track -> keys of the cells of its first table.
         board_of: makes the tables of a graph from the tasks that are done and failed so far.
         build: writes the site.
-        told: a line says when a track has its first tables.
+        note: gets a line when a track has its first tables.
+        warn: gets a line where pages cannot be written.
 
     `page` is the page that shows the tables, empty until it is written; `whole` has the tables of tracks that are done.
     """
@@ -39,9 +39,9 @@ class TablesMeanwhile:
     def __init__(
         self, graphs: Sequence[Graph], store: Store, site: Path, *, first: Mapping[str, Set[str]],
         board_of: Callable[[Graph, RunResult], Board], build: Callable[[str, Path], None],
-        told: bool = True,
+        note: Callable[[str], None], warn: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.page, self._told = "", told
+        self.page, self._note, self._warn = "", note, warn
         self.spent_s = 0.0
         self.whole = dict[str, Board]()
         self._store, self._site, self._board_of, self._build = store, site, board_of, build
@@ -75,10 +75,11 @@ class TablesMeanwhile:
             self._thread = threading.Thread(target=self._publish, args=work, name=THREAD, daemon=True)
             self._thread.start()
 
-    def finish(self) -> None:
-        """Wait until no tables are being made."""
+    def finish(self) -> Mapping[str, Board]:
+        """Wait until no tables are being made; return those of tracks that are done."""
         if self._thread is not None:
             self._thread.join()
+        return self.whole
 
     def write_pages(self) -> None:
         """Write the pages of what the store holds now; raises `HarnessError` where that is not possible."""
@@ -100,9 +101,9 @@ class TablesMeanwhile:
             try:
                 self.write_pages()
             except HarnessError as error:
-                console.warn(f"the pages could not be renewed: {error}")
-            if new and self.page and self._told:
-                console.note(f"first tables of {', '.join(new)}: {self.page}")
+                self._warn(f"the pages could not be renewed: {error}")
+            if new and self.page:
+                self._note(f"first tables of {', '.join(new)}: {self.page}")
         self._last = time.monotonic() - start
         self.spent_s += self._last
 

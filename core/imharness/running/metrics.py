@@ -13,10 +13,10 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 
-from imharness.cli.progress import Nothing
 from imharness.errors import UsageError
 from imharness.results.version import __version__
 from imharness.running.schedule.state import RunState
+from imharness.running.views import Nothing
 
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 LOOPBACK = "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Commands that pages and recipes tell people to type: they are found, and read by the real command line."""
+"""Commands that pages and cluster files tell people to type: they are found, and read by the real command line."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The recipes in YAML: Ray's own schema takes that of `ray up`, and KubeRay's has the fields that make it work."""
+"""Cluster files in YAML: Ray's own schema takes that of `ray up`, and KubeRay's has the fields that make it work."""
 
 import copy
 import re
 from typing import Any
 
 import pytest
-from tests.recipes import ROOT, commands, read
+from tests.typed_commands import ROOT, commands, read
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 
@@ -56,7 +56,7 @@ def test_the_job_of_kuberay_is_whole() -> None:
     assert head["template"]["metadata"]["annotations"]["prometheus.io/port"] == port
 
 
-def test_all_recipes_name_one_image_and_one_version_of_ray() -> None:
+def test_all_cluster_files_name_one_image_and_one_version_of_ray() -> None:
     import ray
     from packaging.version import Version
 

@@ -1,0 +1,40 @@
+"""Where a component came from: the installed package that brought it, by the package's own metadata."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+
+from imharness.contracts.component import Component
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The installed package a plugin came from, read from the package's own metadata."""
+
+    distribution: str
+    version: str
+    author: str = ""
+    licence: str = ""
+    home: str = ""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A component and where it came from."""
+
+    component: Component
+    plugin: str
+    provenance: Provenance
+
+
+def provenance(distribution: importlib.metadata.Distribution | None) -> Provenance:
+    """Return who wrote a distribution and under which licence, from its metadata; its home is its first web address."""
+    if distribution is None:
+        return Provenance("unknown", "")
+    facts = distribution.metadata
+    author = next((facts[name] for name in ("Author", "Author-email", "Maintainer") if name in facts), "")
+    licence = next((facts[name] for name in ("License-Expression", "License") if name in facts), "")
+    urls = [url.partition(",")[2].strip() for url in facts.get_all("Project-URL") or []]
+    home = next((url for url in urls if url.startswith(("https://", "http://"))), "")
+    return Provenance(distribution.name, distribution.version, author, " ".join(licence.split())[:300], home)

@@ -1,0 +1,25 @@
+"""What a package that judges entries knows of those of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from imharness.components.provenance import Registered
+from imharness.results.entries import Standing
+
+
+@dataclass(frozen=True)
+class Standings:
+    """What was submitted to a store, and what was decided about its entries.
+
+    Args:
+        submitted: components that came with submissions and are not installed; they can be shown, but need not be
+            buildable here.
+        decided: component id -> decisions about it, oldest first.
+        withdrawn: component id -> why it stands in no table any more.
+    """
+
+    submitted: Sequence[Registered] = ()
+    decided: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
+    withdrawn: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,125 @@
+"""The audit of one model: what a track is given of it by `imharness.audit`, and what it finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.contracts.component import Component
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GivenOutputs:
+    """What a person gave as the outputs of a model, not checked yet.
+
+    Args:
+        probabilities: to be ``(n, classes)``.
+        labels: to be ``(n,)``, the class of each row.
+        member: to be ``(n,)``, true for rows of the training set.
+        called: what messages call these three.
+        shadow: bool ``(n,)``, rows that are of a shadow model; None where all are of one model.
+    """
+
+    probabilities: Array
+    labels: Array
+    member: Array
+    called: tuple[str, str, str]
+    shadow: npt.NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """What `imharness.audit` asks of a track.
+
+    Args:
+        target: outputs of the model, and where it says so those of its shadow model.
+        shadow: outputs of the shadow model, if they were given by themselves.
+        evaluators: those that were named; else all that are on this machine.
+        named: whether they were named.
+    """
+
+    target: GivenOutputs
+    shadow: GivenOutputs | None
+    evaluators: Sequence[Component]
+    named: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one evaluator finds out about the target; a rate that so few non-members do not define is None.
+
+    `on_shadow`: its balanced accuracy on rows of the shadow model, when it learns on the others.
+    """
+
+    evaluator: str
+    on_shadow: float
+    accuracy: Estimate
+    auc: Estimate
+    tpr_at_01: Estimate | None
+    tpr_at_1: Estimate | None
+    roc: tuple[list[float], list[float]] = field(repr=False)
+    by_class: Mapping[int, float | None] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Privacy risk scores of the target's rows, and how well they are calibrated."""
+
+    thresholds: tuple[float, ...]
+    precision: list[float | None]
+    recall: list[float]
+    rmse: float
+    said: list[float]
+    real: list[float]
+    rows: list[int]
+    member_quantiles: list[float]
+    by_class: Mapping[int, tuple[float | None, float | None]]
+    """Class -> mean risk score of its members, train minus test accuracy."""
+    correlation: float | None
+
+
+@dataclass(frozen=True)
+class ModelAudit:
+    """Everything that an audit found."""
+
+    members: int
+    nonmembers: int
+    classes: int
+    train_accuracy: float
+    test_accuracy: float
+    findings: list[Finding]
+    risk: Risk
+
+    def worst(self) -> Finding:
+        """Return the finding of the evaluator that is most accurate on the shadow model.
+
+        The largest of many accuracies on the target is too large by chance.
+        """
+        return max(self.findings, key=lambda f: f.on_shadow)
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything as plain data, full precision."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class AuditAnswer:
+    """What a track answers: all numbers, and in words what was measured on which rows."""
+
+    found: ModelAudit
+    measured: str

@@ -1,0 +1,134 @@
+"""`run`: a profile, or a part of it, computed and ranked in one call, as `harness run` does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from imharness.cli import console
+from imharness.errors import UsageError
+from imharness.notebook.arguments import flag, listed, naming, place, seed_of, text, whole, wrong
+from imharness.notebook.load import joined, stored
+from imharness.notebook.progress import view_of_run
+from imharness.notebook.result import Result
+from imharness.planning.plan import Graph, named
+from imharness.planning.profiles import load_profile
+from imharness.planning.selection import chosen_tracks, refuse_missing
+from imharness.results.store import Store
+from imharness.running.device import resolve_devices
+from imharness.running.session import Session
+from imharness.running.views import Watcher
+
+COMMAND = "imharness.run"
+Names = str | Sequence[str]
+
+
+def run(
+    profile: str | os.PathLike[str] = "embedded",
+    *,
+    track: Names | None = None,
+    attack: Names = (),
+    defense: Names = (),
+    metric: Names = (),
+    evaluator: Names = (),
+    model: Names = (),
+    dataset: Names = (),
+    store: str | os.PathLike[str] = "store",
+    site: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    workers: int | None = None,
+    device: Names = "auto",
+    fresh: bool = False,
+    progress: bool = True,
+) -> Result:
+    """Run a profile, or a part of it: compute the cells that the store lacks, and rank the entries of its tracks.
+
+    The cells, their rows and the tables are those of `harness run` with the same arguments. What is finished stays in
+    the store, also where the run is interrupted; the same call again goes on from there.
+
+    Args:
+        profile: the name of a profile, such as "embedded" or "quick", or a file ``.toml``.
+        track: the tracks to run, by name; None for all of the profile.
+        attack, defense, metric, evaluator, model, dataset: only these of what the profile selects, by name as the
+            command line takes it, such as ``"jpeg[quality=40]"``; with a "!" before a name, all but that one.
+        store: folder or address of the results.
+        site: folder for the leaderboard's pages, which are written while the run goes on; None for no pages.
+        seed: of all randomness, from 0 to 2^63 - 1.
+        limit: use the first so many images of each data set; None for all.
+        workers: processes that compute; 0 computes in this one, on one thread; None for one per GPU, or per core.
+        device: "auto", "cpu", "cuda" or "cuda:N", or several of them.
+        fresh: compute again what the store already holds.
+        progress: whether to show how far the run is.
+
+    Returns:
+        The tables of the tracks, as `imharness.load` returns them: where several tracks ran, the names of tables and
+        steps begin with the track, as in ``iqa/ranking``. ``result.table().to_dataframe()`` is the main one;
+        `Result.failed` says which cells failed, and why.
+
+    Raises:
+        UsageError: an argument makes no sense; the message names it.
+        Unavailable: something that was asked for is not on this machine; the message says how to get it.
+        StoreError: the store cannot be read or written.
+    """
+    asked = {"attack": attack, "defense": defense, "metric": metric}
+    asked |= {"evaluator": evaluator, "model": model, "dataset": dataset}
+    only = {kind: _names(kind, given) for kind, given in asked.items()}
+    with naming("profile"):
+        chosen = load_profile(place("profile", profile, "the name of a profile or a file"))
+    with naming("device"):
+        devices = resolve_devices(_names("device", device))
+    session = Session(
+        Store(place("store", store, "a folder or an address")),
+        chosen,
+        seed=seed_of(seed),
+        limit=None if limit is None else _at_least(1, "limit", limit),
+        command=COMMAND,
+        devices=devices,
+        workers=None if workers is None else _at_least(0, "workers", workers),
+    )
+    pages = None if site is None else Path(place("site", site, "a folder"))
+    fresh, view = flag("fresh", fresh), view_of_run(flag("progress", progress))
+    graphs = _planned(session, None if track is None else _names("track", track), only)
+    for failure in session.registry.failures:
+        console.warn(f"left out {failure.name}: {failure.reason}")
+    ran = session.run(graphs, site=pages, fresh=fresh, watcher=Watcher(view, warn=console.warn))
+    return joined([stored(session.store, board) for board in ran.boards], str(session.store.address))
+
+
+def _planned(session: Session, tracks: Sequence[str] | None, only: Mapping[str, Sequence[str]]) -> Sequence[Graph]:
+    """Return the graphs of a selection; raises `UsageError` that names the argument, and `Unavailable`."""
+    with naming("track"):
+        if tracks is not None and not chosen_tracks(session.registry, session.profile, tracks):
+            raise UsageError("track: name at least one, or None for all of the profile.")
+    for kind, names in only.items():
+        with naming(kind):
+            named(session.registry, kind, names)
+    with _without_dashes():
+        graphs = session.plan(tracks, only=only)
+        refuse_missing(graphs, session.registry, only)
+    return graphs
+
+
+@contextmanager
+def _without_dashes() -> Iterator[None]:
+    """Name an argument where a message names the option of the command line."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(str(error).removeprefix("--")) from None
+
+
+def _names(argument: str, given: Any) -> list[str]:
+    names = [given] if isinstance(given, str) else listed(argument, given, "a name or a list of names")
+    return [text(argument, name, "a name or a list of names") for name in names]
+
+
+def _at_least(lowest: int, argument: str, given: Any) -> int:
+    found = whole(argument, given)
+    if found < lowest:
+        raise wrong(argument, f"a whole number from {lowest} or None", given)
+    return found

@@ -1,0 +1,66 @@
+"""What a person asks for of a profile: which tracks, and which components of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Mapping, Sequence
+from typing import Any
+
+from imharness.components.registry import Registry
+from imharness.contracts.component import Component
+from imharness.errors import Unavailable, UsageError, unknown_name
+from imharness.planning.plan import Graph, named
+from imharness.planning.profile import Profile
+
+
+def chosen_tracks(registry: Registry, profile: Profile, names: Sequence[str]) -> list[str]:
+    """Return the ids of tracks; raises `UsageError` for one that there is not, or that the profile has not."""
+    ids = [registry.track(name).info.id for name in names]
+    for id in ids:
+        if id not in profile.tracks:
+            raise UsageError(unknown_name(f"profile {profile.name} has no track {id}", id, profile.tracks, "It has"))
+    return ids
+
+
+def with_precision(profile: Profile, registry: Registry, precision: str) -> Profile:
+    """Set the option of every track that has it."""
+    tracks = dict(profile.tracks)
+    for name, part in tracks.items():
+        if "precision" in type(registry.track(name)).model_fields:
+            tracks[name] = part.model_copy(update={"options": {**part.options, "precision": precision}})
+    return profile.model_copy(update={"tracks": tracks})
+
+
+def refuse_contradictions(
+    registry: Registry, profile: Profile, tracks: Sequence[str], only: Mapping[str, Sequence[str]]
+) -> None:
+    """Raise `UsageError` for a name that nothing has, and where nothing is left of a kind that is asked for."""
+    for kind, names in only.items():
+        wanted = [name for name in names if name[:1] != "!"]
+        if not named(registry, kind, names) and (labels := [c.label for c in named(registry, kind, wanted)]):
+            raise UsageError(f"--{kind}: {', '.join(labels)} is asked for and left out at once.")
+    for kind, names in only.items():
+        if names and not any(kind in profile.tracks[track].select for track in tracks):
+            raise UsageError(f"--{kind}: there is none to choose in {', '.join(tracks)} of profile {profile.name}.")
+
+
+def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[str, Sequence[str]]) -> None:
+    """Raise `Unavailable` where nothing that a name means is on this machine, and where no cell can be computed.
+
+    `only`: the names that a person gave, by kind. A profile may adjust what a name means.
+    """
+    planned = [component for graph in graphs for component in graph.components.values()]
+    for kind, name in ((kind, name) for kind, names in only.items() for name in names if name[:1] != "!"):
+        meant = [(c.info.id, c.model_dump(exclude_defaults=True).items()) for c in registry.find(kind, name)]
+        own = [c for c in planned if c.kind == kind and any(_is(c, id, facts) for id, facts in meant)]
+        if own and not any(c.is_here() for c in own):
+            own[0].require()
+    if any(graph.tasks for graph in graphs):
+        return
+    tracks = ", ".join(graph.track.info.id for graph in graphs)
+    for gap in (gap for graph in graphs for gap in graph.missing.values()):
+        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is not here ({gap.reason})", gap.remedy)
+    raise UsageError(f"{tracks} has no cell with what was asked for; `harness run --dry-run` shows what there is.")
+
+
+def _is(component: Component, id: str, facts: ItemsView[str, Any]) -> bool:
+    return component.info.id == id and facts <= component.model_dump().items()

@@ -1,0 +1,17 @@
+"""For people whose track answers what notebooks ask: `imharness.audit` and `imharness.reconstruct`."""
+
+from imharness.contracts.model_audit import (
+    AuditAnswer,
+    AuditRequest,
+    Estimate,
+    Finding,
+    GivenOutputs,
+    ModelAudit,
+    Risk,
+)
+from imharness.contracts.shared_gradients import Reconstructed, SharedGradients
+
+__all__ = [
+    "AuditAnswer", "AuditRequest", "Estimate", "Finding", "GivenOutputs", "ModelAudit", "Reconstructed", "Risk",
+    "SharedGradients",
+]  # fmt: skip

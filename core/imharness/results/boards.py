@@ -1,0 +1,39 @@
+"""Everything that the site shows of one track. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from imharness.results.charts import Chart
+from imharness.results.comparisons import Comparison
+from imharness.results.entries import Entry
+from imharness.results.gallery import Example
+from imharness.results.rankings import Ranking
+from imharness.results.storage.files import StoredFile
+from imharness.results.sweeps import RunFacts
+from imharness.results.tables import Table
+
+
+class Board(RunFacts):
+    """Everything the site shows of one track."""
+
+    cells_done: int
+    cells_failed: int
+    cells_missing: int
+    tables: tuple[Table, ...]
+    versions: Mapping[str, str]
+    entries: tuple[Entry, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    examples: tuple[Example, ...] = ()
+    stale: str = ""
+    """Why the tables are not of today's code or results, where they could not be made again."""
+    sources: str
+    """Digest of the records the tables were made from."""
+    scored_by: Mapping[str, str] = Field(default_factory=dict)
+    """Distributions whose code made the tables, with their versions."""
+    numbers: StoredFile | None = None
+    """The scores of the comparisons: one float32 array ``(entries, total)`` per comparison."""

@@ -1,0 +1,51 @@
+"""What readers want to know of a component that took part. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, Field
+
+
+class Parameter(BaseModel, frozen=True, extra="forbid"):
+    """A hyper-parameter of an entry."""
+
+    name: str
+    value: str
+    default: str
+    bounds: str
+    description: str
+
+
+class Standing(BaseModel, frozen=True, extra="forbid"):
+    """A decision about an entry: when, what, why, and the submission it came with."""
+
+    date: str
+    decision: str
+    reason: str
+    submission: str = ""
+
+
+class Entry(BaseModel, frozen=True, extra="forbid"):
+    """Everything readers want to know of a component that took part."""
+
+    kind: str
+    id: str
+    label: str
+    version: str
+    summary: str = ""
+    about: str = ""
+    package: str = ""
+    package_version: str = ""
+    author: str = ""
+    licence: str = ""
+    home: str = ""
+    paper: str = ""
+    paper_url: str = ""
+    traits: Mapping[str, str] = Field(default_factory=dict)
+    parameters: tuple[Parameter, ...] = ()
+    cells: int = 0
+    seconds: float = 0.0
+    isolation: str = ""
+    """What kept its code apart while it was measured."""
+    standing: tuple[Standing, ...] = ()

@@ -1,0 +1,26 @@
+"""Images that a board shows: originals, attacked and defended. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, Field
+
+
+class Panel(BaseModel, frozen=True, extra="forbid"):
+    """An image of the gallery: where it lies in the store, and what is written under it."""
+
+    label: str
+    task: str
+    array: str
+    position: int
+    score: str = ""
+
+
+class Example(BaseModel, frozen=True, extra="forbid"):
+    """Images that belong together, as original, attacked and defended; the first is what the others differ from."""
+
+    entry: str
+    title: str
+    facets: Mapping[str, str] = Field(default_factory=dict)
+    panels: tuple[Panel, ...]

@@ -1,0 +1,105 @@
+"""What a track hands over of its results: tables, rankings, pictures, and the scores that are compared pairwise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from imharness.results.charts import Chart
+from imharness.results.comparisons import Comparison, Condition
+from imharness.results.gallery import Example
+from imharness.results.rankings import Ranking
+from imharness.results.tables import Table
+from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class PairedScores:
+    """Scores of entries on the same units, condition by condition; what a track hands over for pairwise tests.
+
+    `values`: one float32 array ``(entries, units)`` per condition, NaN where there is no finite number.
+    `clusters`: for each condition the cluster of each unit, empty where units are independent; clusters of one name are
+    one, whatever the condition. `cluster_unit`: what a cluster is ("photograph").
+    """
+
+    id: str
+    title: str
+    about: str
+    """What winning means: "lower D"."""
+    entry: str
+    measure: str
+    description: str
+    better: Literal["higher", "lower"]
+    entries: tuple[str, ...]
+    conditions: tuple[Mapping[str, str], ...]
+    units: tuple[tuple[str, ...], ...]
+    values: Sequence[Floats]
+    clusters: tuple[tuple[str, ...], ...] = ()
+    decimals: int = 3
+    unit: str = "image"
+    cluster_unit: str = ""
+    families: Mapping[str, str] = field(default_factory=dict)
+    table: str = ""
+    column: str = ""
+    rates: WinRates = field(init=False, compare=False)
+    numbers: Floats = field(init=False, compare=False)
+    """All `values` in one array ``(entries, total)``, the conditions one after the other."""
+
+    def __post_init__(self) -> None:
+        ends = list(itertools.accumulate(map(len, self.units), initial=0))
+        numbers = np.empty((len(self.entries), ends[-1]), np.float32)
+        finite = tuple(numbers[:, start:end] for start, end in itertools.pairwise(ends))
+        for own, given in zip(finite, self.values, strict=True):
+            own[:] = np.where(np.isfinite(given), given, np.float32(np.nan))
+        rates = win_rates(finite, higher_wins=self.better == "higher", clusters=self.clusters)
+        for name, found in (("numbers", numbers), ("values", finite), ("rates", rates)):
+            object.__setattr__(self, name, found)
+
+    def stored(self) -> tuple[Comparison, Floats]:
+        """Return the comparison as data, and its numbers ``(entries, total)``."""
+        named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
+        sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
+        comparison = Comparison(
+            id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
+            better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
+            entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
+            families={label: self.families[label] for label in self.entries if label in self.families},
+            conditions=tuple(
+                Condition(facets=facets, units=sets[own]) for facets, own in zip(self.conditions, named, strict=True)
+            ),
+            unit_sets=tuple(units for units, _ in sets),
+            clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
+        )  # fmt: skip
+        return comparison, self.numbers
+
+
+@dataclass(frozen=True)
+class TrackReport:
+    """What a track shows of its results.
+
+    `tables`: the first is the main table and its first row the winner. `comparisons`: scores by image, of which the
+    core makes win rates and marks. `rankings`: who wins, the one of the main table first. The others may be empty.
+    """
+
+    tables: Sequence[Table] = ()
+    comparisons: Sequence[PairedScores] = ()
+    charts: Sequence[Chart] = ()
+    examples: Sequence[Example] = ()
+    rankings: Sequence[Ranking] = ()
+
+    def __add__(self, other: TrackReport) -> TrackReport:
+        """Return both, this one first."""
+        return TrackReport(
+            (*self.tables, *other.tables),
+            (*self.comparisons, *other.comparisons),
+            (*self.charts, *other.charts),
+            (*self.examples, *other.examples),
+            (*self.rankings, *other.rankings),
+        )

@@ -1,0 +1,63 @@
+"""What a run planned for a track: its cells, its settings, and what has no result. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from imharness.results.version import SCHEMA
+
+LEFT_OUT = "did not fit into the budget of"
+"""How the reason begins why tasks were planned and then left out."""
+
+
+class Missing(BaseModel, frozen=True, extra="forbid"):
+    """A task that was not planned because something is not on this machine."""
+
+    what: str
+    reason: str
+    remedy: str
+
+
+class RunFacts(BaseModel, frozen=True, extra="forbid"):
+    """One track of a run, under which settings, and what has no result.
+
+    `run_configuration` is the digest of profile, seed and limit, `failed` has a
+    line for each address. `secret`: digest of the seed of the secret split that the images are of, or "". `waiting`:
+    how many cells the run had still to compute. `set_up`: the options and parameters that the profile gave the track.
+    """
+
+    schema_version: int = SCHEMA
+    track: str
+    title: str
+    measures: str
+    profile: str
+    run_configuration: str = ""
+    set_up: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    seed: int
+    secret: str = ""
+    limit: int | None
+    command: str
+    finished: str
+    missing: tuple[Missing, ...]
+    failed: Mapping[str, str] = Field(default_factory=dict)
+    waiting: int = 0
+
+    @property
+    def left_out(self) -> tuple[Missing, ...]:
+        """What is missing for no other reason than a budget."""
+        return tuple(gap for gap in self.missing if gap.reason.startswith(LEFT_OUT))
+
+
+class Sweep(RunFacts):
+    """One call of `harness run` for one track: what was planned.
+
+    Sweeps with one `run_configuration` belong to one leaderboard; a later sweep adds to it or replaces cells. `cells`:
+    address of a cell (what it is, without version numbers) -> task key. `number` counts the calls of a store, as clocks
+    may go back.
+    """
+
+    cells: Mapping[str, str]
+    number: int = 0

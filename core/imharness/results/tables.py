@@ -1,0 +1,82 @@
+"""Tables of the leaderboard: numbers with their uncertainty, columns and rows. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+
+class Value(BaseModel, frozen=True, extra="forbid"):
+    """One number of a table with its uncertainty, or the reason why there is none."""
+
+    value: float | None = None
+    n: int | None = None
+    clusters: int | None = None
+    """How many independent sources the n units come from; None where units are independent themselves."""
+    low: float | None = None
+    high: float | None = None
+    missing: str = ""
+
+    def number_or(self, other: float) -> float:
+        """Return the number, or `other` where there is none, or it is NaN."""
+        return other if self.value is None or math.isnan(self.value) else self.value
+
+
+class ColumnSpec(BaseModel, frozen=True, extra="forbid"):
+    """A column of numbers: what it is, which direction is better, how many decimals to show."""
+
+    key: str
+    label: str
+    description: str
+    better: Literal["higher", "lower", ""] = ""
+    decimals: int = 3
+    unit: str = ""
+    """What n counts, such as "image"; `cluster_unit` is what these come from, such as "photograph"."""
+    cluster_unit: str = ""
+
+    def count(self, value: Value | None) -> str:
+        """Return the n of a number in words, as in "36 images of 4 photographs"; empty where it has none."""
+        if value is None or value.n is None:
+            return ""
+        text = several(value.n, self.unit) if self.unit else f"n {value.n}"
+        return text if value.clusters is None else f"{text} of {several(value.clusters, self.cluster_unit or 'source')}"
+
+
+def several(number: int, what: str) -> str:
+    """Return a number of things in words, as in "1 image" and "4 images"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+class Row(BaseModel, frozen=True, extra="forbid"):
+    """A row: an entry with its numbers by column key."""
+
+    label: str
+    title: str = ""
+    values: Mapping[str, Value]
+    facets: Mapping[str, str] = Field(default_factory=dict)
+    """What readers filter by: "dataset" -> its label."""
+
+    def number(self, key: str) -> float | None:
+        """Return the number of a column; None where the row has none, or it is NaN."""
+        value = self.values.get(key, Value())
+        return None if value.value is None or math.isnan(value.value) else value.value
+
+
+class Table(BaseModel, frozen=True, extra="forbid"):
+    """A table of the leaderboard. `shading` asks for a heat map of values in [0, `shading`]."""
+
+    id: str
+    title: str
+    caption: str
+    entry: str
+    """What a row is: "defense", "metric"."""
+    columns: tuple[ColumnSpec, ...]
+    rows: tuple[Row, ...]
+    ranked_by: str = ""
+    note: str = ""
+    shading: float | None = None
+    not_worse: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Column key -> rows that the best row does not beat significantly."""

@@ -1,0 +1,91 @@
+"""A task as pure data, and the record of what happened to it. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from imharness.results.identity import ComponentRef, canonical_json, canonical_object, digest
+from imharness.results.storage.backend import sha256_of
+from imharness.results.storage.files import StoredFile
+from imharness.results.version import SCHEMA
+
+EXTERNAL = "external"
+"""The configuration and the step of results that were measured elsewhere; they stand in the tables of all runs."""
+
+
+class TaskSpec(BaseModel, frozen=True, extra="forbid"):
+    """A task as pure data; its key is the sha256 of `identity()`."""
+
+    track: str
+    step: str
+    version: str
+    components: Mapping[str, ComponentRef]
+    """By role. A measure of a group (see `Planner.task`) has the role ``group.name``."""
+    options: Mapping[str, str | int | float | bool]
+    limit: int | None
+    seed: int
+    needs: Mapping[str, str]
+
+    def named(self) -> dict[str, ComponentRef]:
+        """Return the components that say which cell this is: all but the measures."""
+        return {role: ref for role, ref in self.components.items() if "." not in role}
+
+    def identity(self) -> dict[str, Any]:
+        """Return everything the result depends on."""
+        parts = {role: ref.identity() for role, ref in self.components.items()}
+        return dict(self) | {"components": parts, "options": dict(self.options), "needs": dict(self.needs)}
+
+    def key_with(self, parts: Mapping[str, str]) -> str:
+        """Return the key; `parts`: by role the canonical JSON of the components' identities, made once for many."""
+        rest = {name: value for name, value in self if name != "components"}
+        fields = {name: canonical_json(value) for name, value in rest.items()}
+        return sha256_of(canonical_object({**fields, "components": canonical_object(parts)}).encode())
+
+    def describe(self) -> str:
+        """Return one line that a person can tell the task by."""
+        roles = ", ".join(f"{role}={ref.label}" for role, ref in self.named().items())
+        options = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.step}: " + ", ".join(part for part in (roles, options) if part)
+
+
+class Failure(BaseModel, frozen=True, extra="forbid"):
+    """Why a task has no result. `who` is the component at fault, or the harness."""
+
+    who: str
+    error: str
+    message: str
+    traceback: str = ""
+
+
+class TaskRecord(BaseModel, frozen=True, extra="forbid"):
+    """What happened to a task. `seal` is the digest of all other fields: an edited record does not open."""
+
+    schema_version: int = SCHEMA
+    key: str
+    spec: TaskSpec
+    status: Literal["done", "failed"]
+    failure: Failure | None = None
+    rows: StoredFile | None = None
+    n_rows: int = 0
+    arrays: StoredFile | None = None
+    facts: Mapping[str, float] = Field(default_factory=dict)
+    started: str
+    seconds: float
+    device: str
+    versions: Mapping[str, str]
+    isolation: str = "none"
+    """What kept the code of its components apart from the runner: "none", or "bubblewrap+seccomp" and the like."""
+    notes: tuple[str, ...] = ()
+    """What code that is kept apart tried and may not; which objects of a notebook drew from global randomness."""
+    seal: str = ""
+
+    def sealed(self) -> TaskRecord:
+        """Return the record with its seal."""
+        return self.model_copy(update={"seal": self.expected_seal()})
+
+    def expected_seal(self) -> str:
+        """Return the digest that `seal` must equal."""
+        return digest(self.model_dump(mode="json", exclude={"seal"}))

@@ -1,0 +1,241 @@
+"""A session is the one way to do work: it plans, computes, merges, ranks and publishes, and tells who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from imharness.components.entries import KnownEntries
+from imharness.components.registry import Registry, installed
+from imharness.errors import StoreError
+from imharness.planning.plan import Graph, plan_track
+from imharness.planning.profile import Profile
+from imharness.planning.selection import chosen_tracks, refuse_contradictions
+from imharness.ranking.board import made_board
+from imharness.ranking.entries import known_entries
+from imharness.ranking.listeners import announce
+from imharness.results.boards import Board
+from imharness.results.store import Store
+from imharness.results.sweeps import Sweep
+from imharness.results.tasks import TaskRecord, TaskSpec
+from imharness.running.budget import keep_to_budget
+from imharness.running.device import device_name, resolve_devices
+from imharness.running.executor import Executor, open_executor
+from imharness.running.merging import merged_sweep, without_old_budget
+from imharness.running.pages import build_site
+from imharness.running.publishing import TablesMeanwhile
+from imharness.running.schedule.sharding import Sharded
+from imharness.running.schedule.times import Times, learnt_times
+from imharness.running.sweep import RunResult, execute
+from imharness.running.views import Watcher
+from imharness.running.watching import RunWatch, first_sets
+
+
+class Ranked(NamedTuple):
+    """The tables of a track, by comparison the scores behind them, and the cells that they are of."""
+
+    board: Board
+    numbers: Mapping[str, npt.NDArray[np.float32]]
+    sweep: Sweep
+
+
+class Ran(NamedTuple):
+    """What became of the cells of a run, and the tables of each track."""
+
+    result: RunResult
+    boards: Sequence[Board]
+
+
+@dataclass
+class Session:
+    """Work on one store by one profile.
+
+    Args:
+        profile: what is computed, and the seed of the secret split, if it is of one.
+        registry: the components that names mean.
+        seed, limit: as `harness run` takes them.
+        command: what the tables say they were made by.
+        executor, devices, workers, settings, prepare: where cells are computed; see `open_executor`.
+    """
+
+    store: Store
+    profile: Profile
+    registry: Registry = field(default_factory=installed)
+    seed: int = 0
+    limit: int | None = None
+    command: str = ""
+    executor: str = "local"
+    devices: Sequence[str] = ("auto",)
+    workers: int | None = None
+    settings: Mapping[str, Any] | None = None
+    prepare: Sequence[tuple[str, Mapping[str, Any]]] = ()
+
+    @cached_property
+    def times(self) -> Times:
+        """How long cells take on the first device, by what the store holds."""
+        return learnt_times(self.store, device_name(torch.device(resolve_devices(self.devices)[0])))
+
+    def plan(
+        self,
+        tracks: Sequence[str] | None = None,
+        *,
+        only: Mapping[str, Sequence[str]] | None = None,
+        further: Mapping[str, Sequence[str]] | None = None,
+        whole: bool = False,
+    ) -> list[Graph]:
+        """Return the graphs of tracks, of all that the profile has by default; see `plan_track`.
+
+        Raises `UsageError` for a name that nothing has, and for a selection that leaves nothing.
+        """
+        ids = list(self.profile.tracks) if tracks is None else chosen_tracks(self.registry, self.profile, tracks)
+        refuse_contradictions(self.registry, self.profile, ids, only or {})
+        chosen: dict[str, Any] = {"only": only, "further": further, "whole": whole}
+        return [plan_track(id, self.profile, self.registry, seed=self.seed, limit=self.limit, **chosen) for id in ids]
+
+    def keep_to(self, budget: str | None, graphs: Sequence[Graph], *, fresh: bool = False) -> None:
+        """Take out of graphs what does not fit into a budget, such as "90m"; None is enough for all."""
+        first = first_sets(graphs, self.profile)
+        if budget:
+            keep_to_budget(graphs, self.store, self.times, first, budget, fresh=fresh)
+
+    def open(self) -> Executor:
+        """Return what computes cells into the store."""
+        return open_executor(
+            self.store.address,
+            name=self.executor,
+            devices=self.devices,
+            workers=self.workers,
+            batch_size=self.profile.batch_size,
+            time_limit_s=self.profile.time_limit_s,
+            prepare=self.prepare,
+            secret=self.profile.secret,
+            settings=self.settings,
+        )
+
+    def compute(self, graphs: Sequence[Graph], advance: Callable[[int, int], None]) -> RunResult:
+        """Compute the cells that the store lacks; `advance` is told how many of all have ended."""
+        total = sum(len(graph.tasks) for graph in graphs)
+
+        def watch(outcome: RunResult, running: Mapping[str, float]) -> None:
+            advance(len(outcome.done) + len(outcome.failed), total)
+
+        return execute(graphs, self.store, self.open, watch=watch)
+
+    @contextmanager
+    def one_by_one(self) -> Iterator[Callable[[str, TaskSpec], TaskRecord]]:
+        """Yield a function that computes a task by its key, with ``workers=0``, and returns its record."""
+        executor = self.open()
+
+        def compute(key: str, spec: TaskSpec) -> TaskRecord:
+            executor.submit(key, spec)
+            (result,) = executor.reports(0)
+            record = self.store.record(key)
+            if record is None:
+                raise StoreError(result.line)
+            return record
+
+        try:
+            yield compute
+        finally:
+            executor.close()
+
+    def rank(
+        self,
+        graph: Graph,
+        result: RunResult,
+        *,
+        known: KnownEntries | None = None,
+        keep: bool = True,
+        joins: bool = False,
+    ) -> Ranked:
+        """Merge what was computed into what was there, and make the tables of a track.
+
+        Args:
+            known: what is known of the entries; by default what `known_entries` says.
+            keep: whether the store keeps the tables, and what they are of.
+            joins: the graph is a part that joins a run, whose budget goes on to be told.
+        """
+        with self.store.alone() if keep else nullcontext():
+            sweep = merged_sweep(
+                self.store,
+                graph,
+                done=result.done,
+                failed=result.failed,
+                profile=self.profile.name,
+                seed=self.seed,
+                limit=self.limit,
+                command=self.command,
+            )
+            sweep = sweep if joins else without_old_budget(sweep, graph)
+            board, numbers = made_board(self.store, graph.track, sweep, known or known_entries(self.store))
+            if keep:
+                board = self.store.save_board(board, numbers)
+                self.store.save_sweep(sweep)
+        return Ranked(board, numbers, sweep)
+
+    def run(
+        self, graphs: Sequence[Graph], *, site: Path | None = None, fresh: bool = False, watcher: Watcher | None = None
+    ) -> Ran:
+        """Compute the cells that the store lacks, all with `fresh`, make the tables, and write the pages into `site`.
+
+        With a site, tables and pages are published as soon as there is something to show.
+        """
+        told = watcher or Watcher()
+        first = first_sets(graphs, self.profile)
+        self.store.prepare()
+        meanwhile = None if site is None else self._meanwhile(graphs, site, first, told)
+        watch = RunWatch(
+            graphs,
+            self.store,
+            told.view,
+            self.times,
+            first=list(first.values()),
+            publisher=meanwhile,
+            others=told.others,
+            command=self.command,
+        )
+
+        def start() -> Executor:
+            return Sharded(self.open(), watch.shards, self.store, fresh=fresh)
+
+        with watch:
+            result = execute(graphs, self.store, start, fresh=fresh, order=watch.order, watch=watch.watch)
+            whole = {} if meanwhile is None else meanwhile.finish()
+            boards = list[Board]()
+            for graph in graphs:
+                watch.tell()
+                boards.append(whole.get(graph.track.info.id) or self.rank(graph, result).board)
+            watch.tell()
+            if meanwhile is not None:
+                meanwhile.write_pages()
+        for line in result.warnings:
+            told.warn(line)
+        announce(self.store.address, boards, None, told.listeners, told.warn)
+        return Ran(result, boards)
+
+    def _meanwhile(
+        self, graphs: Sequence[Graph], site: Path, first: Mapping[str, set[str]], told: Watcher
+    ) -> TablesMeanwhile:
+        return TablesMeanwhile(
+            graphs,
+            self.store,
+            site,
+            first=first,
+            board_of=lambda graph, so_far: self.rank(graph, so_far).board,
+            build=partial(_write_pages, warn=told.warn),
+            note=told.note,
+            warn=told.warn,
+        )
+
+
+def _write_pages(address: str, site: Path, warn: Callable[[str], None]) -> None:
+    for line in build_site(address, site):
+        warn(line)

@@ -1,0 +1,83 @@
+"""Packages of others are type-checked as they would do it, without settings of ours: what doors offer is not `Any`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOORS = sorted(file.stem for file in (ROOT / "core" / "imharness").glob("*.py"))
+PACKAGES = ("acme-track/acme_track", "acme-metric/acme_metric.py", "acme-executor/acme_executor.py",
+            "acme-contract/acme_contract.py")  # fmt: skip
+USES = {
+    "context.images()": "imharness.contracts.image_dataset.ImageSet",
+    "context.table()": "imharness.contracts.table_dataset.TableSet",
+    "selection.of(FullReferenceMetric)[0].build(device)(images, images)": "torch._tensor.Tensor",
+    "context.need('clean')": "imharness.contracts.track.Output",
+    "context.rng(['a'], 'draw')": "imharness.contracts.randomness.ImageRng",
+    "selection.of(FullReferenceMetric)": "list[imharness.contracts.full_reference_metric.FullReferenceMetric]",
+    "planner.component('metric', 'harness/linf')": "imharness.contracts.component.Component",
+    "planner.within(dataset=planner.component('dataset', 'a/b'))": "imharness.contracts.track.Planner",
+    "planner.task('flip').available": "bool",
+    "query.blocks('SELECT 1', entry='metric', by=[])": "imharness.results.blocks.Blocks",
+    "worker.run('key', spec)": "imharness.running.executor.TaskResult",
+    "spec.components['metric']": "imharness.results.identity.ComponentRef",
+    "board.tables[0].rows[0].values['score'].value": "float | None",
+}
+"""What a package does with objects that doors offer, and the type that it gets."""
+HEAD = """
+import torch
+from acme_executor import Threads
+from imharness.executors import Executor, TaskSpec, Worker
+from imharness.images import FullReferenceMetric, Images
+from imharness.tables import Board
+from imharness.tracks import Planner, Query, Selection, StepContext
+
+def fits(threads: Threads) -> Executor:
+    return threads
+
+def uses(context: StepContext, planner: Planner, selection: Selection, query: Query, worker: Worker, spec: TaskSpec,
+         board: Board, device: torch.device, images: Images) -> None:
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the type checker says of the packages, of all names of all doors, and of uses of them."""
+    folder = tmp_path_factory.mktemp("others")
+    (folder / "settings.ini").write_text("[mypy]\nstrict = True\ndisallow_any_unimported = True\n")
+    (folder / "uses.py").write_text(HEAD + "".join(f"    reveal_type({use})\n" for use in USES))
+    lines = [f"import imharness.{door}" for door in DOORS if door != "__init__"]
+    lines += [f"reveal_type({name})" for name in offered()]
+    (folder / "names.py").write_text("import imharness\n" + "\n".join(lines) + "\n")
+    files = [str(ROOT / "tests" / "packages" / package) for package in PACKAGES]
+    command = [sys.executable, "-m", "mypy", "--config-file", "settings.ini", "--cache-dir",
+               str(ROOT / ".mypy_cache" / "third-party"), "uses.py", "names.py", *files]  # fmt: skip
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def offered() -> list[str]:
+    modules = ["imharness", *(f"imharness.{door}" for door in DOORS if door != "__init__")]
+    names = {module: getattr(importlib.import_module(module), "__all__", ()) for module in modules}
+    return [f"{module}.{name}" for module, own in names.items() for name in own]
+
+
+def revealed(said: str, file: str) -> list[str]:
+    return re.findall(rf'^{file}:\d+: note: Revealed type is "(.*)"$', said, re.M)
+
+
+def test_no_name_of_a_door_is_any(said: str) -> None:
+    found = dict(zip(offered(), revealed(said, "names.py"), strict=True))
+    assert [name for name, known in found.items() if known == "Any"] == []
+    assert len(found) > 200
+
+
+def test_what_packages_get_from_doors_has_a_type(said: str) -> None:
+    assert dict(zip(USES, revealed(said, "uses.py"), strict=True)) == USES
