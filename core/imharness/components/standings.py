@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from imharness.components.provenance import Registered
-from imharness.results.entries import Standing
+from imharness.results.entries import Decided, Standing
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,10 @@ class Standings:
             buildable here.
         decided: component id -> decisions about it, oldest first.
         withdrawn: component id -> why it stands in no table any more.
+        all: how many decisions that are; None where nothing was decided.
     """
 
     submitted: Sequence[Registered] = ()
     decided: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     withdrawn: Mapping[str, str] = field(default_factory=dict)
+    all: Decided | None = None

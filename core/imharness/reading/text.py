@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from typing import Any
 
 from imharness.errors import UsageError
 
@@ -15,6 +16,8 @@ _NO_CHARACTERS = "\ufffe\uffff"
 """Neither is a character, and XML allows neither."""
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that words of several languages and signs of several parts need."""
+NO_MARKUP: dict[Any, bool] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
+"""Settings of matplotlib under which a dollar sign in a text is a dollar sign: neither a formula nor TeX is read."""
 
 
 def number(text: str | None, where: str) -> float:

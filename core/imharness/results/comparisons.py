@@ -20,7 +20,8 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     """Scores of several entries on the same units (images, choices, rows), condition by condition.
 
     The numbers lie in the store as float32 ``(entries, total)``, the conditions of an entry one after the other.
-    `tests` is the number of comparisons that p-values are corrected for: the pool, frozen with the board.
+    `tests` is the number of comparisons that p-values are corrected for: the pool, frozen with the board. `tail` and
+    `reach` make the intervals of all pairs simultaneous (`imharness.statistics.differences.Told`), frozen as well.
     """
 
     id: str
@@ -43,7 +44,17 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     alpha: float
     table: str = ""
     column: str = ""
-    """Where its ranking stands: the best of that column, and those not significantly worse, are marked."""
+    """Where its ranking stands: the best of that column, and those not told from it, are marked."""
+    over: tuple[str, ...] = ()
+    """Facets over which the worst of each unit counts; over the others its mean does."""
+    balanced: str = ""
+    """A facet whose values weigh the same however many units they have."""
+    incomplete: tuple[str, ...] = ()
+    """Entries that lack something, and are told from none."""
+    tail: float | None = None
+    """The two-sided level of each interval at which those of all pairs cover at once; None before it is known."""
+    reach: float = 0.0
+    """The largest difference of two entries on one unit."""
 
     def starts(self) -> list[int]:
         """Return where each condition begins, and the total."""

@@ -26,6 +26,13 @@ class Standing(BaseModel, frozen=True, extra="forbid"):
     submission: str = ""
 
 
+class Decided(BaseModel, frozen=True, extra="forbid"):
+    """How many decisions about entries were made, and the seal of the last: none before it can be changed any more."""
+
+    count: int
+    seal: str
+
+
 class Entry(BaseModel, frozen=True, extra="forbid"):
     """Everything readers want to know of a component that took part."""
 

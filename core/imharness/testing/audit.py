@@ -82,6 +82,17 @@ def watched() -> Iterator[list[str]]:
 
 
 @contextmanager
+def unwatched() -> Iterator[None]:
+    """Do not note what this thread does within: the harness's own work on behalf of what is watched."""
+    seen = _watched.pop(threading.get_ident(), None)
+    try:
+        yield
+    finally:
+        if seen is not None:
+            _watched[threading.get_ident()] = seen
+
+
+@contextmanager
 def undisturbed() -> Iterator[None]:
     """Raise `ContractError` when the block drew from, or changed, a global random state."""
     before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())  # type: ignore[index]
