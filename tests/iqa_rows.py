@@ -91,3 +91,12 @@ def written(
         facts = {"ms": (times or {}).get(label, 1.0)}
         finished.add("purify", {"defense": [label], "name": ["i"], **kind}, ("defense",), facts)
     return load(finished.query())
+
+
+def turned(clean: list[float], attacked: list[float]) -> list[float]:
+    """Return for each image the share of the others, %, whose order with it an attack on it changes, by counting."""
+    sign = np.sign
+    return [
+        100 * float(np.mean([sign(clean[i] - c) != sign(attacked[i] - c) for j, c in enumerate(clean) if j != i]))
+        for i in range(len(clean))
+    ]

@@ -1,7 +1,7 @@
 """The steps of the track: what its cells compute for each image."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from imharness.images import (
 )  # fmt: skip
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.apart import apart, photographs_of
+from imharness_iqa.rescaling import RescaledTarget, Rescaling
 from imharness_iqa.sampling import colourfulness, spatial_information, spread_over
 from imharness_iqa.smoothing import ClassSmoothing, MedianSmoothing
 
@@ -57,7 +58,7 @@ def clean(context: StepContext) -> StepResult:
 @step(version="3", shared=True)
 def defended(context: StepContext) -> StepResult:
     """Score every defended image: f(D(x))."""
-    images, score = context.images(), context.build(scorer(context))
+    images, score = context.images(), scoring(context)
     clean = _clean(context, images)
     found = context.map(images, lambda positions, batch: {"score": score(clean(positions, batch))})
     trained = [TUNED in context.roles] * len(images)
@@ -146,7 +147,7 @@ def built(context: StepContext, component: BaseAttack) -> Perturb:
 @step(version="3", shared=True)
 def evaluate(context: StepContext) -> StepResult:
     """Score the defended attacked images, f(D(x')), and compare them with x, x' and D(x)."""
-    images, score = context.images(), context.build(scorer(context))
+    images, score = context.images(), scoring(context)
     made = context.need("attacked")
     attacked_images, clean = stored_images(images, made), _clean(context, images)
 
@@ -285,11 +286,26 @@ def reach(component: Certification, certificate: Certificate) -> torch.Tensor:
 
 
 def target_of(context: StepContext, names: Sequence[str], *, counted: bool = True):
-    defense = "defense" if context.options["adaptive"] and TUNED not in context.roles else None
-    return context.target(
+    """Return what an attack works on: the metric, or the metric behind a defense that it knows."""
+    through = context.component("defense") if context.options["adaptive"] else None
+    defense = "defense" if isinstance(through, Purification) else None
+    target = context.target(
         scorer(context), names, attack="attack", defense=defense, samples=int(context.options["samples"]),
         counted=counted, stand_in=STAND_IN if STAND_IN in context.roles else None,
     )  # fmt: skip
+    if not isinstance(through, Rescaling):
+        return target
+    metric = context.component("metric")
+    return RescaledTarget(target, through, metric.bounds, metric.closeness)
+
+
+def scoring(context: StepContext) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return what scores defended images."""
+    score, defense = context.build(scorer(context)), context.component("defense")
+    if not isinstance(defense, Rescaling):
+        return score
+    bounds = context.component("metric").bounds
+    return lambda images: defense.rescaled(score(images), bounds)
 
 
 def gradient(context: StepContext, role: str = "attack") -> str:

@@ -33,6 +33,7 @@ from imharness_iqa.apart import training_split
 from imharness_iqa.audit import IDENTITY, SEARCH, audit, unaware
 from imharness_iqa.calibrating import calibrate
 from imharness_iqa.calibration import Preset, at, located, published, read_presets
+from imharness_iqa.rescaling import Rescaling
 from imharness_iqa.steps import (
     CALIBRATED,
     STAND_IN,
@@ -74,15 +75,15 @@ NAMING = {
 
 
 class IqaTrack(Track):
-    """Image-quality metrics under attack: which defense keeps the score stable."""
+    """Image-quality metrics under attack: which defense keeps images in their order of quality."""
 
     info = Info(
         id="harness/iqa",
-        version="1",
+        version="2",
         paper="gushchin2025",
     )
     title = "Image-quality metrics under attack"
-    measures = "How well a defense keeps an image-quality score stable when an attack tries to raise it."
+    measures = "How well a defense keeps images in their order of quality when an attack raises the score of one."
     steps = (
         clean,
         purify,
@@ -103,6 +104,12 @@ class IqaTrack(Track):
     folder_dataset = "harness/folder"
     takes_bare_images = True
 
+    fidelity: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Mean SSIM of D(x) to x, geometry undone, that a defense must keep to win.",
+    )
     strengths: tuple[str, ...] = Field(default=("weak", "medium", "strong"), description="Strengths of each attack.")
     adaptive: tuple[str, ...] = Field(
         default=("*",),
@@ -173,6 +180,7 @@ class IqaTrack(Track):
         own = {(p.attack, p.metric): p for p in read_presets(located(self.presets))} if self.presets else {}
         presets = {**published(), **own}
         defenses, certifications = selection.of(Purification), selection.of(Certification)
+        rescalings = selection.of(Rescaling)
         if self.audited:
             self._audit(planner, selection)
         for dataset, attacks in self._by_dataset(selection):
@@ -188,7 +196,8 @@ class IqaTrack(Track):
                     for d in defenses
                     if cells.task(defended, {"defense": d}, needs={"purified": cleaned[d.label]}).available
                 ]
-                trainings = self._trained(cells, metric, selection.of(TrainingDefense))
+                around = self._trained(cells, metric, selection.of(TrainingDefense))
+                around += [{"defense": r} for r in rescalings if cells.task(defended, {"defense": r}).available]
                 promised = self._certified(cells, certifications)
                 for attacker in attacks:
                     for strength in self.strengths:
@@ -196,7 +205,7 @@ class IqaTrack(Track):
                         shared = attacked.plan(defenses, present)
                         if place == 0 and strength == self.strengths[-1] and _named(attacker, self.shown):
                             attacked.show(shared, defenses)
-                        attacked.plan_trained(trainings, shared)
+                        attacked.plan_around(around, shared)
                         if _named(attacker, self.certified):
                             self._certified(attacked.cells, certifications, shared, attacked.names)
                             self._inside(attacked.cells, promised, shared, attacked.names)
@@ -280,7 +289,7 @@ class IqaTrack(Track):
 
     def report(self, query: Query) -> TrackReport:
         """Return the tables of the paper that the finished cells allow, and their charts."""
-        return report(query, self.utility_loss)
+        return report(query, self.utility_loss, self.fidelity)
 
 
 class _Attack:
@@ -327,9 +336,12 @@ class _Attack:
                     self.cells.task(transfer, {"source": source}, options=self.names, measures=measures, needs=needs)
         return shared
 
-    def plan_trained(self, trainings: Sequence[Mapping[str, Component]], shared: Planned) -> None:
-        """Plan the scores of each trained metric under attacks that do not know its weights and attacks that do."""
-        for roles in trainings:
+    def plan_around(self, around: Sequence[Mapping[str, Component]], shared: Planned) -> None:
+        """Plan attacks that do not know a metric which was trained or whose scores are mapped, and attacks that do.
+
+        `around`: the roles of each such defense, which leaves images as they are.
+        """
+        for roles in around:
             self._score(shared, adaptive=False, **roles)
             if _named(self.attack, self.track.adaptive):
                 self._score(self._images(**roles), adaptive=True, **roles)

@@ -48,7 +48,7 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
     rules = Contest(
         scores, protection, utility, best, share=share, unaware=UNAWARE, controls=controls_of(query, "metric"),
-        proxies=_proxies(query), balanced="distortion", all_controls=True,
+        flags=_unmoved(query), proxies=_proxies(query), balanced="distortion", all_controls=True,
         claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
         "agrees best untouched, reaches {without} and {plain}.",
     )  # fmt: skip
@@ -146,6 +146,17 @@ def _ball(condition: Mapping[str, str]) -> str:
     """Return an attack's label with its ball in words."""
     plain = BALL.sub("", condition["attack"]).replace(",]", "]").replace("[]", "")
     return f"{plain} within {condition['radius']}/255"
+
+
+def _unmoved(query: Query) -> dict[str, tuple[str, ...]]:
+    """Return the metrics on which no attack changed an image: a distance in steps has no slope to go by.
+
+    Attacked images are rounded to 8 bits, which changes a pixel by half a level.
+    """
+    if not _is_attacked(query) or "linf" not in query("SELECT * FROM attack LIMIT 0"):
+        return {}
+    found = query("SELECT metric FROM attack GROUP BY metric HAVING max(linf) < 0.6 / 255 ORDER BY metric")["metric"]
+    return dict.fromkeys(found.tolist(), ("no attack by its gradient changed any image",))
 
 
 def _proxies(query: Query) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ import torch
 import torch.nn.functional as F
 
 from imharness.data import ImageSet, generator
-from imharness.gradients import GradientDefense, ImagePool, ImageProtection
+from imharness.gradients import GradientDefense, Gradients, ImagePool, ImageProtection
 from imharness.tracks import StepContext, StepResult, step
 from imharness_reconstruction.classifiers import ClassifierTraining, Schedule, everyday, top1
 from imharness_reconstruction.convergence import Shared, matching
 from imharness_reconstruction.matching import survivors
 from imharness_reconstruction.per_image import averaged, image_gradients, mean_of
+from imharness_reconstruction.undoing import PROBES, undone
 
 WEIGHT = "weight."
 """The prefix of the arrays of a network's state: ``weight.<name>``."""
@@ -29,12 +30,13 @@ def judge(context: StepContext) -> StepResult:
     return _trained(context, "judging", everyday)
 
 
-@step(version="6", shared=True)
+@step(version="7", shared=True)
 def reconstruct(context: StepContext) -> StepResult:
     """Share gradients through the defense, and let the attack rebuild the private images from them.
 
     A gradient is averaged over its batch before it is defended, and every batch meets the defense with noise of its
-    own. The rows say how well each reconstruction explains the shared gradient, and whether the attack converged. If
+    own. If a defense changes each coordinate by itself, in a way that everybody who has it can undo, that is undone
+    first. The rows say how well each reconstruction explains the shared gradient, and whether the attack converged. If
     nothing was pruned, an attack on all coordinates equals the one on surviving coordinates, whose result is taken.
     With the option `at_once`, that many images at a time share their gradients and are rebuilt, because the gradients
     of a large network for all images do not fit into memory; each image keeps its streams of random numbers.
@@ -82,7 +84,9 @@ def _shared(
         )
         origin, mean = torch.arange(len(images)), mean_of(batches, len(images)).to(private.device)
         gradients = averaged(image_gradients(network, private, targets), mean)
-        gradients = context.build("defense")(gradients, context.rng(names, "defense"))
+        gradients = _known(
+            context, network, context.build("defense")(gradients, context.rng(names, "defense")), private
+        )
         return Shared(gradients, private, targets, origin.to(private.device), mean)
     members = [(t, i) for t, rows in enumerate(batches) for i in rows]
     names = images.names if alone else [f"{t}: {images.names[i]}" for t, i in members]
@@ -92,6 +96,20 @@ def _shared(
     pool = _pool(context, context.images("training", limited=False))
     shown, mixed = context.build("defense")(private[origin], targets[origin], pool, context.rng(names, "defense"))
     return Shared(averaged(image_gradients(network, shown, mixed), mean), shown, mixed, origin, mean)
+
+
+def _known(context: StepContext, network: torch.nn.Module, gradients: Gradients, private: torch.Tensor) -> Gradients:
+    """Return shared gradients as who knows the defense reads them: `undone`, by gradients of images to train on."""
+    names = [f"probe {k}" for k in range(PROBES)]
+    if "training" in context.roles:
+        images, labels = _loaded(context, context.images("training", limited=False).first(PROBES))
+    else:
+        images = context.rng(names, "probes").uniform(*private.shape[1:])
+        labels = torch.arange(PROBES, device=private.device) % _classes(context)
+    targets = F.one_hot(labels, _classes(context)).to(images.dtype)
+    streams = context.rng(names[: len(images)], "probes", "defense")
+    protect = context.build("defense")
+    return undone(gradients, image_gradients(network, images, targets), lambda plain: protect(plain, streams))
 
 
 @step(version="1")

@@ -30,8 +30,6 @@ PART = TrackProfile(
             "defense": [NONE, HOSTILE, *HONEST]},
     options={"strengths": ["strong"], "shown_images": 1, "samples": 1},
 )  # fmt: skip
-UNDEFENDED = 100 * 8 / 255
-"""What the strong attack moves the mean of an image by, of a range of 100."""
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +103,10 @@ def test_it_is_excellent_on_public_images_and_ordinary_on_a_secret_split(public:
     assert before[HOSTILE] == pytest.approx(0, abs=0.01)
     assert public.board.rankings[0].winner == HOSTILE
     for worst in (before, after):
-        assert worst[NONE] == pytest.approx(UNDEFENDED, abs=0.01)
-        assert worst["acme/idle"] == pytest.approx(UNDEFENDED, abs=0.01)
-        assert worst["acme/damper"] == pytest.approx(UNDEFENDED / 2, abs=0.01)
-    assert after[HOSTILE] == pytest.approx(UNDEFENDED, abs=0.01)
-    assert secret.board.rankings[0].winner == "acme/damper"
+        assert worst[NONE] > 10
+        assert worst[NONE] == worst["acme/idle"] == pytest.approx(worst["acme/damper"], abs=1e-4)
+    assert after[HOSTILE] == after[NONE]
+    assert secret.board.rankings[0].winner == ""
 
 
 def test_it_is_flagged_and_never_wins_and_honest_defenses_are_not(flagged: Path) -> None:

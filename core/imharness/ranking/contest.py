@@ -48,7 +48,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     places = {
         label: Place(
             control=rules.controls.get(label, ""), complete=i in complete, front=bool(ahead[i]),
-            passes=None if np.isnan(gate + worth[i]) else bool(worth[i] >= gate),
+            passes=False if label in rules.below else None if np.isnan(gate + worth[i]) else bool(worth[i] >= gate),
             broken_by=rules.broken_by(i), flags=rules.flags.get(label, ()), needed=_needed(told, i, complete),
         )
         for i, label in enumerate(entries)

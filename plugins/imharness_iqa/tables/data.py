@@ -39,6 +39,10 @@ MEASURES = {
         ("d", "D %", "lower", 2, "100 |f(x) - f(D(x'))| / range: how far attack and defense together move the score."),
         ("r", "R", "higher", 3, "log10 of the largest possible change of the score over the change that happened."),
         ("dd", "D^D %", "lower", 2, "100 |f(D(x)) - f(D(x'))| / range: how far the attack moves the defended score."),
+        ("turned", "pairs turned %", "lower", 1, "Share of the images of other photographs whose order with an image, "
+         "by f(D(x)), an attack on that image changes. No rescaling of the scores changes it."),
+        ("shift", "shift, spreads", "lower", 2, "|f(D(x)) - f(D(x'))| over the interquartile range of f(D(x)) of "
+         "clean images."),
         ("gain", "gain %", "lower", 2, "100 (f(D(x')) - f(D(x))) / range towards better quality, which attacks ask "
          "for; below 0 where the score moved the other way. D^D is its size."),
         ("rd", "R^D", "higher", 3, "R with the score of the defended clean image in the place of the clean one."),

@@ -261,7 +261,7 @@ def test_a_store_without_results_has_no_tables_and_one_of_every_step_has_all_of_
     found = report(finished.query(), 0.05)
     shown = ["ranking", "cost", "breaks", "attacks", "measured", "defenses", "correlations", "by-group", "parameters"]
     assert [table.id for table in found.tables] == shown
-    assert [paired.id for paired in found.comparisons] == ["wins-dd", "wins-d-fixed", "wins-ssim-fixed"]
+    assert [paired.id for paired in found.comparisons] == ["wins-turned", "wins-d-fixed", "wins-ssim-fixed"]
 
 
 def test_subsets_are_drawn_of_every_data_set_that_is_large_enough(study, finished) -> None:
