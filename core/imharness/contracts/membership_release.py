@@ -34,7 +34,9 @@ depend on the other rows of the call.
 
 
 class MembershipDefenseInfo(Info):
-    """`baseline`: this is plain training, the row that shadow models of a non-adaptive adversary use."""
+    """`baseline` says that this is plain training, which an adversary who does not know the defense gives its shadow
+    models.
+    """
 
     baseline: bool = Field(default=False)
 

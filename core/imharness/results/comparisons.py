@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 
 class Condition(BaseModel, frozen=True, extra="forbid"):
-    """One setting in which all entries were measured on the same units. `units`: position among the unit sets."""
+    """A setting in which all entries were measured on the same units. `units` is a position among the unit sets."""
 
     facets: Mapping[str, str]
     units: int
@@ -19,8 +19,8 @@ class Condition(BaseModel, frozen=True, extra="forbid"):
 class Comparison(BaseModel, frozen=True, extra="forbid"):
     """Scores of several entries on the same units (images, choices, rows), condition by condition.
 
-    The numbers lie in the store as float32 ``(entries, total)``, the conditions of an entry one after the other.
-    `tests` is the number of comparisons that p-values are corrected for: the pool, frozen with the board.
+    The store holds the numbers as float32 ``(entries, total)``, the conditions of an entry one after the other. `tests`
+    is the number of comparisons that p-values are corrected for; it is fixed when the board is made.
     """
 
     id: str
@@ -32,20 +32,20 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     decimals: int = 3
     unit: str = "image"
     cluster_unit: str = ""
-    """What units come from, such as "photograph"; tests then see each of these once."""
+    """What units come from, such as "photograph"; tests then count each of these once."""
     entries: tuple[str, ...]
     families: Mapping[str, str] = Field(default_factory=dict)
     conditions: tuple[Condition, ...]
     unit_sets: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[str, ...], ...] = ()
-    """For each unit set the cluster of each unit; empty where units are independent."""
+    """For each unit set, the cluster of each unit; empty if units are independent."""
     tests: int
     alpha: float
     table: str = ""
     column: str = ""
-    """Where its ranking stands: the best of that column, and those not significantly worse, are marked."""
+    """The column of `table` that ranks by these scores: its best entry and those not significantly worse are marked."""
 
     def starts(self) -> list[int]:
-        """Return where each condition begins, and the total."""
+        """Return the position at which each condition begins, and the total number at the end."""
         sizes = [len(self.unit_sets[condition.units]) for condition in self.conditions]
         return list(itertools.accumulate(sizes, initial=0))
