@@ -118,7 +118,7 @@ def _misnamed(manager: pluggy.PluginManager, points: Points) -> Iterator[LoadFai
 
 
 def _load(loaded: Loaded, origin: Provenance, distribution: str, path: str, depth: int = 0) -> None:
-    """Load one module, or those that it stands for: the modules a package lists, and all modules of a listed package."""
+    """Load one module or those that it stands for: the modules of a package's list, or all of a listed package."""
     name = f"{distribution}:{path}"
     try:
         module = importlib.import_module(path)

@@ -60,7 +60,7 @@ class Component(BaseModel):
     kind: ClassVar[str]
     info: ClassVar[Info]
     call: ClassVar[Any] = None
-    """How the function that `build` returns is called; every contract states its own, see `imharness.contracts.call`."""
+    """How the function that `build` returns is called. Every contract states its own; see `imharness.values`."""
     declares: ClassVar[tuple[str, ...]] = ()
     """The names of class attributes, tuples or sets of words, that components of a contract may set beside `info`."""
     address: ClassVar[str] = ""

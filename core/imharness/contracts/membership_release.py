@@ -34,7 +34,9 @@ depend on the other rows of the call.
 
 
 class MembershipDefenseInfo(Info):
-    """`baseline` says that this is plain training, which an adversary who does not know the defense gives its shadow
+    """What the harness must know about a defense against membership inference.
+
+    `baseline` says that this is plain training, which an adversary who does not know the defense gives its shadow
     models.
     """
 

@@ -164,7 +164,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of task: a function of the context, its name, the version of its numbers, and whether workers share it."""
+    """One kind of task: a function of the context, the version of its numbers, its name, and whether it is shared."""
 
     run: Callable[[StepContext], StepResult]
     version: str
@@ -285,5 +285,5 @@ class Track(Component):
         raise UsageError(f"track {self.info.id} audits no models.")
 
     def reconstruct(self, asked: SharedGradients) -> Reconstructed:
-        """Return the images that an attack rebuilds from gradients; raises `UsageError` for gradients that do not fit."""
+        """Return the images that an attack rebuilds from gradients; raises `UsageError` if these do not fit."""
         raise UsageError(f"track {self.info.id} rebuilds no images.")

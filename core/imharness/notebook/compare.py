@@ -1,4 +1,4 @@
-"""`compare`: two entries head to head, on the units that both were measured on. Imports no torch."""
+"""`compare`: compares two entries on the units that both were measured on. Imports no torch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)
 class HeadToHead(head_to_head.HeadToHead):
-    """What can be said of the entry `first` against `second`, by `measure`, at the level `alpha`.
+    """How the entry `first` compares with `second` by `measure`, at the significance level `alpha`.
 
-    `difference` and `effect` are positive where the first is better; see `imharness.statistics.head_to_head`.
+    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`.
     """
 
     first: str
@@ -40,17 +40,17 @@ class HeadToHead(head_to_head.HeadToHead):
 
     @property
     def winner(self) -> str:
-        """The label of the entry that is significantly better, or "" where the data cannot tell."""
+        """The label of the entry that is significantly better, or "" if the data cannot tell."""
         return self.first if self.better < self.alpha else self.second if self.worse < self.alpha else ""
 
     @property
     def untold(self) -> str:
-        """Why the data cannot be tested; "" where they can."""
+        """Why the data cannot be tested, or "" if they can."""
         found = self.difference
         independent = found.n if found.clusters is None else found.clusters
         if independent < FEWEST and not self.winner:
             what = self.unit if found.clusters is None else self.source
-            return f"{several(independent, what)}, and a test needs at least {FEWEST}"
+            return f"{several(independent, what)}, but a test needs at least {FEWEST}"
         return f"the two differ on no {self.unit}" if np.isnan(self.better) else ""
 
     def __repr__(self) -> str:
@@ -73,18 +73,18 @@ class HeadToHead(head_to_head.HeadToHead):
 def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None, alpha: float = 0.05) -> HeadToHead:
     """Compare two entries by the paired Wilcoxon signed-rank test, one-sided both ways, with intervals.
 
-    Each unit, such as an image, counts once with its mean over the conditions that both were measured under; units of
-    one source, such as crops of a photograph, count as one. Behind a ranking by the worst case, the worst attack on
-    each unit counts for each entry, whether it knows the defense or not, as in the ranking. See
+    Each unit, such as an image, counts once, with its mean over the conditions under which both were measured. Units
+    from one source, such as crops of a photograph, count as one. If the ranking is by the worst case, the worst attack
+    on each unit counts for each entry, whether it knows the defense or not, as in the ranking. See
     `imharness.statistics.head_to_head`.
 
     Args:
-        a, b: entries of one result or of two, as ``result["jpeg"]``; a result alone means the one object of one's own
-            in it, or else its first row.
-        on: name of a comparison, as ``result.comparisons`` lists them; by default the one behind the main ranking.
-        alpha: level of significance.
+        a, b: entries of one result or of two, as ``result["jpeg"]``; a result means its only object of your own, or
+            else its first row.
+        on: the name of a comparison, as ``result.comparisons`` lists them; by default the one of the main ranking.
+        alpha: the significance level.
 
-    Raises `UsageError` that names the argument; `imharness.stats.NotTestable` where the two share no unit.
+    Raises a `UsageError` that names the argument, and `imharness.stats.NotTestable` if the two share no unit.
     """
     alpha, on = real("alpha", alpha, "a number between 0 and 1"), None if on is None else text("on", on)
     if not 0 < alpha < 1:
@@ -92,14 +92,14 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     one, other = _paired(a, "a", on), _paired(b, "b", on)
     first, second = _label(a, "a", one[0]), _label(b, "b", other[0])
     if one[0].id != other[0].id:
-        raise UsageError(f"b: its comparison is {other[0].id}, that of a is {one[0].id}; say which one with on=...")
+        raise UsageError(f"b: its comparison is {other[0].id}, but that of a is {one[0].id}; choose one with on=...")
     if one[0].better != other[0].better:
-        raise UsageError("b: its measure is worse where that of a is better; compare results of one track.")
+        raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
     mine, theirs = _scores(a, one, first), _scores(b, other, second)
     names, here, there = np.intersect1d(mine.units, theirs.units, return_indices=True)
     gains = [own[here] - theirs.values[key][there] for key, own in mine.values.items() if key in theirs.values]
     if not any(np.isfinite(gain).any() for gain in gains):
-        raise NotTestable(f"{first} and {second} were measured on no unit under the same conditions")
+        raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
     sources = {**mine.sources, **theirs.sources}
     clusters = [sources.get(name, name) for name in names] if sources else None
     found = head_to_head.head_to_head(
@@ -113,7 +113,7 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
-    """Return the comparison of a result that is asked for."""
+    """Return the comparison of a result that was asked for."""
     result = of.result if isinstance(of, ResultRow) else of
     if not isinstance(result, Result):
         raise UsageError(f'{argument}: expected a result or an entry of one, as result["jpeg"], got {shown(of)}.')
@@ -137,16 +137,16 @@ def _label(of: Result | ResultRow, argument: str, comparison: Comparison) -> str
 
 @dataclass(frozen=True)
 class _Scores:
-    """The scores of one entry, more is better: condition -> float64 ``(units,)``, NaN where there is none."""
+    """The scores of one entry, higher is better: condition -> float64 ``(units,)``, NaN where there is none."""
 
     units: npt.NDArray[np.str_]
     values: Mapping[str, Floats]
     sources: Mapping[str, str]
-    """The cluster of each unit; empty where units are independent."""
+    """Unit -> its cluster; empty if units are independent."""
 
 
 def _scores(of: Result | ResultRow, paired: Paired, label: str) -> _Scores:
-    """Return the scores of an entry; behind a ranking, the worst of each unit over the facets that it is taken over."""
+    """Return the scores of an entry; if a ranking uses them, the worst of each unit over the ranking's `over`."""
     comparison, numbers = paired
     rankings = (of.result if isinstance(of, ResultRow) else of).rankings
     over = next((ranking.over for ranking in rankings if ranking.comparison == comparison.id), ())

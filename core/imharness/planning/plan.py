@@ -21,7 +21,7 @@ from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Known = tuple[ComponentRef, Missing | None, str]
-"""A component in a plan: its reference, what it lacks on this machine, and its part in the identity of tasks, as JSON."""
+"""A component in a plan: its reference, what it lacks on this machine, and its part in the identity of tasks (JSON)."""
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ def refuse_missing(graphs: Sequence[Graph], registry: Registry, only: Mapping[st
         return
     tracks = ", ".join(graph.track.info.id for graph in graphs)
     for gap in (gap for graph in graphs for gap in graph.missing.values()):
-        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is not on this machine ({gap.reason})", gap.remedy)
-    raise UsageError(f"{tracks} has no cell with what was asked for; `harness run --dry-run` shows what there is.")
+        raise Unavailable(f"no cell of {tracks} can be computed: {gap.what} is missing ({gap.reason})", gap.remedy)
+    raise UsageError(f"{tracks} has no cell with all that was asked for; `harness run --dry-run` shows what there is.")
 
 
 def _is(component: Component, id: str, facts: ItemsView[str, Any]) -> bool:

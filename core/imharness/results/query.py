@@ -86,7 +86,7 @@ class ResultQuery:
                         raise DamagedError(f"{gone[0]} is missing; it will be computed again") from None
                     raise StoreError(f"rows cannot be read: {error}") from error
             except self._duckdb.OutOfMemoryException as error:
-                raise StoreError(f"no room for tables in {tempfile.gettempdir()}; set TMPDIR to a larger disk") from error
+                raise StoreError(f"no room for tables in {tempfile.gettempdir()}; set TMPDIR elsewhere") from error
 
     def _view(self) -> None:
         for step in sorted(self.steps):
@@ -112,6 +112,6 @@ def _table(rows: Sequence[Mapping[str, object]]) -> pa.Table:
 
 
 def _facts(record: TaskRecord) -> dict[str, object]:
-    """Return a task as one flat row: roles, options and facts; role ``metric`` becomes column ``metric``."""
+    """Return a task as one flat row of roles, options and facts; the role ``metric`` becomes the column ``metric``."""
     roles = {role.replace(".", "_"): ref.label for role, ref in record.spec.components.items()}
     return {"task": record.key, **roles, **record.spec.options, **record.facts}

@@ -214,7 +214,7 @@ def test_a_full_disk_is_not_said_to_be_an_archive_that_is_cut_off(
     with monkeypatch.context() as patch:
         patch.setattr("imharness.components.inputs.archives._write", full)
         error = call("get", "location30").exception
-    assert "the disk of" in str(error)
+    assert "the disk with" in str(error)
     assert "is full" in str(error)
     assert "cut off" not in str(error)
     assert call("get", "location30").exit_code == 0

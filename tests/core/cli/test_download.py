@@ -43,7 +43,7 @@ def test_half_bodies_are_gone_on_with_while_more_comes(server: Server) -> None:
 
 def test_a_server_that_brings_no_more_ends_it_and_the_next_command_goes_on(server: Server) -> None:
     server.breaks = [1_000_000, 0]
-    with pytest.raises(HarnessError, match=r"broke off: .*; run the command again to go on"):
+    with pytest.raises(HarnessError, match=r"broke off: .*; run the command again to continue"):
         download(server.asset(), nothing)
     assert download(server.asset(), nothing).read_bytes() == CONTENT
     assert server.asked[-1] == "bytes=1000000-"

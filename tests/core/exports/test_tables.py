@@ -325,8 +325,8 @@ def test_a_workbook_has_numbers_and_no_formula() -> None:
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ({"n": 36, "clusters": 1}, "Nothing is marked: 1 photograph, and a test needs at least 5."),
-        ({"n": 4}, "Nothing is marked: 4 images, and a test needs at least 5."),
+        ({"n": 36, "clusters": 1}, "Nothing is marked: 1 photograph, but a test needs at least 5."),
+        ({"n": 4}, "Nothing is marked: 4 images, but a test needs at least 5."),
         ({"n": 36, "clusters": 5}, ""),
     ],
 )
@@ -355,7 +355,7 @@ def test_columns_of_too_few_units_beside_others_are_named() -> None:
     row = Row(label="x/y", values={"a": Value(value=1.0, n=3), "b": Value(value=1.0, n=30)})
     sheet = sheet_of(Table(id="t", title="t", caption="", entry="e", columns=columns, rows=(row,), ranked_by="a"))
     assert [cell.best for cell in sheet.lines[0].cells] == [False, True]
-    assert "No number of a is marked: 3 images, and a test needs at least 5." in sheet.remarks
+    assert "No number of a is marked: 3 images, but a test needs at least 5." in sheet.remarks
 
 
 @pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "===", "---", "    a", "* a", "# a", "> a", "a"])
