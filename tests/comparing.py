@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from imharness.ranking.comparisons import Floats, places
+from imharness.ranking.comparisons import Floats
 from imharness.results.comparisons import Comparison
+from imharness.results.told import groups_of, places, unit_gains, weights_of
 from imharness.statistics.head_to_head import HeadToHead, head_to_head
 
 
@@ -17,10 +18,15 @@ def compare(
     conditions: Sequence[int] | None = None,
 ) -> HeadToHead:
     """Return two entries of a stored comparison head to head, over all conditions or those at some positions."""
-    starts, sign = comparison.starts(), 1 if comparison.better == "higher" else -1
-    sets, _, clusters = places(comparison)
-    a, b = (numbers[comparison.entries.index(label)].astype(np.float64) for label in (first, second))
-    chosen = range(len(comparison.conditions)) if conditions is None else conditions
-    advantages = [sign * (a[starts[i] : starts[i + 1]] - b[starts[i] : starts[i + 1]]) for i in chosen]
-    units = [sets[comparison.conditions[i].units] for i in chosen]
-    return head_to_head(advantages, units, tests=comparison.tests, alpha=comparison.alpha, clusters=clusters)
+    starts, where = comparison.starts(), places(comparison)
+    chosen = list(range(len(comparison.conditions)) if conditions is None else conditions)
+    rows = [comparison.entries.index(label) for label in (first, second)]
+    part = np.concatenate([numbers[rows, starts[i] : starts[i + 1]] for i in chosen], axis=1)
+    own = comparison.model_copy(update={"conditions": tuple(comparison.conditions[i] for i in chosen)})
+    n, compared = len(where[1]), len(comparison.entries) - len(comparison.incomplete)
+    groups = [group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups_of(own, part, where)]
+    assert comparison.tail is not None
+    return head_to_head(
+        unit_gains(groups, n)[0], where[2], weights_of(comparison, where), tail=comparison.tail,
+        reach=comparison.reach, tests=compared * (compared - 1),
+    )  # fmt: skip

@@ -6,10 +6,10 @@ from imharness.reading.opening import GIB, MIB, plain_file, read_bytes, read_tex
 from imharness.reading.structured import parsed_json, read_json
 from imharness.reading.tables import read_columns, read_csv, read_stream
 from imharness.reading.tensors import read_tensors, read_torch
-from imharness.reading.text import is_plain, number, plain
+from imharness.reading.text import NO_MARKUP, is_plain, number, plain
 
 __all__ = [
-    "GIB", "MIB", "image_shape", "is_plain", "number", "parsed_json", "plain", "plain_file", "read_array",
+    "GIB", "MIB", "NO_MARKUP", "image_shape", "is_plain", "number", "parsed_json", "plain", "plain_file", "read_array",
     "read_arrays", "read_bytes", "read_columns", "read_csv", "read_image", "read_json", "read_pixels", "read_stream",
     "read_tensors", "read_text", "read_torch",
 ]  # fmt: skip

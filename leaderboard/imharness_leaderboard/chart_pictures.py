@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 
 from imharness.results.boards import Board
 from imharness.results.charts import Chart
@@ -31,15 +32,15 @@ class Point(NamedTuple):
     y: float
 
 
-def chart_picture(board: Board, chart: Chart) -> Picture | None:
-    """Return the picture of a declared chart, or None where there is nothing to draw."""
+def chart_pictures(board: Board, chart: Chart) -> Iterator[Picture]:
+    """Yield the picture of a declared chart; none where there is nothing to draw."""
     table = table_named(board, chart.table)
     drawing = _drawing(chart, table)
     if drawing is None:
-        return None
+        return
     draw, height, data = drawing
     source = digest([VERSION, chart.model_dump(mode="json"), table.model_dump(mode="json") if table else None])
-    return Picture(picture_base(board, chart.id), chart.title, chart.caption, source, draw, (WIDTH, height), data)
+    yield Picture(picture_base(board, chart.id), chart.title, chart.caption, source, draw, (WIDTH, height), data)
 
 
 def _drawing(chart: Chart, table: Table | None) -> tuple[Draw, float, Columns] | None:
@@ -86,8 +87,7 @@ def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
         axes.plot(x[shown], y[shown], dash, color=style.colours[colour], linewidth=1.4, label=brief(line.label))
     if chart.log:
         smallest = min((v for line in chart.series for v in (*line.x, *line.y) if v > 0), default=1e-3)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        _logarithmic(axes, "xy")
         if max((v for line in chart.series for v in (*line.x, *line.y)), default=0.0) <= 1:
             axes.set_xlim(smallest, 1)
             axes.set_ylim(smallest, 1.05)
@@ -95,6 +95,15 @@ def _draw_curves(axes: Axes, style: Style, chart: Chart) -> None:
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, labelcolor=style.ink, fontsize=8)
+
+
+def _logarithmic(axes: Axes, which: str) -> None:
+    """Make axes logarithmic; their numbers are plain ones, because matplotlib writes powers in markup."""
+    for name in which:
+        axes.set(**{f"{name}scale": "log"})
+        axis: Axis = getattr(axes, f"{name}axis")
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
 
 
 def _draw_dots(axes: Axes, style: Style, rows: Sequence[Row], column: ColumnSpec) -> None:
@@ -147,7 +156,7 @@ def _draw_scatter(
     axes.scatter(x[~front], y[~front], s=26, color=style.colours[0], zorder=3)
     axes.scatter(x[front], y[front], s=34, color=style.colours[1], marker="D", zorder=3)
     if chart.log:
-        axes.set_xscale("log")
+        _logarithmic(axes, "x")
     for axis, column, text in zip(
         (axes.xaxis, axes.yaxis), _columns(table, chart), (chart.x_label, chart.y_label), strict=True
     ):

@@ -38,7 +38,7 @@ def comparison_pictures(board: Board, scores: Scores) -> Iterator[Picture]:
         f"{base}-ranks",
         f"Critical differences: {subject}",
         f"Mean rank by {comparison.measure} over the {_seen_once(scores)}, of what all entries share. Best is on "
-        "top. A bar at the right joins entries that no test tells apart (Wilcoxon, Bonferroni over all pairs). "
+        "top. A bar at the right joins entries that are not told apart by the simultaneous intervals of all pairs. "
         "Entries that lack conditions which most others have are left out.",
         source,
         lambda axes, style: _draw_ranks(axes, style, scores),
@@ -82,7 +82,7 @@ def _rank_data(scores: Scores) -> Columns:
 def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
     comparison = scores.comparison
     entries, ranks = _ranked(scores)
-    beats = scores.tested.beats(comparison.alpha)[np.ix_(entries, entries)]
+    beats = scores.told.better[np.ix_(entries, entries)]
     height = np.arange(len(entries))[::-1]
     axes.hlines(height, 0.5, ranks, color=style.line, linewidth=0.8)
     axes.scatter(ranks, height, s=28, color=style.colours[0], zorder=3)

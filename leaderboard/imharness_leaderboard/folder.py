@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from imharness.errors import StoreError
-from imharness.results.disk import UNFINISHED, remove_remains
+from imharness.results.disk import UNFINISHED, below, remove_remains
 
 MANIFEST = ".made.json"
 """Lists the files of the last build, each with the digest of its source where it is slow to make."""
@@ -39,9 +39,9 @@ class SiteFolder:
 
         A file with the same content keeps its time.
         """
+        path = below(self.root, name)
         self.files[name] = ""
         data = content.encode() if isinstance(content, str) else content
-        path = self.root / name
         try:
             if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
                 return

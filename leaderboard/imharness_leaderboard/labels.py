@@ -8,12 +8,14 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
 
+from imharness.reading.text import NO_MARKUP
 from imharness_leaderboard.picture import Style
 
 SIZE = 8.0
@@ -143,4 +145,5 @@ def _along(line: Sequence[tuple[float, float]]) -> Iterator[Box]:
 @cache
 def _width(label: str) -> float:
     """Return the width of a label in px, as wide as the widest usual font makes it."""
-    return float(TextPath((0, 0), label.replace("$", ""), size=SIZE).get_extents().width) / 0.72 + 3
+    with mpl.rc_context(dict(NO_MARKUP)):
+        return float(TextPath((0, 0), label, size=SIZE).get_extents().width) / 0.72 + 3

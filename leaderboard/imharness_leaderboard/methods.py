@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from imharness.ranking import comparisons
 from imharness.results.boards import Board
 from imharness.results.entries import Entry
-from imharness.statistics import bootstrap, clusters, correlation, head_to_head, ranks, roc, wilcoxon, win_rates
+from imharness.statistics import (
+    bootstrap,
+    clusters,
+    correlation,
+    differences,
+    head_to_head,
+    ranks,
+    roc,
+    wilcoxon,
+    win_rates,
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,9 @@ _STATISTICS = (
     ("Units from one source", clusters, ("FEWEST",), ("clusters_greater", "cluster_means", "chosen_half")),
     ("Who beats whom", win_rates, ("ALPHA",), ("win_rates",)),
     ("Head to head", head_to_head, (), ("head_to_head", "rank_biserial", "resampled", "tie_groups")),
-    ("Intervals of ranks", ranks, (), ("rank_of", "front")),
-    ("Best, and not significantly worse", comparisons, (), ("not_worse", "pairwise")),
+    ("Who is told to be better than whom", differences, (), ("differences", "units_needed", "unseen")),
+    ("Front", ranks, (), ("front",)),
+    ("Best, and not told from it", comparisons, (), ("not_worse", "unit_means")),
     ("Confidence intervals", bootstrap, ("RESAMPLES", "LEVEL"), ("mean_interval", "interval", "t_interval", "tail")),
     ("Correlation", correlation, (), ("correlate", "spearman_rows", "kendall_rows", "williams")),
     ("Membership", roc, (), ("auc", "tpr_at_fpr", "balanced_accuracy")),

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from imharness.exports.data import columns_of, csv_bytes, parquet_bytes
-from imharness.ranking.comparisons import places
 from imharness.results.boards import Board
 from imharness.results.identity import digest
+from imharness.results.told import places, weights_of
 from imharness.results.version import SCHEMA
 from imharness.statistics.bootstrap import tail
 from imharness.statistics.clusters import FEWEST, coded
@@ -75,20 +75,24 @@ def write_comparisons(site: SiteFolder, board: Board, compared: Sequence[Scores]
 
 
 def _index(scores: Scores, pool: str, files: list[str]) -> bytes:
-    comparison, tested = scores.comparison, scores.tested
-    sets, units, names = places(comparison)
+    comparison = scores.comparison
+    where = places(comparison)
+    sets, units, names = where
     codes, size = coded([] if names is None else names)
-    groups = tie_groups(tested.order, tested.beats(comparison.alpha))
+    weights = weights_of(comparison, where)
+    groups = tie_groups(scores.order, scores.told.better)
+    compared = len(comparison.entries) - len(comparison.incomplete)
     facts = {
         **comparison.model_dump(mode="json", exclude={"unit_sets", "clusters"}),
         "units": units,
         "unit_sets": [own.tolist() for own in sets],
         "clusters": codes.tolist(),
+        "weights": [] if weights is None else weights.tolist(),
         "tails": [None if k < FEWEST else tail(k) for k in range(size + 1)],
         "starts": comparison.starts(),
         "pool": pool,
         "groups": [[comparison.entries[i] for i in group] for group in groups],
-        "pairs": int(np.sum(~np.isnan(tested.p))),
+        "pairs": compared * (compared - 1),
         "files": files,
     }
     return json_text(facts).encode()

@@ -5,7 +5,8 @@ Loads no torch and requests nothing from the network. Templates escape every val
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cache, partial
@@ -18,13 +19,14 @@ import numpy.typing as npt
 
 from imharness.errors import DamagedError, StoreError
 from imharness.exports.data import csv_bytes
+from imharness.reading.text import reason
 from imharness.results.boards import Board
 from imharness.results.store import Store
 from imharness.results.tables import Table
 from imharness_leaderboard import addresses, commands, published, rankings, tables, wording
 from imharness_leaderboard.cards import cards, data_line, found_by_search
 from imharness_leaderboard.changes import FILE, Release, history, releases_json, summary
-from imharness_leaderboard.chart_pictures import chart_picture
+from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.citations import bibtex, cff, entry_citation, last_day
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.conditions import with_conditions
@@ -206,20 +208,35 @@ class _Build:
                    check=commands.check(view.facts))  # fmt: skip
 
     def _pictures(self, board: Board) -> list[Picture]:
-        """Draw the pictures of a board in every theme, and return them."""
-        found = [picture for chart in board.charts if (picture := chart_picture(board, chart)) is not None]
+        """Draw the pictures of a board in every theme, and return those that could be drawn."""
         compared = self.scores[board.track]
-        found += [picture for own in board.rankings for picture in ranking_pictures(board, own, compared)]
-        found += [picture for scores in compared for picture in comparison_pictures(board, scores)]
-        for picture in found:
-            self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
-            self._draw(picture)
+        sources = [*(partial(chart_pictures, board, chart) for chart in board.charts),
+                   *(partial(ranking_pictures, board, own, compared) for own in board.rankings),
+                   *(partial(comparison_pictures, board, scores) for scores in compared)]  # fmt: skip
+        found: list[Picture] = []
+        for source in sources:
+            with self._apart(board):
+                for picture in source():
+                    with self._apart(board):
+                        self._draw(picture)
+                        found.append(picture)
         return found
+
+    @contextmanager
+    def _apart(self, board: Board) -> Iterator[None]:
+        """Let a picture that cannot be drawn be a problem of its own: the site is built without it."""
+        try:
+            yield
+        except StoreError:  # the site cannot be written
+            raise
+        except Exception as error:
+            self.problems.append(f"{board.track}: a picture cannot be drawn: {reason(error)}")
 
     def _draw(self, picture: Picture) -> None:
         light = cache(partial(picture.svg, "light"))
         self.site.make(picture.file("light"), picture.source, light)
         self.site.make(picture.file("dark"), picture.source, lambda: darkened(light()))
+        self.site.make(picture.numbers, picture.source, partial(csv_bytes, picture.data))
 
     def _write_data(self) -> None:
         for board in self.boards:

@@ -20,6 +20,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
+from imharness.reading.text import NO_MARKUP
+
 THEMES = {
     "light": {"ink": "#1c2126", "dim": "#59636e", "line": "#dcdfe2", "paper": "#ffffff"},
     "dark": {"ink": "#e6e9ec", "dim": "#a0abb6", "line": "#3a434c", "paper": "#1b2026"},
@@ -31,9 +33,9 @@ COLOURS = {
 """Okabe and Ito's palette, which colour-blind readers can tell apart, darkened or lightened for contrast."""
 SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6, **NO_MARKUP,
 }  # fmt: skip
-VERSION = 4
+VERSION = 5
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2
 """Width of every picture, inches."""
@@ -135,7 +137,7 @@ class Picture:
     def drawn(self, theme: str) -> bytes:
         """Return the picture as an SVG file, drawn anew."""
         style = style_of(theme)
-        with mpl.rc_context(dict(SETTINGS)):  # type: ignore[arg-type]
+        with mpl.rc_context(dict(SETTINGS)):
             figure = Figure(figsize=self.size, layout="constrained", facecolor=style.paper)
             axes = figure.add_subplot(facecolor=style.paper)
             for side in axes.spines.values():

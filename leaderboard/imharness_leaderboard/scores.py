@@ -8,11 +8,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from imharness.ranking.comparisons import Pairwise, pairwise, places, unit_means
+from imharness.ranking.comparisons import unit_means
 from imharness.results.boards import Board
 from imharness.results.comparisons import Comparison
 from imharness.results.identity import digest
+from imharness.results.told import groups_of, places, told_of, unit_gains
 from imharness.statistics.clusters import coded
+from imharness.statistics.differences import Differences
 
 
 class Scores:
@@ -27,9 +29,19 @@ class Scores:
         self.source = digest([board.numbers.sha256 if board.numbers else "", comparison.model_dump(mode="json")])
 
     @cached_property
-    def tested(self) -> Pairwise:
-        """The paired tests of every entry against every other one."""
-        return pairwise(self.comparison, self.vectors)
+    def told(self) -> Differences:
+        """All entries against each other."""
+        return told_of(self.comparison, self.vectors)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The entries, the best mean first, those that are incomplete last."""
+        own, where = self.comparison, places(self.comparison)
+        gains = unit_gains(groups_of(own, self.vectors, where), len(where[1]))
+        known = ~np.isnan(gains)
+        size = np.maximum(known.sum(axis=1), 1)
+        mean = np.where(known.any(axis=1), np.where(known, gains, 0.0).sum(axis=1) / size, -np.inf)
+        return sorted(range(len(mean)), key=lambda i: (own.entries[i] in own.incomplete, -mean[i], own.entries[i]))
 
     @cached_property
     def means(self) -> npt.NDArray[np.float64]:

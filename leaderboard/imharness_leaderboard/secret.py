@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError
-from imharness.ranking.comparisons import places
 from imharness.results.boards import Board
 from imharness.results.rankings import Ranking
 from imharness.results.store import Store
+from imharness.results.told import places
 from imharness.statistics.splits import loses_advantage
 from imharness.statistics.win_rates import ALPHA
 from imharness_leaderboard.current import current_boards

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from imharness.ranking.comparisons import places
 from imharness.results.comparisons import Comparison
 from imharness.results.rankings import Ranking
+from imharness.results.told import places
 
 Floats = npt.NDArray[np.float64]
 

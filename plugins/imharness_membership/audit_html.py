@@ -9,11 +9,14 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from imharness.files import NO_MARKUP
 from imharness.questions import ModelAudit
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
 """Colours of Okabe & Ito, which colour-blind readers can tell apart."""
-SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif"}
+SETTINGS = {
+    "svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif", **NO_MARKUP,
+}  # fmt: skip
 
 
 def report(found: ModelAudit, name: str) -> str:
@@ -65,6 +68,9 @@ def _roc(axes: Axes, found: ModelAudit) -> None:
     axes.plot([least, 1], [least, 1], ":", color="gray", lw=1)
     axes.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.2))
     axes.set(xlabel="false-positive rate", ylabel="true-positive rate")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
     axes.legend(fontsize=7, frameon=False, loc="lower right")
 
 

@@ -1,39 +1,43 @@
 """Pictures of the track: one test against the other, where two metrics disagree, and the learnt weights by layer."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import scipy
 
 from imharness.errors import UsageError
+from imharness.files import NO_MARKUP
 from imharness.images import Images
 
 BLUE = "#0072b2"
 
 
+@contextmanager
 def _pyplot():
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    return pyplot
+    with pyplot.rc_context(NO_MARKUP):
+        yield pyplot
 
 
 def both_tests_scatter(scores: Mapping[str, tuple[float, float]], file: Path) -> None:
     """Draw metric -> (2AFC agreement, JND mAP) as points: figure 5 of the paper."""
-    pyplot = _pyplot()
-    figure, axis = pyplot.subplots(figsize=(6, 5), layout="constrained")
-    for name, (forced, noticeable) in scores.items():
-        axis.scatter(forced, noticeable, color=BLUE, s=20)
-        axis.annotate(
-            name.partition("/")[2], (forced, noticeable), fontsize=8, xytext=(4, 2), textcoords="offset points"
-        )
-    axis.set_xlabel("2AFC agreement")
-    axis.set_ylabel("JND mAP")
-    figure.savefig(file)
-    pyplot.close(figure)
+    with _pyplot() as pyplot:
+        figure, axis = pyplot.subplots(figsize=(6, 5), layout="constrained")
+        for name, (forced, noticeable) in scores.items():
+            axis.scatter(forced, noticeable, color=BLUE, s=20)
+            axis.annotate(
+                name.partition("/")[2], (forced, noticeable), fontsize=8, xytext=(4, 2), textcoords="offset points"
+            )
+        axis.set_xlabel("2AFC agreement")
+        axis.set_ylabel("JND mAP")
+        figure.savefig(file)
+        pyplot.close(figure)
 
 
 def disagreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -50,21 +54,21 @@ def disagreements(first: np.ndarray, second: np.ndarray, count: int) -> tuple[np
 
 def gallery(rows: Sequence[tuple[str, Images, Images, Sequence[str]]], file: Path) -> None:
     """Draw rows of (title, references, images, captions), references above images."""
-    pyplot = _pyplot()
-    width = max(len(images) for _, _, images, _ in rows)
-    figure, axes = pyplot.subplots(
-        2 * len(rows), width, figsize=(1.8 * width, 4.2 * len(rows)), squeeze=False, layout="constrained"
-    )
-    for axis in axes.flat:
-        axis.axis("off")
-    for number, (title, references, images, captions) in enumerate(rows):
-        for column, (reference, image, caption) in enumerate(zip(references, images, captions, strict=True)):
-            for offset, shown in enumerate((reference, image)):
-                axes[2 * number + offset][column].imshow(shown.permute(1, 2, 0).numpy())
-            axes[2 * number + 1][column].set_title(caption, fontsize=7)
-        axes[2 * number][0].set_title(title, fontsize=9, loc="left")
-    figure.savefig(file, dpi=110)
-    pyplot.close(figure)
+    with _pyplot() as pyplot:
+        width = max(len(images) for _, _, images, _ in rows)
+        figure, axes = pyplot.subplots(
+            2 * len(rows), width, figsize=(1.8 * width, 4.2 * len(rows)), squeeze=False, layout="constrained"
+        )
+        for axis in axes.flat:
+            axis.axis("off")
+        for number, (title, references, images, captions) in enumerate(rows):
+            for column, (reference, image, caption) in enumerate(zip(references, images, captions, strict=True)):
+                for offset, shown in enumerate((reference, image)):
+                    axes[2 * number + offset][column].imshow(shown.permute(1, 2, 0).numpy())
+                axes[2 * number + 1][column].set_title(caption, fontsize=7)
+            axes[2 * number][0].set_title(title, fontsize=9, loc="left")
+        figure.savefig(file, dpi=110)
+        pyplot.close(figure)
 
 
 def learnt_weights(weights: Mapping[str, np.ndarray], file: Path) -> dict[str, float]:
@@ -72,17 +76,17 @@ def learnt_weights(weights: Mapping[str, np.ndarray], file: Path) -> dict[str, f
     layers = sorted((name for name in weights if name.startswith("weights.")), key=lambda n: int(n.partition(".")[2]))
     if not layers:
         raise UsageError("the file holds no weights of channels; `harness train lpips` writes some.")
-    pyplot = _pyplot()
-    figure, axes = pyplot.subplots(
-        1, len(layers), figsize=(2.4 * len(layers), 2.6), squeeze=False, layout="constrained"
-    )
-    zeros = {}
-    for axis, name in zip(axes[0], layers, strict=True):
-        values = np.sort(np.asarray(weights[name], dtype=np.float64))[::-1]
-        zeros[name] = float((values == 0).mean())
-        axis.plot(values, color=BLUE)
-        axis.set_title(f"layer {name.partition('.')[2]}: {zeros[name]:.0%} zero", fontsize=9)
-        axis.set_xlabel("channel")
-    figure.savefig(file)
-    pyplot.close(figure)
+    with _pyplot() as pyplot:
+        figure, axes = pyplot.subplots(
+            1, len(layers), figsize=(2.4 * len(layers), 2.6), squeeze=False, layout="constrained"
+        )
+        zeros = {}
+        for axis, name in zip(axes[0], layers, strict=True):
+            values = np.sort(np.asarray(weights[name], dtype=np.float64))[::-1]
+            zeros[name] = float((values == 0).mean())
+            axis.plot(values, color=BLUE)
+            axis.set_title(f"layer {name.partition('.')[2]}: {zeros[name]:.0%} zero", fontsize=9)
+            axis.set_xlabel("channel")
+        figure.savefig(file)
+        pyplot.close(figure)
     return zeros

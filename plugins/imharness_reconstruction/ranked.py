@@ -269,7 +269,7 @@ def _never_crowned(query: Query, entries: Sequence[str], accuracy: Mapping[str, 
 
 
 def _mean_image(rules: Contest) -> str:
-    found = rules.mean(rules.sign * rules.worst([rules.scores.entries.index(FLOOR)])[0])
+    found = rules.mean(rules.sign * rules.worst[rules.scores.entries.index(FLOOR)])
     return "nothing" if found.value is None else f"{found.value:.{rules.protection.decimals}f}"
 
 
@@ -296,7 +296,7 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
     for metric in sorted(closeness, key=lambda m: (m != PSNR, m)):
         own = _rules(query, metric, closeness[metric], accuracy, rules.share)
         columns.append(replace(own.protection, key=metric).spec)
-        found = own.worst(range(len(own.scores.entries)))
+        found = own.worst
         measured = dict(zip(own.scores.entries, found, strict=True))
         for entry, row in values.items():
             reason = own.unknown.get(entry, "" if entry in measured else "not measured")

@@ -17,6 +17,7 @@ import torch
 
 from imharness.data import ImageSet, fresh_numerics, generator
 from imharness.errors import UsageError
+from imharness.files import NO_MARKUP
 from imharness.images import FullReferenceMetric, FullReferenceScore
 from imharness.stats import NotTestable, chosen_half, correlate
 from imharness_reconstruction.datasets.annotated import FACTS
@@ -236,17 +237,20 @@ def plot(found: Sequence[Outcome], title: str, file: Path) -> None:
     from matplotlib import pyplot
 
     settings = list(dict.fromkeys(o.setting for o in found))
-    figure, axes = pyplot.subplots(1, 2, figsize=(max(8.0, 1.6 * len(settings)), 4), sharey=True, layout="constrained")
-    for axis, name in zip(axes, ("rho", "tau"), strict=True):
-        for metric in dict.fromkeys(o.metric for o in found):
-            values = {o.setting: getattr(o, name) for o in found if o.metric == metric}
-            heights = [np.nan if values.get(s) is None else values[s] for s in settings]
-            axis.plot(settings, heights, marker="o", label=metric, linewidth=2 if metric == SEMSIM else 1)
-        axis.set_title(name)
-        axis.set_ylim(-1, 1)
-        axis.axhline(0, color="0.7", linewidth=0.8)
-        axis.tick_params(axis="x", labelrotation=20)
-    axes[0].legend()
-    figure.suptitle(title)
-    figure.savefig(file)
-    pyplot.close(figure)
+    with pyplot.rc_context(NO_MARKUP):
+        figure, axes = pyplot.subplots(
+            1, 2, figsize=(max(8.0, 1.6 * len(settings)), 4), sharey=True, layout="constrained"
+        )
+        for axis, name in zip(axes, ("rho", "tau"), strict=True):
+            for metric in dict.fromkeys(o.metric for o in found):
+                values = {o.setting: getattr(o, name) for o in found if o.metric == metric}
+                heights = [np.nan if values.get(s) is None else values[s] for s in settings]
+                axis.plot(settings, heights, marker="o", label=metric, linewidth=2 if metric == SEMSIM else 1)
+            axis.set_title(name)
+            axis.set_ylim(-1, 1)
+            axis.axhline(0, color="0.7", linewidth=0.8)
+            axis.tick_params(axis="x", labelrotation=20)
+        axes[0].legend()
+        figure.suptitle(title)
+        figure.savefig(file)
+        pyplot.close(figure)

@@ -1,25 +1,34 @@
 """The ledger: every decision about submitted entries, with its reason.
 
-Lines are only added, and each is sealed together with the one before it. A line that adds a submission holds its whole
-manifest, so that the board can be built again from this file alone. Loads no torch.
+Lines are only added, and each is sealed together with the one before it. Who can write the file can seal all of it
+again, or take its last lines away. Two things find that: a key, which the maintainer keeps elsewhere and which marks
+each seal, and the number of decisions with the last seal, which stands in tables and on the site. A line that adds a
+submission holds its whole manifest, so that the board can be built again from this file alone. Loads no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hmac
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from imharness.errors import DamagedError
+from imharness.errors import DamagedError, UsageError
+from imharness.planning.secret import read_seed
+from imharness.reading.structured import read_json
 from imharness.reading.text import plain
-from imharness.results.entries import Standing
+from imharness.results.entries import Decided, Standing
 from imharness.results.identity import digest
 from imharness.results.storage import open_backend
+from imharness_submissions.manifest import NAME_PATTERN
 
 FILE = "ledger.jsonl"
+KEY = "HARNESS_LEDGER_KEY"
+"""The environment variable that names the file with the key, 32 to 128 hexadecimal digits."""
 Decision = Literal["added", "re-scored", "flagged", "withdrawn", "reproduced", "not reproduced", "refused"]
 
 
@@ -30,7 +39,7 @@ class Line(BaseModel):
 
     number: int
     date: str
-    name: str
+    name: str = Field(pattern=NAME_PATTERN)
     ids: tuple[str, ...]
     decision: Decision
     reason: str
@@ -39,17 +48,45 @@ class Line(BaseModel):
     lock: tuple[str, ...] = ()
     previous: str
     seal: str = ""
+    mark: str = ""
+    """HMAC-SHA256 of the seal with the maintainer's key; empty where none was used."""
 
     def expected_seal(self) -> str:
         """Return the digest that `seal` must equal."""
-        return digest(self.model_dump(mode="json", exclude={"seal"}))
+        return digest(self.model_dump(mode="json", exclude={"seal", "mark"}))
+
+    def expected_mark(self, key: str) -> str:
+        """Return what `mark` must equal with a key; empty for none."""
+        return hmac.digest(bytes.fromhex(key), self.seal.encode(), "sha256").hex() if key else ""
+
+
+def own_key() -> str:
+    """Return the key in the file that `KEY` names, "" without one; raises `UsageError` for a file that holds none."""
+    file = os.environ.get(KEY, "")
+    return read_seed(Path(file)) if file else ""
+
+
+def published(file: Path) -> list[Decided]:
+    """Return what ``data/results.json`` of a site knows of decisions; raises `UsageError` for another file."""
+    content = read_json(file)
+    try:
+        found = [Decided.model_validate(board["decided"]) for board in content["boards"] if board.get("decided")]
+    except (KeyError, TypeError, AttributeError, ValidationError):
+        found = []
+    if not found:
+        raise UsageError(f"{file} knows of no decisions; give data/results.json of a site.")
+    return found
 
 
 class Ledger:
-    """The ledger in the store at an address, or another file of that kind there."""
+    """The ledger in the store at an address, or another file of that kind there.
 
-    def __init__(self, address: str | Path, name: str = FILE) -> None:
+    With a key, which is that of `own_key` unless another is given, every line must have its mark.
+    """
+
+    def __init__(self, address: str | Path, name: str = FILE, key: str | None = None) -> None:
         self._backend, self._name = open_backend(address), name
+        self._key = own_key() if key is None else key
 
     def lines(self) -> list[Line]:
         """Return all lines; raises `DamagedError` when one was changed, moved or removed.
@@ -77,6 +114,8 @@ class Ledger:
                 raise DamagedError(
                     f"{where}: line {place} does not follow from the one before it: the file was changed"
                 )
+            if self._key and not hmac.compare_digest(line.mark, line.expected_mark(self._key)):
+                raise DamagedError(f"{where}: line {place} was not written with the key that {KEY} names")
             seals.setdefault(line.number, set()).add(line.seal)
             found.append(line)
         return found
@@ -109,11 +148,28 @@ class Ledger:
                 lock=lock,
                 previous=before[-1].seal if before else "",
             )
-            added.append(line.model_copy(update={"seal": line.expected_seal()}))
+            line = line.model_copy(update={"seal": line.expected_seal()})
+            added.append(line.model_copy(update={"mark": line.expected_mark(self._key)}))
             return added[-1].model_dump_json().encode()
 
         self._backend.append(self._name, compose)
         return added[-1]
+
+    def decided(self) -> Decided | None:
+        """Return how many decisions there are and the seal of the last, for tables and the site; None without any."""
+        lines = self.lines()
+        return Decided(count=len(lines), seal=lines[-1].seal) if lines else None
+
+    def check_begins_with(self, published: Iterable[Decided], where: str) -> None:
+        """Raise `DamagedError` unless the ledger still holds all decisions that were published."""
+        seals, file = [line.seal for line in self.lines()], f"{self._backend.address}/{self._name}"
+        for known in published:
+            if not 0 < known.count <= len(seals):
+                raise DamagedError(f"{file} has {len(seals)} decisions, {where} knows {known.count}: some were removed")
+            if seals[known.count - 1] != known.seal:
+                raise DamagedError(
+                    f"{file}: decision {known.count} is not the one that {where} knows: it was changed and sealed again"
+                )
 
     def standings(self) -> dict[str, tuple[Standing, ...]]:
         """Return what was decided about each component, by id, oldest first."""

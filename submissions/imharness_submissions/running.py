@@ -28,6 +28,7 @@ from imharness.running.device import device_name
 from imharness.running.session import Session
 from imharness.running.sweep import RunResult
 from imharness.testing import CheckResult, check_component
+from imharness_submissions.deadline import Deadline
 from imharness_submissions.gradient_audit import TrialAttacks, examine
 from imharness_submissions.ledger import Decision, Ledger
 from imharness_submissions.manifest import Claim, read_lock, read_manifest
@@ -60,7 +61,9 @@ class Run:
         ledger = Ledger(store.address)
         try:
             self.alike = list(look_alikes(self.submission, ledger, self.name))
-            self.opened: RunningSubmission = open_submission(folder, self.submission, trusted=trusted)
+            self.opened: RunningSubmission = open_submission(
+                folder, self.submission, trusted=trusted, secret=profile.secret
+            )  # fmt: skip
         except Unavailable:
             raise
         except Exception as error:  # whatever a package makes of its opening, the ledger says why it was refused
@@ -94,8 +97,8 @@ class Run:
         """
         drawn, found = secrets.randbelow(2**31), list[Checked]()
         for number, component in enumerate(self.opened.components):
-            self._give_time()
-            found += map(reported, check_component(component, drawn))
+            with self._time_of_a_cell():
+                found += map(reported, check_component(component, drawn))
             advance(number + 1, len(self.opened.components))
         self._ended()
         return drawn, [*found, *self._imports()]
@@ -110,12 +113,11 @@ class Run:
             message=f"{took:.2f} s" + (f"; at most {SLOW_IMPORT_S:g}: load weights in build" if slow else ""),
         )
 
-    def _give_time(self) -> None:
-        """Let the next entry take as long as a cell may: each of its calls has a limit, and their number has none."""
-        self.opened.guest.until = time.monotonic() + self.profile.time_limit_s
+    def _time_of_a_cell(self) -> Deadline:
+        """Let an entry take as long as a cell may: each of its calls has a limit, and their number has none."""
+        return Deadline(self.opened.guest, self.profile.time_limit_s)
 
     def _ended(self) -> None:
-        self.opened.guest.until = float("inf")
         try:
             self.opened.guest.end_task(False)
         except HarnessError as error:
@@ -134,9 +136,9 @@ class Run:
         trial = TrialAttacks(self.opened.registry, self.profile, torch.device(self.device))
         found = []
         for number, defense in enumerate(defenses):
-            self._give_time()
             try:
-                found.append(examine(defense, trial, self.seed))
+                with self._time_of_a_cell():
+                    found.append(examine(defense, trial, self.seed))
             except Exception as error:  # an output that no contract allows breaks what is computed from it, too
                 self.opened.guest.note([f"{defense.label}: could not be attacked: {_line(error)}"])
             advance(number + 1, len(defenses))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def standings(store: Store) -> Standings:
     """Return the entries that were submitted to a store, and the decisions of its ledger."""
     ledger = Ledger(store.address)
-    return Standings(_submitted(store), ledger.standings(), ledger.withdrawn())
+    return Standings(_submitted(store), ledger.standings(), ledger.withdrawn(), ledger.decided())
 
 
 def _submitted(store: Store) -> list[Registered]:
@@ -35,4 +35,4 @@ def _submitted(store: Store) -> list[Registered]:
 def refresh_standing(store: Store, board: Board, known: StoreEntries) -> Board:
     """Write what was decided about entries into tables that need no other change."""
     entries = tuple(e.model_copy(update={"standing": known.standing.get(e.id, ())}) for e in board.entries)
-    return store.save_board(board.model_copy(update={"entries": entries}))
+    return store.save_board(board.model_copy(update={"entries": entries, "decided": known.decided}))

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from imharness.components.registry import explain
 from imharness.contracts.attack import BaseAttack
 from imharness.errors import PluginError, UsageError
 from imharness.reading.opening import read_bytes
 from imharness.reading.wheels import BYTES, WHEEL_NAME, check_wheel
 from imharness_submissions.environment import environment_of, locked
 from imharness_submissions.ledger import Line
-from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package
+from imharness_submissions.manifest import FILE, LOCK, NAME_PATTERN, Hardware, Package, Submission
 from imharness_submissions.opening import spec_for
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.proxies import PackageDescription, offer_of
@@ -129,11 +132,17 @@ def _quoted(text: str) -> str:
 
 
 def written(line: Line, parent: Path) -> Path:
-    """Write the manifest that a line of the ledger holds into a folder below `parent`, and return the folder."""
+    """Write the manifest that a line of the ledger holds into a folder below `parent`, and return the folder.
+
+    Raises `UsageError` for a line with a manifest that is none.
+    """
+    try:
+        facts = Submission.model_validate(line.manifest).model_dump(mode="json")
+    except ValidationError as error:
+        raise UsageError(f"decision {line.number}, {line.name}: {explain(error, Submission)}") from None
     folder = parent / line.name
     folder.mkdir()
-    facts = dict(line.manifest or {})
-    package = {name: value for name, value in dict(facts["package"]).items() if value}
+    package = {name: value for name, value in facts["package"].items() if value}
     plain = {k: v for k, v in facts.items() if k not in ("package", "entries", "claims", "hardware")}
     blocks = [_lines(plain), "[package]\n" + _lines(package), "[hardware]\n" + _lines(facts["hardware"])]
     blocks += ["[[entries]]\n" + _lines(entry) for entry in facts["entries"]]

@@ -12,8 +12,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOORS = sorted(file.stem for file in (ROOT / "core" / "imharness").glob("*.py"))
-PACKAGES = ("acme-track/acme_track", "acme-metric/acme_metric.py", "acme-executor/acme_executor.py",
-            "acme-contract/acme_contract.py")  # fmt: skip
+PACKAGES = (
+    "acme-track/acme_track",
+    "acme-metric/acme_metric.py",
+    "acme-executor/acme_executor.py",
+    "acme-executor/acme_threads.py",
+    "acme-hooks/acme_lines.py",
+    "acme-contract/acme_contract.py",
+)
 USES = {
     "context.images()": "imharness.contracts.image_dataset.ImageSet",
     "context.table()": "imharness.contracts.table_dataset.TableSet",
@@ -32,14 +38,18 @@ USES = {
 """What a package does with objects that doors offer, and the type that it gets."""
 HEAD = """
 import torch
-from acme_executor import Threads
-from imharness.executors import Executor, TaskSpec, Worker
+from acme_executor import ThreadsOffer
+from acme_threads import Threads
+from imharness.executors import Executor, ExecutorOffer, TaskSpec, Worker
 from imharness.images import FullReferenceMetric, Images
 from imharness.tables import Board
 from imharness.tracks import Planner, Query, Selection, StepContext
 
 def fits(threads: Threads) -> Executor:
     return threads
+
+def offers(offer: ThreadsOffer) -> ExecutorOffer:
+    return offer
 
 def uses(context: StepContext, planner: Planner, selection: Selection, query: Query, worker: Worker, spec: TaskSpec,
          board: Board, device: torch.device, images: Images) -> None:

@@ -13,7 +13,7 @@ from imharness.results.boards import Board
 from imharness.results.charts import Chart, Series
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.wilcoxon import wilcoxon_greater
-from imharness_leaderboard.chart_pictures import chart_picture
+from imharness_leaderboard.chart_pictures import chart_pictures
 from imharness_leaderboard.comparison_pictures import comparison_pictures
 from imharness_leaderboard.numbers import csv_bytes
 from imharness_leaderboard.picture import Picture, darkened
@@ -36,9 +36,7 @@ def table(points: Sequence[tuple[float, float]], label: str = "harness/a-name-of
 
 def scatter(points: Sequence[tuple[float, float]], **changes: object) -> Picture:
     chart = Chart(id="c", title="C", caption="", kind="scatter", table="t", x="x", y="y", front=True, **changes)
-    found = chart_picture(board(tables=(table(points),), charts=(chart,)), chart)
-    assert found is not None
-    return found
+    return next(chart_pictures(board(tables=(table(points),), charts=(chart,)), chart))
 
 
 def boxes(browser: Browser, svg: bytes) -> dict[str, list[dict[str, float]]]:
@@ -103,7 +101,7 @@ def test_dots_span_what_they_show_and_not_zero() -> None:
                  for i, v in enumerate((0.86, 0.9, 0.97)))  # fmt: skip
     own = Table(id="t", title="T", caption="", entry="metric", columns=(X,), rows=rows)
     chart = Chart(id="c", title="C", caption="", kind="dots", table="t", x="x")
-    picture = chart_picture(board(tables=(own,), charts=(chart,)), chart)
+    picture = next(chart_pictures(board(tables=(own,), charts=(chart,)), chart))
     assert picture is not None
     svg = picture.svg("light")
     assert min(ticks(svg)) > 0.8
@@ -169,7 +167,7 @@ def test_too_few_independent_units_have_no_box() -> None:
 def test_curves_on_log_axes_leave_out_what_is_zero() -> None:
     line = Series(label="e", x=(0.0, 0.01, 1.0), y=(0.0, 0.1, 1.0))
     chart = Chart(id="c", title="C", caption="", kind="curves", log=True, series=(line,), x_label="FPR", y_label="TPR")
-    picture = chart_picture(board(charts=(chart,)), chart)
+    picture = next(chart_pictures(board(charts=(chart,)), chart))
     assert picture is not None
     assert picture.svg("dark").count(b"<svg") == 1
     assert picture.data == {"series": ["e"] * 3, "FPR": [0.0, 0.01, 1.0], "TPR": [0.0, 0.1, 1.0]}

@@ -15,6 +15,7 @@ from imharness.running.logs import keeping, log_of
 from imharness.running.target import MetricTarget
 from imharness.testing import check_component
 from imharness.testing.samples import images as sample_images
+from imharness_submissions.deadline import Deadline
 from imharness_submissions.sandbox.host import Guest
 from imharness_submissions.sandbox.jail import GuestSpec
 from imharness_submissions.sandbox.proxies import offer_of
@@ -34,7 +35,7 @@ def cell(guest: Guest, purify: object) -> None:
     guest.end_task(failed=False)
 
 
-@pytest.mark.parametrize("name", ["median", "noise", "caches", "stops_gradients"])
+@pytest.mark.parametrize("name", ["median", "noise", "caches", "stops_gradients", "upscales"])
 def test_honest_plugins_are_not_flagged(opened: Opened, name: str) -> None:
     guest, component = opened(f"honest/{name}")
     for _ in range(3):
@@ -85,6 +86,7 @@ def test_what_the_sandbox_refuses_is_named(opened: Opened, name: str, noted: str
         ("stays_behind", "left processes behind"),
         ("fills_shared_memory", "memory"),
         ("hides_shared_memory", "memory"),
+        ("hoards_in_tables", "memory"),
         ("drips", "did not answer within"),
     ],
 )
@@ -108,6 +110,39 @@ def test_state_between_calls_is_found(opened: Opened, name: str) -> None:
 
     with pytest.raises(ContractError, match="keeps state between calls"):
         cells()
+
+
+@pytest.mark.parametrize("name", ["hoards_in_sockets", "pins_pages"])
+def test_memory_that_no_process_owns_cannot_be_made(opened: Opened, name: str) -> None:
+    """What is held in sockets and pipes counts for no process, and a control group is not everywhere."""
+    guest, component = opened(f"hostile/{name}")
+    cell(guest, checked(component, component.build(CPU)))
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_what_comes_out_has_at_most_four_times_the_pixels(opened: Opened, gradient: bool) -> None:
+    """Also where an attack asks, before anything is computed from it: the metric takes longer for each pixel."""
+    _, component = opened("hostile/enlarges")
+    images = sample_images(2, 32, 32, 1).requires_grad_(gradient)
+    with pytest.raises(ContractError, match="images of 160 x 160 px; at most 4 times"):
+        component.build(CPU)(images, ImageRng([1, 2]))
+
+
+def test_one_deadline_holds_for_answers_and_for_what_follows_from_them(opened: Opened) -> None:
+    """No request to the guest comes in the middle of a metric that takes long."""
+    guest, component = opened("honest/median")
+    steps = 0
+
+    def measured() -> None:
+        nonlocal steps
+        found = component.build(CPU)(sample_images(1, 32, 32, 1), ImageRng([1]))
+        while steps < 10**7:
+            steps += bool(found.mean() >= 0)
+
+    with pytest.raises(SandboxViolation, match="what follows from them"), Deadline(guest, 2):
+        measured()
+    assert 0 < steps < 10**7
+    assert guest.until == float("inf")
 
 
 def test_nan_is_refused(opened: Opened) -> None:

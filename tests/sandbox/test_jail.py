@@ -82,6 +82,20 @@ def test_a_control_group_is_named_only_where_it_holds_every_process(
     guest.kill()
 
 
+def test_an_official_run_needs_a_control_group(sandbox: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere memory is counted now and then; what is counted late is no season's result."""
+    monkeypatch.setattr(ControlGroup, "create", lambda *limits: None)
+    monkeypatch.setattr(jail, "unlimited", lambda: False)
+    official = Guest(GuestSpec("x", tmp_path), secret="5" * 64)
+    with pytest.raises(Unavailable, match="official runs"):
+        official.open()
+    assert official._jail is None
+    other = Guest(GuestSpec("x", tmp_path))
+    other.open()
+    assert "cgroup" not in other.level
+    other.kill()
+
+
 def test_a_machine_that_cannot_keep_sessions_apart_starts_nothing(
     sandbox: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

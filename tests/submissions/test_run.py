@@ -1,22 +1,28 @@
 """From a manifest to the site: a run, its report, the ledger, and the same again."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.leaderboard.conftest import board, save
 from tests.submissions.conftest import MakeSubmission
 
 from imharness.cli.commands import build_site
-from imharness.errors import StoreError
+from imharness.errors import DamagedError, StoreError, UsageError
 from imharness.planning.profiles import load_profile
+from imharness.ranking.entries import known_entries
 from imharness.results.store import Store
 from imharness_submissions.commands.submissions import decide
+from imharness_submissions.commands.submissions import ledger as show_ledger
 from imharness_submissions.commands.submissions import report as show_report
-from imharness_submissions.ledger import Ledger
+from imharness_submissions.ledger import Ledger, Line
 from imharness_submissions.report import SubmissionReport, markdown
 from imharness_submissions.reproducing import reproduce
 from imharness_submissions.running import Run, run_submission
+from imharness_submissions.standings import refresh_standing
 
 
 def silent(title: str):
@@ -140,6 +146,81 @@ def test_an_edited_ledger_is_noticed(tmp_path: Path) -> None:
         file.write_text("\n".join(damaged) + "\n")
         with pytest.raises(StoreError):
             ledger.lines()
+
+
+def sealed_again(file: Path, change: Callable[[list[dict[str, Any]]], None], key: str = "") -> None:
+    """Change lines as somebody would who can write the file, and seal the whole chain again."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    change(lines)
+    before = ""
+    for place, line in enumerate(lines):
+        made = Line.model_validate({**line, "previous": before})
+        made = made.model_copy(update={"seal": made.expected_seal()})
+        lines[place] = made.model_copy(update={"mark": made.expected_mark(key)}).model_dump(mode="json")
+        before = made.expected_seal()
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def set_decision(lines: list[dict[str, Any]]) -> None:
+    lines[1]["decision"] = "re-scored"
+
+
+def without_last(lines: list[dict[str, Any]]) -> None:
+    del lines[-1]
+
+
+def test_a_chain_that_was_sealed_again_lacks_the_mark_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "key"
+    key.write_text("5a" * 32)
+    monkeypatch.setenv("HARNESS_LEDGER_KEY", str(key))
+    for decision in ("added", "flagged", "withdrawn"):
+        Ledger(tmp_path).append("x", ("a/x",), decision, "for a test")
+    assert len(Ledger(tmp_path).lines()) == 3
+    kept = (tmp_path / "ledger.jsonl").read_text()
+    for other in ("", "6b" * 32):
+        sealed_again(tmp_path / "ledger.jsonl", set_decision, other)
+        with pytest.raises(DamagedError, match="line 1 was not written with the key"):
+            Ledger(tmp_path).lines()
+        assert len(Ledger(tmp_path, key="").lines()) == 3, "the chain alone does not tell"
+        (tmp_path / "ledger.jsonl").write_text(kept)
+    Ledger(tmp_path, key="").append("x", ("a/x",), "added", "by somebody else")
+    with pytest.raises(DamagedError, match="line 4 was not written with the key"):
+        Ledger(tmp_path).lines()
+    key.write_text("no key")
+    with pytest.raises(UsageError, match="hexadecimal digits") as caught:
+        Ledger(tmp_path)
+    assert "no key" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("change", "said"), [(without_last, "some were removed"), (set_decision, "sealed again")])
+def test_published_decisions_cannot_be_taken_back(
+    change: Callable[[list[dict[str, Any]]], None], said: str, tmp_path: Path
+) -> None:
+    """The tables and the site say how many decisions there were, and how the last was sealed."""
+    ledger, store = Ledger(tmp_path), Store(tmp_path)
+    for decision in ("added", "flagged"):
+        ledger.append("x", ("a/x",), decision, "for a test")
+    save(store, board())
+    refresh_standing(store, board(), known_entries(store))
+    build_site(tmp_path, tmp_path / "site")
+    results, command = tmp_path / "site" / "data" / "results.json", ["--store", str(tmp_path), "--against"]
+    ledger.append("x", ("a/x",), "reproduced", "later decisions are no harm")
+    assert CliRunner().invoke(show_ledger, [*command, str(results)]).exit_code == 0
+    kept = (tmp_path / "ledger.jsonl").read_text().splitlines(keepends=True)[:2]
+    (tmp_path / "ledger.jsonl").write_text("".join(kept))
+    sealed_again(tmp_path / "ledger.jsonl", change)
+    assert Ledger(tmp_path).lines(), "the chain alone does not tell"
+    by_tables = CliRunner().invoke(show_ledger, command[:2])
+    assert said in str(by_tables.exception)
+    save(store, board())  # whoever can write the store can write its tables, too
+    assert CliRunner().invoke(show_ledger, command[:2]).exit_code == 0
+    by_site = CliRunner().invoke(show_ledger, [*command, str(results)])
+    assert said in str(by_site.exception)
+    for content in ("{}", "[]", '{"boards": [{"decided": 3}]}'):
+        results.write_text(content)
+        assert "knows of no decisions" in str(CliRunner().invoke(show_ledger, [*command, str(results)]).exception)
 
 
 def test_text_of_a_stranger_cannot_leave_its_place() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from imharness.ranking.comparisons import not_worse, pairwise
+from imharness.ranking.comparisons import not_worse
 from imharness.results.query import ResultQuery
 from imharness.results.store import Store
+from imharness.results.told import told_of
 from imharness.tables import Blocks
 from imharness_iqa.tables import BASELINE, overall, worst
 from imharness_iqa.tables.data import Study
@@ -194,7 +195,7 @@ def marked_worse(study: Study) -> bool:
     """Return whether the marks of the main table say that one of the two defenses is worse than the other."""
     paired = next(own for own in overall.comparisons(study) if own.id == "wins-d-fixed")
     comparison, numbers = paired.stored()
-    best = comparison.entries[pairwise(comparison, numbers).order[0]]
+    best = comparison.entries[int(told_of(comparison, numbers).value[0, 1] < 0)]
     return len(not_worse(comparison, numbers, best)) == 0
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from imharness.components.registry import Registry
-from imharness.results.entries import Entry, Standing
+from imharness.results.entries import Decided, Entry, Standing
 from imharness.results.tasks import TaskRecord
 
 
@@ -22,6 +22,10 @@ class KnownEntries(Protocol):
     @property
     def withdrawn(self) -> Mapping[str, str]:
         """Component id -> why it was withdrawn from all tables."""
+
+    @property
+    def decided(self) -> Decided | None:
+        """The decisions that are known, or None if there are none."""
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return the rows of the view ``components``; see `imharness.tracks.Query`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from imharness.components.provenance import Registered
-from imharness.results.entries import Standing
+from imharness.results.entries import Decided, Standing
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,10 @@ class Standings:
             built here.
         decided: component id -> decisions about it, oldest first.
         withdrawn: component id -> why it was withdrawn from all tables.
+        all: the number of all decisions and the seal of the last, or None if nothing was decided.
     """
 
     submitted: Sequence[Registered] = ()
     decided: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     withdrawn: Mapping[str, str] = field(default_factory=dict)
+    all: Decided | None = None

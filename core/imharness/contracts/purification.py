@@ -13,8 +13,8 @@ from imharness.contracts.values import IMAGES, SHAPE, STREAMS, ImageBatch, Image
 Purifier: TypeAlias = Callable[[Images, ImageRng], Images]
 """A built purification: (images, streams) -> images.
 
-Images are float32 ``(N, 3, H, W)`` in [0, 1] before and after; height and width may change, N may not. Image i of the
-result depends only on image i and stream i.
+Images are float32 ``(N, 3, H, W)`` in [0, 1] before and after. Height and width may change, up to 4 times the pixels; N
+may not. Image i of the result depends only on image i and stream i.
 """
 Inverse: TypeAlias = Callable[[Images, tuple[int, ...], ImageRng], Images]
 """A built inverse: (defended images, the originals' shape (3, H, W), streams) -> images ``(N, 3, H, W)`` in [0, 1].
@@ -26,7 +26,7 @@ The streams repeat the draws of the purifier.
 class Purification(MetricDefense, Builds[Purifier]):
     """A defense of the input: it cleans images before the metric sees them."""
 
-    call = Call(images=IMAGES, rng=STREAMS, returns=IMAGES, by_row=True)
+    call = Call(images=IMAGES, rng=STREAMS, returns=ImageBatch(bound="images"), by_row=True)
     inverse_call: ClassVar = Call(images=IMAGES, shape=SHAPE, rng=STREAMS, returns=ImageBatch("shape"), by_row=True)
 
     def inverse(self, device: torch.device) -> Inverse | None:

@@ -16,6 +16,8 @@ Gradients: TypeAlias = dict[str, torch.Tensor]
 """Parameter name -> ``(N, *parameter.shape)``: one gradient per image."""
 Tensors: TypeAlias = dict[str, torch.Tensor]
 Given: TypeAlias = Mapping[str, Any]
+LARGER = 4
+"""A defended image has at most this many times the pixels of the original, because later steps take as much longer."""
 TOLERANCE = 1e-5
 """Slack for float32 arithmetic: 4/255 comes back as 4.0000002/255."""
 
@@ -40,14 +42,30 @@ class ValueKind:
         """Return a checked result; raises `ContractError`. `n` is the number of rows of the `given` arguments."""
         return value
 
+    def check_size(self, value: Any, given: Given, who: str) -> None:
+        """Raise `ContractError` for a result that is larger than the contract allows, before anything else uses it."""
+
 
 class ImageBatch(ValueKind):
-    """Images, float32 in [0, 1]; a result has the shape that the argument `like` has, or that it states."""
+    """Images, float32 in [0, 1]; a result has the shape that the argument `like` has, or that it states.
+
+    With `bound`, a result may instead have up to `LARGER` times the pixels of the argument of this name.
+    """
 
     annotation, rows = "Images", True
 
-    def __init__(self, like: str = "") -> None:
-        self.like = like
+    def __init__(self, like: str = "", bound: str = "") -> None:
+        self.like, self.bound = like, bound
+
+    def check_size(self, value: Any, given: Given, who: str) -> None:
+        if not self.bound or not isinstance(value, torch.Tensor) or value.ndim != 4:
+            return
+        most = LARGER * given[self.bound].shape[-1] * given[self.bound].shape[-2]
+        if value.shape[-1] * value.shape[-2] > most:
+            raise ContractError(
+                f"{who}: images of {value.shape[-2]} x {value.shape[-1]} px; at most {LARGER} times the pixels of the "
+                f"{self.bound} are allowed, which is {most} here"
+            )
 
     def check(self, value: Any, given: Given, n: int, who: str) -> Images:
         if not isinstance(value, torch.Tensor) or value.ndim != 4 or len(value) != n or value.shape[1] != 3:
@@ -56,6 +74,7 @@ class ImageBatch(ValueKind):
         shape = tuple(model.shape[1:] if isinstance(model, torch.Tensor) else model)
         if tuple(value.shape[1:]) != shape:
             raise ContractError(f"{who}: expected images of shape {shape}, got {tuple(value.shape[1:])}")
+        self.check_size(value, given, who)
         if value.dtype != torch.float32:
             raise ContractError(f"{who}: expected float32, got {value.dtype}")
         in_unit_range(value, who)

@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from imharness.errors import UsageError, unknown_name
-from imharness.notebook.arguments import real, shown, text
+from imharness.notebook.arguments import shown, text
 from imharness.notebook.result import Paired, Result, ResultRow
-from imharness.ranking.comparisons import places
-from imharness.results.comparisons import Comparison
+from imharness.results.comparisons import Comparison, Condition
 from imharness.results.identity import LOCAL
 from imharness.results.tables import several
+from imharness.results.told import groups_of, places, unit_gains, weights_of
 from imharness.statistics import NotTestable, head_to_head
-from imharness.statistics.bootstrap import Interval
+from imharness.statistics.bootstrap import LEVEL, Interval
 from imharness.statistics.clusters import FEWEST
-
-Floats = npt.NDArray[np.float64]
+from imharness.statistics.win_rates import ALPHA
 
 
 @dataclass(frozen=True, repr=False)
 class HeadToHead(head_to_head.HeadToHead):
-    """How the entry `first` compares with `second` by `measure`, at the significance level `alpha`.
+    """How the entry `first` compares with `second` by `measure`.
 
-    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`.
+    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`. The mean of
+    the first is better in `ahead` of the `met` conditions that both have.
     """
 
     first: str
     second: str
     measure: str
     unit: str
-    alpha: float
+    ahead: int
+    met: int
     source: str = "source"
     """What units come from, such as "photograph"."""
 
     @property
     def winner(self) -> str:
-        """The label of the entry that is significantly better, or "" if the data cannot tell."""
-        return self.first if self.better < self.alpha else self.second if self.worse < self.alpha else ""
+        """The label of the entry that is better by the interval, or "" if the data cannot tell."""
+        return self.first if self.difference.low > 0 else self.second if self.difference.high < 0 else ""
 
     @property
     def untold(self) -> str:
-        """Why the data cannot be tested, or "" if they can."""
+        """Why the data cannot tell anything, or "" if they can."""
         found = self.difference
         independent = found.n if found.clusters is None else found.clusters
-        if independent < FEWEST and not self.winner:
+        if independent < FEWEST:
             what = self.unit if found.clusters is None else self.source
-            return f"{several(independent, what)}, but a test needs at least {FEWEST}"
+            return f"{several(independent, what)}, but an interval needs at least {FEWEST}"
         return f"the two differ on no {self.unit}" if np.isnan(self.better) else ""
 
     def __repr__(self) -> str:
@@ -62,16 +61,24 @@ class HeadToHead(head_to_head.HeadToHead):
         )
         claim = f"{self.winner} is better" if self.winner else "this data cannot tell which is better"
         return (
-            f"{head}: {claim} (alpha {self.alpha:g}, "
-            f"p {self.better:.3g} that the first is not better, {self.worse:.3g} that the second is not). "
-            f"Advantage of the first {_shown(self.difference)}, rank-biserial correlation {_shown(self.effect)}, "
-            f"{several(self.difference.n, self.unit)}{sources}; better in {self.wins} of {self.tested} conditions, "
-            f"worse in {self.losses}."
+            f"{head}: {claim}. Advantage of the first {_shown(self.difference)}, an interval that holds for all "
+            f"entries of the table at once, {several(self.difference.n, self.unit)}{sources}. {self._tested} Rank-"
+            f"biserial correlation {self.effect:.2f}; ahead in {self.ahead} of {several(self.met, 'condition')}."
         )
 
+    @property
+    def _tested(self) -> str:
+        """The result of Wilcoxon's test, and whether it contradicts the interval."""
+        side, p = ("first", self.better) if self.better <= self.worse else ("second", self.worse)
+        text = f"Wilcoxon's test that the {side} is better: p {p:.3g}, {self.corrected(p):.3g} for {self.tests} tests"
+        told, found = bool(self.winner), self.corrected(p) < ALPHA
+        if told == found:
+            return f"{text}."
+        return f"{text}, so {'it does not tell' if told else 'it tells'} them apart, unlike the interval."
 
-def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None, alpha: float = 0.05) -> HeadToHead:
-    """Compare two entries by the paired Wilcoxon signed-rank test, one-sided both ways, with intervals.
+
+def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None) -> HeadToHead:
+    """Compare two entries by their difference, with an interval that holds among all entries, and by Wilcoxon's test.
 
     Each unit, such as an image, counts once, with its mean over the conditions under which both were measured. Units
     from one source, such as crops of a photograph, count as one. If the ranking is by the worst case, the worst attack
@@ -82,33 +89,37 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
         a, b: entries of one result or of two, as ``result["jpeg"]``; a result means its only object of your own, or
             else its first row.
         on: the name of a comparison, as ``result.comparisons`` lists them; by default the one of the main ranking.
-        alpha: the significance level.
 
     Raises a `UsageError` that names the argument, and `imharness.stats.NotTestable` if the two share no unit.
     """
-    alpha, on = real("alpha", alpha, "a number between 0 and 1"), None if on is None else text("on", on)
-    if not 0 < alpha < 1:
-        raise UsageError(f"alpha: expected a number between 0 and 1, got {alpha}.")
+    on = None if on is None else text("on", on)
     one, other = _paired(a, "a", on), _paired(b, "b", on)
     first, second = _label(a, "a", one[0]), _label(b, "b", other[0])
     if one[0].id != other[0].id:
         raise UsageError(f"b: its comparison is {other[0].id}, but that of a is {one[0].id}; choose one with on=...")
     if one[0].better != other[0].better:
         raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
-    mine, theirs = _scores(a, one, first), _scores(b, other, second)
-    names, here, there = np.intersect1d(mine.units, theirs.units, return_indices=True)
-    gains = [own[here] - theirs.values[key][there] for key, own in mine.values.items() if key in theirs.values]
-    if not any(np.isfinite(gain).any() for gain in gains):
+    joined, numbers = _joined((one, first), (other, second))
+    where = places(joined)
+    alike = first in one[0].incomplete or second in other[0].incomplete
+    groups = groups_of(joined, np.where(np.isnan(numbers).any(axis=0), np.nan, numbers) if alike else numbers, where)
+    n = len(where[1])
+    gains = unit_gains([group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups], n)[0]
+    if np.isnan(gains).all():
         raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
-    sources = {**mine.sources, **theirs.sources}
-    clusters = [sources.get(name, name) for name in names] if sources else None
+    tails = [own.tail for own, _ in (one, other) if own.tail is not None]
+    entries = max(len(own.entries) - len(own.incomplete) for own, _ in (one, other))
     found = head_to_head.head_to_head(
-        gains, [np.arange(len(names))] * len(gains), tests=1, alpha=alpha, clusters=clusters
-    )
-    facts: dict[str, Any] = {field.name: getattr(found, field.name) for field in fields(found)}
+        gains, where[2], weights_of(joined, where), tail=min(tails, default=1 - LEVEL),
+        reach=max(one[0].reach, other[0].reach), tests=max(entries * (entries - 1), 2),
+    )  # fmt: skip
+    sign, starts = 1 if joined.better == "higher" else -1, joined.starts()
+    means = [sign * (block[0] - block[1]) for block in np.split(numbers, starts[1:-1], axis=1)]
+    means = [known.mean() for own in means if len(known := own[np.isfinite(own)])]
     return HeadToHead(
-        **facts, first=first, second=second, measure=one[0].measure, unit=one[0].unit or "unit", alpha=alpha,
-        source=one[0].cluster_unit or "source",
+        found.difference, found.better, found.worse, found.tests, found.effect, first=first, second=second,
+        measure=joined.measure, unit=joined.unit or "unit", ahead=sum(mean > 0 for mean in means), met=len(means),
+        source=joined.cluster_unit or "source",
     )  # fmt: skip
 
 
@@ -135,30 +146,45 @@ def _label(of: Result | ResultRow, argument: str, comparison: Comparison) -> str
     return label
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """The scores of one entry, higher is better: condition -> float64 ``(units,)``, NaN where there is none."""
+def _joined(*sides: tuple[Paired, str]) -> Paired:
+    """Return two entries of two comparisons as one comparison, with the conditions and units of both."""
+    keys = dict.fromkeys(_key(condition) for (own, _), _ in sides for condition in own.conditions)
+    units, clusters, rows = list[tuple[str, ...]](), list[tuple[str, ...]](), []
+    for key in keys:
+        parts = [_part(paired, label, key) for paired, label in sides]
+        names, first = np.unique(np.concatenate([own for own, _, _ in parts]), return_index=True)
+        block = np.full((len(sides), len(names)), np.nan)
+        for row, (own, _, numbers) in zip(block, parts, strict=True):
+            row[np.searchsorted(names, own)] = numbers
+        units.append(tuple(names.tolist()))
+        clusters.append(tuple(np.concatenate([own for _, own, _ in parts])[first].tolist()))
+        rows.append(block)
+    comparison = sides[0][0][0]
+    joined = comparison.model_copy(update={
+        "entries": tuple(label for _, label in sides), "incomplete": (), "unit_sets": tuple(units),
+        "conditions": tuple(Condition(facets=dict(key), units=i) for i, key in enumerate(keys)),
+        "clusters": tuple(clusters) if comparison.clusters else (),
+    })  # fmt: skip
+    return joined, np.concatenate(rows, axis=1).astype(np.float32)
 
-    units: npt.NDArray[np.str_]
-    values: Mapping[str, Floats]
-    sources: Mapping[str, str]
-    """Unit -> its cluster; empty if units are independent."""
+
+def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(condition.facets.items()))
 
 
-def _scores(of: Result | ResultRow, paired: Paired, label: str) -> _Scores:
-    """Return the scores of an entry; if a ranking uses them, the worst of each unit over the ranking's `over`."""
-    comparison, numbers = paired
-    rankings = (of.result if isinstance(of, ResultRow) else of).rankings
-    over = next((ranking.over for ranking in rankings if ranking.comparison == comparison.id), ())
-    sets, names, clusters = places(comparison)
-    starts, row = comparison.starts(), numbers[comparison.entries.index(label)].astype(np.float64)
-    sign, values = 1 if comparison.better == "higher" else -1, dict[str, Floats]()
-    for i, condition in enumerate(comparison.conditions):
-        key = ", ".join(f"{name}={value}" for name, value in sorted(condition.facets.items()) if name not in over)
-        worst, at = values.setdefault(key, np.full(len(names), np.nan)), sets[condition.units]
-        worst[at] = np.fmin(worst[at], sign * row[starts[i] : starts[i + 1]])
-    sources = {} if clusters is None else dict(zip(names, map(str, clusters), strict=True))
-    return _Scores(np.array(names), values, sources)
+def _part(
+    paired: Paired, label: str, key: tuple[tuple[str, str], ...]
+) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.float32]]:
+    """Return the units of an entry under a condition, their clusters, and its numbers; all empty if it has none there."""
+    own, numbers = paired
+    c = next((c for c, condition in enumerate(own.conditions) if _key(condition) == key), None)
+    if c is None:
+        return np.array([], dtype=str), np.array([], dtype=str), np.array([], dtype=np.float32)
+    chosen = own.conditions[c].units
+    units = np.array(own.unit_sets[chosen])
+    start = own.starts()[c]
+    row = numbers[own.entries.index(label), start : start + len(units)]
+    return units, np.array(own.clusters[chosen]) if own.clusters else units, row
 
 
 def _shown(interval: Interval) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from imharness.errors import UsageError, unknown_name
 from imharness.notebook.writing import heading
+from imharness.reading.text import NO_MARKUP
 from imharness.results.tables import Table, Value
 
 WIDTH, ROW = 7.0, 0.32
@@ -54,7 +55,7 @@ def dots(table: Table, key: str | None = None) -> Picture:
     middle = np.array([value.value for _, value in shown], dtype=np.float64)
     low = np.array([value.value if value.low is None else value.low for _, value in shown], dtype=np.float64)
     high = np.array([value.value if value.high is None else value.high for _, value in shown], dtype=np.float64)
-    with matplotlib.rc_context({"svg.hashsalt": "imharness", "svg.fonttype": "none", "text.parse_math": False}):
+    with matplotlib.rc_context({"svg.hashsalt": "imharness", "svg.fonttype": "none", **NO_MARKUP}):
         figure = Figure(figsize=(WIDTH, 1.2 + ROW * len(shown)), layout="constrained")
         axes, places = figure.add_subplot(), np.arange(len(shown))[::-1]
         axes.hlines(places, low, high, color="#7a8794", linewidth=2)

@@ -78,6 +78,7 @@ def made_board(
         versions=_versions(records), entries=known.of(records), comparisons=tuple(own for own, _ in stored),
         rankings=() if sweep.waiting else tuple(report.rankings), charts=tuple(report.charts),
         examples=tuple(report.examples), sources=store.sources(sweep), scored_by=_scorers(track, known),
+        decided=known.decided,
     )  # fmt: skip
     return board, {comparison.id: numbers for comparison, numbers in stored}
 

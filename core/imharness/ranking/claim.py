@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from imharness.ranking.rules import Contest, Floats, number
+from imharness.ranking.rules import Contest
 from imharness.results.rankings import Place
 from imharness.results.tables import Value
-from imharness.statistics.clusters import FEWEST, clusters_greater
-from imharness.statistics.ranks import Rank, rank_of
-from imharness.statistics.win_rates import ALPHA
-
-MANY = 1_000
-"""Above this no number of units that are needed is told: it is that of a difference near zero, and changes much."""
+from imharness.statistics.clusters import FEWEST
+from imharness.statistics.differences import MOST, Differences
 
 
 def claim_of(
-    rules: Contest, own: Floats, ranks: Sequence[Rank | None], complete: Sequence[int], places: Mapping[str, Place],
+    rules: Contest, told: Differences, complete: Sequence[int], places: Mapping[str, Place],
     values: Mapping[str, Mapping[str, Value]],
 ) -> tuple[str, str]:  # fmt: skip
     """Return the winner, "" without one, and the headline."""
@@ -31,11 +25,11 @@ def claim_of(
     if not stands:
         kept = f"keeps {utility.label} within {rules.share:.0%} of {rules.undefended}"
         return "", f"No entry that met every attack {kept}: there is no winner." + _stand_ins(rules)
-    first = min(stands, key=lambda i: (number(values[entries[i]]["rank"]), entries[i]))
+    first = told.leader(stands)
     controls = [i for i in complete if places[entries[i]].control]
     controls = [i for i in controls if rules.all_controls or places[entries[i]].passes]
     for rival in controls:
-        reason = _not_told(rules, own[first] - own[rival], len(stands) * len(controls))
+        reason = _not_told(rules, told, first, rival)
         if reason:
             doubt = f"This data cannot tell {entries[first]} from {entries[rival]} ({places[entries[rival]].control})"
             return "", f"{doubt}: {reason}." + _stand_ins(rules)
@@ -65,25 +59,22 @@ def _undefined(
     return f"{rules.utility.spec.label} of {whose} is not defined ({why}), so that no entry can be said to keep it"
 
 
-def _not_told(rules: Contest, gains: Floats, tests: int) -> str:
-    """Say why a test does not tell that gains are above zero; empty where it does."""
-    known = ~np.isnan(gains)
-    spec, clusters = rules.protection.spec, None if rules.clusters is None else rules.clusters[known]
+def _not_told(rules: Contest, told: Differences, first: int, rival: int) -> str:
+    """Say why an entry is not told to be better than another one; empty where it is."""
+    if told.better[first, rival]:
+        return ""
+    spec, count = rules.protection.spec, int(told.units[first, rival])
     unit = spec.cluster_unit or spec.unit or "unit"
-    count = int(known.sum()) if clusters is None else len(set(clusters))
     if count < FEWEST:
         return f"it has {count} {unit}{'' if count == 1 else 's'}, and a test needs {FEWEST}"
-    weights = None if rules.weights is None else rules.weights[known]
-    rounded = (gains[known] * (1.0 if weights is None else weights)).astype(np.float32).astype(np.float64)
-    p = float(clusters_greater(rounded, clusters)[0])
-    if p * tests < ALPHA:
-        return ""
-    needed = rank_of(np.zeros(int(known.sum())), gains[None, known], clusters, weights).needed[0]
-    told = f"{count} {unit}s do not show a difference in {spec.label}"
-    if not needed > count:  # it is not a number where there is no difference
-        return told
-    many = f"more than {MANY:,}" if needed > MANY else f"about {int(needed)}"
-    return f"{told}; {many} would, were the difference as large as it looks"
+    if told.value[first, rival] <= 0:
+        return f"in {spec.label} over {count} {unit}s it is not ahead"
+    needed = told.needed(first, rival)
+    many = f"more than {MOST:,}" if needed is None else f"about {needed}"
+    return (
+        f"{count} {unit}s do not show a difference in {spec.label}; {many} would in four of five such studies, were "
+        "the difference as large as it looks"
+    )
 
 
 def _stand_ins(rules: Contest) -> str:

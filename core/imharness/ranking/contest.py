@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from imharness.ranking.claim import claim_of
 from imharness.ranking.ranking import compared, ranked
@@ -22,42 +21,45 @@ from imharness.results.rankings import Place, Ranking
 from imharness.results.report import TrackReport
 from imharness.results.tables import ColumnSpec, Row, Table, Value
 from imharness.statistics.clusters import FEWEST
-from imharness.statistics.ranks import Rank, front, rank_of
+from imharness.statistics.differences import Differences
+from imharness.statistics.ranks import front
 
-UNRANKED = "no finite number, or not every attack that another entry met"
+UNRANKED = "not complete: it lacks an attack or a unit that others met"
 
 
 def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, note: str = "") -> TrackReport:
     """Return the ranking, its table, and the comparison behind it."""
     entries = rules.scores.entries
     coverage = [rules.coverage(i) for i in range(len(entries))]
-    own = rules.worst(range(len(entries)))
+    own = rules.worst
     complete = [i for i, share in enumerate(coverage) if share == 1.0 and not np.isnan(own[i]).all()]
-    ranks = [_rank(rules, i, complete, own) for i in range(len(entries))]
-    values = [_values(rules, i, coverage[i], own[i], _behind(ranks[i], i, complete)) for i in range(len(entries))]
-    for found, rank in zip(values, ranks, strict=True):
-        found["rank"] = _place(rank, rules.clusters)
+    behind = replace(rules.protection, key="worst", of=rules.protection.of or rules.protection.key)
+    paired = compared(
+        rules.scores.part(rules.settings), behind, table=id, entry=entry, over=rules.over, balanced=rules.balanced,
+        incomplete=[label for i, label in enumerate(entries) if i not in complete],
+    )  # fmt: skip
+    told = paired.told
+    values = [_values(rules, i, coverage[i], own[i]) for i in range(len(entries))]
+    for i, found in enumerate(values):
+        found["rank"], found["behind"] = _place(told, i, complete), _behind(told, i, complete)
     gate, worth = _gate(rules, values)
-    ahead = front(np.array([number(own["worst"]) for own in values]) * rules.sign, worth)
+    worst = np.array([number(found["worst"]) if i in complete else np.nan for i, found in enumerate(values)])
+    ahead = front(worst * rules.sign, worth)
     places = {
         label: Place(
             control=rules.controls.get(label, ""), complete=i in complete, front=bool(ahead[i]),
             passes=None if np.isnan(gate + worth[i]) else bool(worth[i] >= gate),
-            broken_by=rules.broken_by(i), flags=rules.flags.get(label, ()), needed=_needed(ranks[i], i, complete),
+            broken_by=rules.broken_by(i), flags=rules.flags.get(label, ()), needed=_needed(told, i, complete),
         )
         for i, label in enumerate(entries)
     }  # fmt: skip
     specs = _specs(rules)
-    rows = [Row(label=label, values=own) for label, own in zip(entries, values, strict=True)]
-    rows.sort(key=lambda row: not places[row.label].complete)
+    rows = [Row(label=label, values=found) for label, found in zip(entries, values, strict=True)]
     table = Table(
         id=id, title=title, caption=caption, entry=entry, columns=specs, rows=tuple(ranked(rows, *specs[:2])),
         ranked_by="rank", note=note,
     )  # fmt: skip
-    scores = rules.scores.part(rules.settings)
-    behind = replace(rules.protection, key="", of=rules.protection.of or rules.protection.key)
-    paired = compared(scores, behind, table=id, entry=entry)
-    winner, claim = claim_of(rules, own, ranks, complete, places, {row.label: row.values for row in table.rows})
+    winner, claim = claim_of(rules, told, complete, places, {row.label: row.values for row in table.rows})
     ranking = Ranking(
         table=id, comparison=paired.id, over=rules.over, attack=rules.attack, attacker=rules.attacker,
         unaware=rules.unaware, balanced=rules.balanced, undefended=rules.undefended,
@@ -67,19 +69,7 @@ def contest(rules: Contest, *, id: str, title: str, caption: str, entry: str, no
     return TrackReport([table], [paired], rankings=[ranking])
 
 
-def _rank(rules: Contest, i: int, complete: Sequence[int], own: Floats) -> Rank | None:
-    """Return the rank of an entry among the complete ones, over what it has itself; None where it has nothing.
-
-    Of the attacks among which one is chosen, an incomplete entry may lack the strongest: it has no rank.
-    """
-    rivals = [j for j in complete if j != i]
-    if np.isnan(own[i]).all() or (rules.chosen is not None and i not in complete):
-        return None
-    others = own[rivals] if i in complete else rules.worst(rivals, like=i)
-    return rank_of(own[i], others, rules.clusters, rules.weights)
-
-
-def _values(rules: Contest, i: int, coverage: float, own: Floats, behind: Value) -> dict[str, Value]:
+def _values(rules: Contest, i: int, coverage: float, own: Floats) -> dict[str, Value]:
     label = rules.scores.entries[i]
     nothing = missing(rules.unknown[label]) if label in rules.unknown else None
     return {
@@ -87,7 +77,6 @@ def _values(rules: Contest, i: int, coverage: float, own: Floats, behind: Value)
         "unaware": nothing or _against(rules, i, aware=False),
         "aware": nothing or _against(rules, i, aware=True),
         "utility": missing("not measured") if rules.utility.value is None else rules.utility.value(label),
-        "behind": behind,
         "coverage": Value(value=100 * coverage),
     }
 
@@ -108,32 +97,32 @@ def _of_kind(rules: Contest, kinds: Blocks, row: int, aware: bool) -> Value:
     return mean_value(numbers, clusters if cluster else None) if len(numbers) else missing("no such attack on it")
 
 
-def _place(rank: Rank | None, clusters: npt.NDArray[np.str_] | None) -> Value:
-    if rank is None:
+def _place(told: Differences, i: int, complete: Sequence[int]) -> Value:
+    if i not in complete:
         return missing(UNRANKED)
-    told = clusters is None or len(set(clusters)) >= FEWEST
-    return Value(value=rank.place, **({"low": rank.best, "high": rank.worst} if told else {}))
+    best, worst = told.places(i)
+    enough = told.units[i].max(initial=0) >= FEWEST
+    return Value(value=told.place(i), **({"low": best, "high": worst} if enough else {}))
 
 
-def _leader(rank: Rank, i: int, complete: Sequence[int]) -> int | None:
-    """Return the position of the best rival among all entries but this one; None where none is ahead."""
-    rivals = [j for j in complete if j != i]
-    ahead = np.nan_to_num(rank.ahead, nan=-np.inf)
-    return int(ahead.argmax()) if len(rivals) and ahead.max() > 0 else None
+def _leader(told: Differences, i: int) -> int | None:
+    """Return the other entry that is the furthest ahead of one; None where none is ahead."""
+    ahead = np.nan_to_num(told.value[:, i], nan=-np.inf)
+    return int(ahead.argmax()) if ahead.max(initial=0.0) > 0 else None
 
 
-def _behind(rank: Rank | None, i: int, complete: Sequence[int]) -> Value:
-    leader = None if rank is None else _leader(rank, i, complete)
-    if rank is None or leader is None:
-        return missing("none is ahead" if rank else UNRANKED)
-    ends = {} if np.isnan(rank.low[leader]) else {"low": float(rank.low[leader]), "high": float(rank.high[leader])}
-    return Value(value=float(rank.ahead[leader]), **ends)
+def _behind(told: Differences, i: int, complete: Sequence[int]) -> Value:
+    leader = _leader(told, i)
+    if i not in complete or leader is None:
+        return missing("none is ahead" if i in complete else UNRANKED)
+    low, high = told.low[leader, i], told.high[leader, i]
+    return Value(value=float(told.value[leader, i]), **({} if np.isnan(low) else {"low": low, "high": high}))
 
 
-def _needed(rank: Rank | None, i: int, complete: Sequence[int]) -> int | None:
-    leader = None if rank is None else _leader(rank, i, complete)
-    needed = np.nan if rank is None or leader is None else rank.needed[leader]
-    return int(needed) if np.isfinite(needed) else None
+def _needed(told: Differences, i: int, complete: Sequence[int]) -> int | None:
+    """Return how many units would tell the best other entry from this one, where these do not."""
+    leader = _leader(told, i)
+    return None if leader is None or told.better[leader, i] else told.needed(leader, i)
 
 
 def _way(rules: Contest) -> int:
@@ -162,7 +151,7 @@ def _specs(rules: Contest) -> tuple[ColumnSpec, ...]:
             key="rank", label="rank", better="lower", decimals=0,
             description="One plus the number of complete entries that are ahead, each by the mean difference over what "
             "both have; its 95% interval by "
-            f"simultaneous intervals of the differences to all others; {named}s are resampled.",
+            f"simultaneous intervals of the differences between all entries, over {named}s.",
         ),
         of("worst", f"{own.label}, worst attack", f"{own.description} {counts}"),
         of("unaware", f"{own.label}, unaware", f"{own.description} {those} without knowledge of the defense."),

@@ -16,7 +16,7 @@ from imharness.contracts.track import Track
 from imharness.errors import HarnessError, PluginError, StoreError
 from imharness.ranking.board import Progress, make_board, quiet
 from imharness.results.boards import Board
-from imharness.results.entries import Entry, Parameter, Standing
+from imharness.results.entries import Decided, Entry, Parameter, Standing
 from imharness.results.identity import LEFT_HERE, LOCAL, ComponentRef
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord
@@ -40,12 +40,14 @@ class StoreEntries:
         submitted: ids of components that came with a submission.
         standing: component id -> what was decided about it, oldest first.
         withdrawn: component id -> why it stands in no table any more.
+        decided: how many decisions that were.
     """
 
     registry: Registry
     submitted: frozenset[str] = frozenset()
     standing: Mapping[str, tuple[Standing, ...]] = field(default_factory=dict)
     withdrawn: Mapping[str, str] = field(default_factory=dict)
+    decided: Decided | None = None
 
     def facts(self, records: Iterable[TaskRecord]) -> list[dict[str, object]]:
         """Return one mapping for each component that took part; see `imharness.tracks.Query` for its columns.
@@ -90,13 +92,14 @@ def known_entries(store: Store) -> StoreEntries:
     for failure in loaded.failures:
         raise PluginError(f"{failure.name} cannot say what was decided about entries: {failure.reason}")
     here, standing = installed(), dict[str, tuple[Standing, ...]]()
-    registry, withdrawn = here, {f"{LOCAL}/": LEFT_HERE}
+    registry, withdrawn, decided = here, {f"{LOCAL}/": LEFT_HERE}, None
     for plugin in loaded.plugins:
         for found in loaded.ask(plugin, store=store):
             registry = registry.joined(found.submitted)
             standing.update(found.decided)
             withdrawn.update(found.withdrawn)
-    return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn)
+            decided = found.all or decided
+    return StoreEntries(registry, registry.ids() - here.ids(), standing, withdrawn, decided)
 
 
 def rank(store: Store, names: Sequence[str] = (), progress: Callable[[str], Progress] = quiet) -> Iterator[Board]:

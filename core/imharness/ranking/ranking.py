@@ -97,8 +97,11 @@ def ranking(
     return TrackReport([table], comparisons, [dots] if chart else [])
 
 
-def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> PairedScores:
-    """Return the comparison that a column asks for, condition by condition."""
+def compared(
+    scores: Blocks, column: Column, *, table: str, entry: str, over: Sequence[str] = (), balanced: str = "",
+    incomplete: Sequence[str] = (),
+) -> PairedScores:  # fmt: skip
+    """Return the comparison that a column asks for, condition by condition; the rest as in `PairedScores`."""
     wins, chosen = column.wins, scores.where(**column.where)
     assert wins is not None
     numbers, known = scores.values[column.of or column.key], dict[tuple[str, ...], tuple[str, ...]]()
@@ -115,7 +118,8 @@ def compared(scores: Blocks, column: Column, *, table: str, entry: str) -> Paire
         values=Lazy(len(chosen), lambda i: numbers[chosen[i]].astype(np.float32)),
         clusters=tuple(shared(scores.clusters(column.cluster, c)) for c in chosen) if column.cluster else (),
         decimals=column.decimals, unit=wins.unit, cluster_unit=column.cluster_unit or column.cluster,
-        families=wins.families, table=table, column=column.key,
+        families=wins.families, table=table, column=column.key, over=tuple(over), balanced=balanced,
+        incomplete=tuple(incomplete),
     )  # fmt: skip
 
 

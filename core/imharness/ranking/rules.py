@@ -143,18 +143,10 @@ class Contest:
         clusters = None if self.clusters is None else self.clusters[kept]
         return value_of(interval(lambda drawn: x[drawn].sum(axis=1) / w[drawn].sum(axis=1), len(x), clusters))
 
-    def worst(self, rows: Sequence[int], like: int | None = None) -> Floats:
-        """Return the gain of each unit under the worst attack ``(rows, units)``, mean over the other facets, or NaN.
-
-        `like`: only what this entry has counts.
-        """
-        if not self.settings:
-            return np.zeros((len(rows), 0))
-        return mean_of(self._worst_of_all[0][:, list(rows)] if like is None else self._groups(rows, like)[0])
-
     @cached_property
-    def _worst_of_all(self) -> tuple[Floats, npt.NDArray[np.int32]]:
-        return self._groups(range(len(self.scores.entries)), None)
+    def worst(self) -> Floats:
+        """The gain of each unit under the worst attack ``(entries, units)``, mean over the other facets, or NaN."""
+        return mean_of(self._groups[0]) if self.settings else np.zeros((len(self.scores.entries), 0))
 
     @cached_property
     def against(self) -> Mapping[bool, Floats]:
@@ -171,19 +163,18 @@ class Contest:
         means = np.divide(total, count, out=np.full(shape, np.nan), where=count > 0)
         return {False: means[0], True: means[1]}
 
-    def _groups(self, rows: Sequence[int], like: int | None) -> tuple[Floats, npt.NDArray[np.int32]]:
-        """Return the worst gain ``(groups, rows, units)``, a group being the settings that differ in `over` alone, and
-        the position of the setting it is of."""
+    @cached_property
+    def _groups(self) -> tuple[Floats, npt.NDArray[np.int32]]:
+        """The worst gain ``(groups, entries, units)``, a group being the settings that differ in `over` alone, and the
+        position of the setting it is of."""
         conditions = self.scores.conditions
         keys = [tuple((f, v) for f, v in conditions[c].items() if f not in self.over) for c in self.settings]
         group = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        shape = (len(group), len(rows), len(self.names))
+        shape = (len(group), len(self.scores.entries), len(self.names))
         found, which = np.full(shape, np.nan), np.full(shape, -1, np.int32)
         for key, c, at in zip(keys, self.settings, self.places, strict=True):
-            own = self.gains[c][list(rows)]
-            if like is not None:
-                own = np.where(np.isnan(self.gains[c][like]), np.nan, own)
-            here, i = found[group[key]][:, at], group[key]
+            own, i = self.gains[c], group[key]
+            here = found[i][:, at]
             worse = np.isnan(here) & ~np.isnan(own) | (own < here)
             found[i][:, at] = np.where(worse, own, here)
             which[i][:, at] = np.where(worse, c, which[i][:, at])
@@ -219,7 +210,7 @@ class Contest:
         """Return for each attack the share of units and groups on which it was the worst, the largest first."""
         if self.chosen is not None:
             return dict(self.chosen.broken_by.get(self.scores.entries[row], {}))
-        which = self._worst_of_all[1][:, row].ravel()
+        which = self._groups[1][:, row].ravel()
         counts = np.bincount(which[which >= 0], minlength=len(self.scores.conditions))
         found: dict[str, int] = {}
         for own, count in zip(self.scores.conditions, counts.tolist(), strict=True):

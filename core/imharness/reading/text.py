@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from typing import Any
 
 from imharness.errors import UsageError
 
@@ -15,6 +16,8 @@ _NO_CHARACTERS = "\ufffe\uffff"
 """Two code points that are not characters and that XML forbids."""
 _JOINERS = "\u200c\u200d"
 """Zero-width characters that words of several languages and composed symbols need."""
+NO_MARKUP: dict[Any, bool] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
+"""Settings of matplotlib with which a dollar sign in a text is only a dollar sign, and no formula or TeX is read."""
 
 
 def number(text: str | None, where: str) -> float:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from imharness.results.charts import Chart
 from imharness.results.comparisons import Comparison
-from imharness.results.entries import Entry
+from imharness.results.entries import Decided, Entry
 from imharness.results.gallery import Example
 from imharness.results.rankings import Ranking
 from imharness.results.storage.files import StoredFile
@@ -35,5 +35,7 @@ class Board(RunFacts):
     """The digest of the records that the tables were made from."""
     scored_by: Mapping[str, str] = Field(default_factory=dict)
     """The distributions whose code made the tables, with their versions."""
+    decided: Decided | None = None
+    """The decisions that the tables take into account, or None if nothing was ever decided."""
     numbers: StoredFile | None = None
     """The scores of the comparisons: one float32 array ``(entries, total)`` per comparison."""

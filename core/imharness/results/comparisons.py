@@ -20,7 +20,8 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     """Scores of several entries on the same units (images, choices, rows), condition by condition.
 
     The store holds the numbers as float32 ``(entries, total)``, the conditions of an entry one after the other. `tests`
-    is the number of comparisons that p-values are corrected for; it is fixed when the board is made.
+    is the number of comparisons that p-values are corrected for. `tail` and `reach` make the intervals of all pairs
+    simultaneous (see `imharness.statistics.differences`). All three are fixed when the board is made.
     """
 
     id: str
@@ -43,7 +44,17 @@ class Comparison(BaseModel, frozen=True, extra="forbid"):
     alpha: float
     table: str = ""
     column: str = ""
-    """The column of `table` that ranks by these scores: its best entry and those not significantly worse are marked."""
+    """The column of `table` that ranks by these scores: its best entry, and those not told from it, are marked."""
+    over: tuple[str, ...] = ()
+    """The facets over which the worst of each unit counts; over the other facets its mean counts."""
+    balanced: str = ""
+    """A facet whose values all weigh the same, however many units they have, or ""."""
+    incomplete: tuple[str, ...] = ()
+    """The entries that lack something, and therefore are told from no other entry."""
+    tail: float | None = None
+    """The two-sided level of each interval at which the intervals of all pairs hold at once; None until it is known."""
+    reach: float = 0.0
+    """The largest difference between two entries on one unit."""
 
     def starts(self) -> list[int]:
         """Return the position at which each condition begins, and the total number at the end."""

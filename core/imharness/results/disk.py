@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from imharness.errors import StoreError
 
@@ -28,12 +28,22 @@ ATTEMPTS = 100
 _held: set[Path] = set()
 
 
+def below(root: Path, name: str) -> Path:
+    """Return the path of a file that is named relative to `root`; raises `StoreError` for a name that leads outside.
+
+    The names are checked because they are read from files that may come from others.
+    """
+    if "\0" in name or PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise StoreError(f"{name!r:.200} is not the name of a file in {root}: it leads outside")
+    return root / name
+
+
 def write_whole(root: Path, name: str, content: bytes, *, flushed: bool = True) -> None:
     """Write a file below `root`: first under another name, flushed to the disk if `flushed`, and then rename it.
 
     Raises `StoreError` and then leaves nothing behind. Several processes and machines may write one file at once.
     """
-    path = root / name
+    path = below(root, name)
     try:
         temporary, descriptor = _aside(root)
         try:
@@ -80,7 +90,7 @@ def remove_if(root: Path, name: str, unwanted: Callable[[bytes], bool]) -> None:
     The file is moved aside before its content decides, so that nothing written later can be removed. Raises
     `StoreError`.
     """
-    path = root / name
+    path = below(root, name)
     with suppress(FileNotFoundError):
         with reading(path):
             if not unwanted(path.read_bytes()):
@@ -211,7 +221,7 @@ def one_at_a_time(root: Path, name: str, otherwise: str) -> Iterator[None]:
 
     If the folder cannot be written, or its file system has no locks, nobody is refused.
     """
-    descriptor = _locked(root / name, 0.0, otherwise)
+    descriptor = _locked(below(root, name), 0.0, otherwise)
     try:
         yield
     finally:

@@ -26,6 +26,13 @@ class Standing(BaseModel, frozen=True, extra="forbid"):
     submission: str = ""
 
 
+class Decided(BaseModel, frozen=True, extra="forbid"):
+    """How many decisions about entries were made, and the seal of the last, which fixes all decisions before it."""
+
+    count: int
+    seal: str
+
+
 class Entry(BaseModel, frozen=True, extra="forbid"):
     """Everything that readers want to know about a component that took part."""
 

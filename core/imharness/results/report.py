@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,6 +16,8 @@ from imharness.results.comparisons import Comparison, Condition
 from imharness.results.gallery import Example
 from imharness.results.rankings import Ranking
 from imharness.results.tables import Table
+from imharness.results.told import told_of
+from imharness.statistics.differences import Differences
 from imharness.statistics.win_rates import ALPHA, WinRates, win_rates
 
 Floats = npt.NDArray[np.float32]
@@ -26,7 +29,8 @@ class PairedScores:
 
     `values` has one float32 array ``(entries, units)`` per condition, NaN where there is no finite number. `clusters`
     has, for each condition, the cluster of each unit; it is empty if units are independent. Clusters with the same name
-    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph".
+    are the same in all conditions. `cluster_unit` says what a cluster is, such as "photograph". For `over`, `balanced`
+    and `incomplete` see `Comparison`.
     """
 
     id: str
@@ -48,6 +52,9 @@ class PairedScores:
     families: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
     column: str = ""
+    over: tuple[str, ...] = ()
+    balanced: str = ""
+    incomplete: tuple[str, ...] = ()
     rates: WinRates = field(init=False, compare=False)
     numbers: Floats = field(init=False, compare=False)
     """All `values` in one array ``(entries, total)``, the conditions one after the other."""
@@ -64,9 +71,19 @@ class PairedScores:
 
     def stored(self) -> tuple[Comparison, Floats]:
         """Return the comparison as data, and its numbers, float32 ``(entries, total)``."""
+        facts = {"tail": self.told.tail, "reach": self.told.reach}
+        return self._described.model_copy(update=facts), self.numbers
+
+    @cached_property
+    def told(self) -> Differences:
+        """The differences of all pairs of entries, in the order of `entries`."""
+        return told_of(self._described, self.numbers)
+
+    @cached_property
+    def _described(self) -> Comparison:
         named = list(zip(self.units, self.clusters or [()] * len(self.units), strict=True))
         sets = {own: place for place, own in enumerate(dict.fromkeys(named))}
-        comparison = Comparison(
+        return Comparison(
             id=self.id, title=self.title, entry=self.entry, measure=self.measure, description=self.description,
             better=self.better, decimals=self.decimals, unit=self.unit, cluster_unit=self.cluster_unit,
             entries=self.entries, tests=self.rates.comparisons, alpha=ALPHA, table=self.table, column=self.column,
@@ -76,8 +93,8 @@ class PairedScores:
             ),
             unit_sets=tuple(units for units, _ in sets),
             clusters=tuple(clusters for _, clusters in sets) if self.clusters else (),
+            over=self.over, balanced=self.balanced, incomplete=self.incomplete,
         )  # fmt: skip
-        return comparison, self.numbers
 
 
 @dataclass(frozen=True)

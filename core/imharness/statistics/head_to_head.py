@@ -1,11 +1,11 @@
-"""Two or more entries on the same units: paired test, effect size, tie groups. The site's page computes the same.
+"""Two or more entries on the same units: who is told to be better, paired test, effect size, tie groups.
 
-Every unit counts once, with the mean of its differences over the conditions, rounded to float32 so that both sides see
-the same ties. Where units belong to clusters, such as images of one photograph, the test and the effect size see each
-cluster once, with the mean over its units. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple
-difference formula", Comprehensive Psychology 2014), the share of rank sum in favour minus the share against. Intervals:
-percentiles over resampled units or clusters; positions come from an integer hash, which any language repeats bit by
-bit.
+The site's page computes the same. Every unit counts once. Where units belong to clusters, such as images of one
+photograph, each cluster counts once, with the mean over its units. The interval is the one that the entries have among
+all others (`imharness.statistics.differences`), so that two entries alone are told apart exactly where they are among
+all. The test is Wilcoxon's signed-rank test, whose differences are rounded to float32 so that both sides see the same
+ties. Effect size: the matched-pairs rank-biserial correlation (Kerby, "The simple difference formula", Comprehensive
+Psychology 2014), the share of rank sum in favour minus the share against.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy.typing as npt
 import scipy
 
 from imharness.statistics import NotTestable
-from imharness.statistics.bootstrap import RESAMPLES, Interval, percentiles
-from imharness.statistics.clusters import cluster_means, clusters_both, coded
+from imharness.statistics.bootstrap import RESAMPLES, Interval
+from imharness.statistics.clusters import cluster_means, clusters_both
+from imharness.statistics.differences import Told, contributions, moments
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,19 +29,20 @@ Floats = npt.NDArray[np.float64]
 class HeadToHead:
     """What can be said of a first entry against a second one.
 
-    `better` and `worse`: one-sided p-values over units or clusters, NaN when none differs or clusters are too few.
-    `difference`: mean advantage of the first, in units of the measure. `effect`: rank-biserial correlation in [-1, 1].
-    `wins`, `losses`, `tested`: conditions in which each is significant at `alpha` corrected for the pool, and those
-    that could be tested.
+    `difference`: mean advantage of the first, in units of the measure, with its simultaneous interval. `better` and
+    `worse`: one-sided p-values over units or clusters, NaN when none differs or clusters are too few; `tests`: of how
+    many such tests they are two, the two of each pair of entries. `effect`: rank-biserial correlation in [-1, 1].
     """
 
+    difference: Interval
     better: float
     worse: float
-    difference: Interval
-    effect: Interval
-    wins: int
-    losses: int
-    tested: int
+    tests: int
+    effect: float
+
+    def corrected(self, p: float) -> float:
+        """Return a p-value corrected for all `tests` (Bonferroni)."""
+        return min(p * self.tests, 1.0)
 
 
 def resampled(n: int, resamples: int = RESAMPLES, first: int = 0) -> npt.NDArray[np.int64]:
@@ -62,71 +64,36 @@ def _hash(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     return x ^ (x >> np.uint32(16))
 
 
-def pooled(advantages: Sequence[npt.NDArray[np.floating]], units: Sequence[npt.NDArray[np.int64]], n: int) -> Floats:
-    """Return the mean advantage of each unit ``(n,)``, rounded to float32, NaN where it has none.
-
-    `advantages`: one array per condition, NaN where one of the two entries has no number; `units`: its places in
-    0..n-1.
-    """
-    total, count = np.zeros(n), np.zeros(n)
-    for values, places in zip(advantages, units, strict=True):
-        known = ~np.isnan(values)
-        total[places[known]] += values[known]
-        count[places[known]] += 1
-    means = np.divide(total, count, out=np.full(n, np.nan), where=count > 0)
-    return np.asarray(means.astype(np.float32), dtype=np.float64)
-
-
 def head_to_head(
-    advantages: Sequence[npt.NDArray[np.floating]],
-    units: Sequence[npt.NDArray[np.int64]],
-    *,
-    tests: int,
-    alpha: float,
+    advantages: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
+    weights: Floats | None = None,
+    *,
+    tail: float,
+    reach: float = 0.0,
+    tests: int = 2,
 ) -> HeadToHead:
-    """Compare two entries. Arguments as in `pooled`, an advantage being the first's score minus the second's, turned
-    so that more is better; p-values of conditions are multiplied by `tests`. `clusters`: the name of each unit's
-    cluster, by place. Raises `NotTestable` without shared units.
+    """Compare two entries by the first's advantage on each unit ``(n,)``, more is better, NaN where one has no number.
+
+    `clusters`: the name of each unit's cluster, `weights`: how much each unit counts ``(n,)``. `tail` and `reach`: of
+    the simultaneous intervals among all entries, see `imharness.statistics.differences.Told`. Raises `NotTestable`
+    without shared units.
     """
-    places = [np.asarray(p) for p in units]
-    n = 1 + max((int(p.max()) for p in places if len(p)), default=-1)
-    d = pooled(advantages, places, n)
-    known = ~np.isnan(d)
+    given = np.asarray(advantages, dtype=np.float64)
+    known = ~np.isnan(given)
     if not known.any():
         raise NotTestable("the two entries share no unit")
-    names = None if clusters is None else np.asarray(clusters)
-    wins = losses = tested = 0
-    for values, at in zip(advantages, places, strict=True):
-        here = ~np.isnan(values)
-        own = np.asarray(values, dtype=np.float64)[here]
-        if len(own):
-            up, down = (p[0] for p in clusters_both(own, None if names is None else names[at[here]]))
-            tested += int(not np.isnan(up))
-            wins += int(up * tests < alpha)
-            losses += int(down * tests < alpha)
-    d, names = d[known], None if names is None else names[:n][known]
-    better, worse = (p[0] for p in clusters_both(d, names))
-    codes, k = coded(np.arange(len(d)) if names is None else names)
-    means = d if names is None else cluster_means(d[None], codes)[0]
-    count = None if names is None else k
-    drawn = resampled(k)
-    differences = np.bincount(codes, d)[drawn].sum(axis=1) / np.bincount(codes)[drawn].sum(axis=1)
-    effects = rank_biserial(means[drawn])
-
-    def around(value: float, estimates: Floats) -> Interval:
-        low, high = percentiles(estimates, count)
-        return Interval(float(value), float(low), float(high), len(d), count)
-
+    d, names = given[known], None if clusters is None else np.asarray(clusters)[known]
+    parts = contributions(d[None], names, None if weights is None else weights[known])
+    told = Told(*moments(parts), tail, reach)
+    rounded = d.astype(np.float32).astype(np.float64)
+    better, worse = (float(p[0]) for p in clusters_both(rounded, names))
+    means = rounded if names is None else cluster_means(rounded[None], names)[0]
+    count = None if names is None else parts.shape[1]
     return HeadToHead(
-        better=float(better),
-        worse=float(worse),
-        difference=around(d.mean(), differences),
-        effect=around(rank_biserial(means[None])[0], effects),
-        wins=wins,
-        losses=losses,
-        tested=tested,
-    )
+        Interval(float(told.value[0]), float(told.low[0]), float(told.high[0]), len(d), count), better, worse, tests,
+        float(rank_biserial(means[None])[0]),
+    )  # fmt: skip
 
 
 def rank_biserial(differences: Floats) -> Floats:

@@ -82,6 +82,17 @@ def watched() -> Iterator[list[str]]:
 
 
 @contextmanager
+def unwatched() -> Iterator[None]:
+    """Note nothing that this thread does in the block, which is the harness's own work for a watched component."""
+    seen = _watched.pop(threading.get_ident(), None)
+    try:
+        yield
+    finally:
+        if seen is not None:
+            _watched[threading.get_ident()] = seen
+
+
+@contextmanager
 def undisturbed() -> Iterator[None]:
     """Raise `ContractError` if the block drew from, or changed, a global random state."""
     before = (torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate())  # type: ignore[index]

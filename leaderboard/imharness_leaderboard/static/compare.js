@@ -1,5 +1,5 @@
 // The compare page: the reader picks entries and conditions, and the tests run here on the scores of each image.
-import { FEWEST, headToHead, tieGroups } from "./statistics.js";
+import { FEWEST, groupsOf, headToHead, tieGroups } from "./statistics.js";
 
 const page = document.getElementById("compare");
 const [which, find, boxes, facets, result] = ["which", "find", "entries", "conditions", "result"].map((id) => document.getElementById(id));
@@ -13,6 +13,7 @@ function element(name, facts = {}, ...children) {
 }
 const brief = (label) => label.replaceAll("harness/", "");
 const p = (value) => (Number.isNaN(value) ? "not testable" : value < 1e-4 ? value.toExponential(1) : value.toFixed(4));
+const both = (value) => (Number.isNaN(value) ? p(value) : `${p(value)} (${p(Math.min(value * index.pairs, 1))})`);
 const around = ({ value, low, high }, digits) => value.toFixed(digits) + (Number.isFinite(low) ? ` (${low.toFixed(digits)} to ${high.toFixed(digits)})` : "");
 
 async function json(name) {
@@ -90,38 +91,38 @@ function filter() {
 
 /** What all entries share of some conditions: for each condition with a common unit, the places of these units. */
 function shared(scores, conditions) {
-  return conditions.flatMap((c) => {
+  return new Map(conditions.flatMap((c) => {
     const at = index.unit_sets[index.conditions[c].units].map((unit, i) => [unit, index.starts[c] + i]);
     const kept = at.filter(([, place]) => scores.every((own) => Number.isFinite(own[place])));
-    return kept.length ? [kept] : [];
-  });
+    return kept.length ? [[c, kept]] : [];
+  }));
 }
 
-/** Mean score of an entry over shared places, each unit once with its mean over conditions; NaN without any. */
+/** Mean score of an entry over shared places: the worst of each unit in a group of conditions, mean over groups; NaN without any. */
 function mean(own, common) {
-  const total = new Map();
-  for (const [unit, place] of common.flat()) {
-    const [sum, count] = total.get(unit) ?? [0, 0];
-    total.set(unit, [sum + own[place], count + 1]);
+  const sign = index.better === "higher" ? 1 : -1, total = new Map();
+  for (const group of groupsOf(index, [...common.keys()])) {
+    const worst = new Map();
+    for (const c of group) for (const [unit, place] of common.get(c)) worst.set(unit, Math.min(worst.get(unit) ?? Infinity, sign * own[place]));
+    for (const [unit, gain] of worst) { const [sum, count] = total.get(unit) ?? [0, 0]; total.set(unit, [sum + sign * gain, count + 1]); }
   }
   return [...total.values()].reduce((all, [sum, count]) => all + sum / count, 0) / total.size;
 }
 
 function tied(labels, scores, found, conditions) {
   const common = shared(scores, conditions);
-  const units = new Set(common.flat().map(([unit]) => unit)).size;
+  const units = new Set([...common.values()].flat().map(([unit]) => unit)).size;
   const heading = element("h2", { textContent: "Tie groups" });
   if (!units) return [heading, element("p", { className: "note", textContent: `These entries have no ${index.unit} in common under any chosen condition, so they have no means that can be compared. Pick fewer.` })];
   const means = scores.map((own) => mean(own, common));
-  const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.better : pair.worse) * index.pairs < index.alpha; };
+  const beats = (i, j) => { const pair = i < j ? found[i][j] : found[j][i]; return pair !== null && (i < j ? pair.difference.low > 0 : pair.difference.high < 0); };
   const sign = index.better === "higher" ? -1 : 1;
   const groups = tieGroups(labels.map((_, i) => i).sort((a, b) => sign * (means[a] - means[b])), beats);
   const item = (i) => { const made = element("span", { textContent: `${brief(labels[i])} (${means[i].toFixed(index.decimals)})` }); made.dataset.mean = means[i]; made.dataset.label = labels[i]; return made; };
-  const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   return [
     heading,
     element("ol", { className: "groups" }, ...groups.map((g) => element("li", {}, ...g.flatMap((i, k) => (k ? [", ", item(i)] : [item(i)]))))),
-    element("p", { className: "small", id: "basis", textContent: `Mean ${index.measure}, ${index.better} is better, over what all of them share: ${common.length} of ${several(conditions.length, "chosen condition")}, ${several(units, index.unit)}. Within a group, no entry is significantly worse than the first.` }),
+    element("p", { className: "small", id: "basis", textContent: `Mean ${index.measure}, ${index.better} is better, over what all of them share: ${common.size} of ${several(conditions.length, "chosen condition")}, ${several(units, index.unit)}.${index.over.length ? ` Of each ${index.unit} the worst over ${index.over.join(", ")} counts.` : ""} Within a group, no entry is told to be worse than the first.` }),
   ];
 }
 
@@ -135,27 +136,28 @@ async function show() {
   }
   const [beside, ...scores] = await Promise.all([sideBySide(labels), ...labels.map(vector)]);
   if (mine !== turn) return;
-  const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions) : null)));
+  const found = labels.map((_, i) => labels.map((__, j) => (i < j ? headToHead(index, scores[i], scores[j], conditions, [i, j].some((k) => index.incomplete.includes(labels[k]))) : null)));
   result.replaceChildren(
     ...tied(labels, scores, found, conditions),
     element("h2", { textContent: "Pair by pair" }),
     table(labels, found),
-    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, p over ${index.unit}s is multiplied by ${index.pairs} pairs, and p of a condition by ${index.tests} tests.${byCluster()}` }),
+    element("p", { className: "small", textContent: `Release ${index.pool}: ${index.entries.length} entries, ${index.conditions.length} conditions. Whatever is picked here, the intervals of all pairs of entries cover at once with 95%, as on the page of the track; an entry is told to be better where its interval is above 0. p is that of Wilcoxon's signed-rank test, one-sided, beside it corrected for ${several(index.pairs, "test")}: each entry against each other one.${byCluster()}` }),
     ...beside,
   );
 }
 
+const several = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const source = () => index.cluster_unit || "source";
 const byCluster = () => (index.clusters.length ? ` ${index.unit}s of one ${source()} are not independent: tests and intervals take each ${source()} as one, and need at least ${FEWEST} of them.`.replace(/ ./, (start) => start.toUpperCase()) : "");
 
 function table(labels, found) {
-  const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p, first better", "p, second better", `n (${index.unit}s)`, "Conditions won, lost, tested"];
+  const heads = ["First", "Second", `${index.measure}: advantage of the first`, "Effect size", "p, first better (corrected)", "p, second better (corrected)", `n (${index.unit}s)`, "Ahead in conditions"];
   const body = element("tbody");
   for (let i = 0; i < labels.length; i++) for (let j = i + 1; j < labels.length; j++) {
     const pair = found[i][j];
     const cells = pair === null ? [`no ${index.unit} in common`, "", "", "", "", ""] : [
-      around(pair.difference, index.decimals), around(pair.effect, 2), p(Math.min(pair.better * index.pairs, 1)), p(Math.min(pair.worse * index.pairs, 1)),
-      pair.clusters === null ? String(pair.n) : `${pair.n} of ${pair.clusters} ${source()}${pair.clusters === 1 ? "" : "s"}`, `${pair.wins}, ${pair.losses}, ${pair.tested}`];
+      around(pair.difference, index.decimals), pair.effect.toFixed(2), both(pair.better), both(pair.worse),
+      pair.clusters === null ? String(pair.n) : `${pair.n} of ${pair.clusters} ${source()}${pair.clusters === 1 ? "" : "s"}`, `${pair.ahead} of ${pair.met}`];
     const row = element("tr", {}, element("th", { scope: "row", textContent: brief(labels[i]) }), ...[brief(labels[j]), ...cells].map((textContent) => element("td", { textContent })));
     if (pair !== null) row.dataset.raw = JSON.stringify(pair);
     row.dataset.pair = JSON.stringify([labels[i], labels[j]]);

@@ -175,9 +175,9 @@ class Ranking {
     const name = (label) => this.facts.names[label] ?? brief(label);
     if (!found.first) return `With ${chosen}: no entry that met every attack keeps enough utility, so there is no winner.`;
     const first = by.get(found.first), held = `${this.facts.measure} ${this.text(first.worst.value)}`;
-    if (!found.winner) return `With ${chosen}: this data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control${found.p === null ? "" : ` (p = ${found.p.toPrecision(2)}, corrected)`}.`;
+    if (!found.winner) return `With ${chosen}: this data cannot tell ${name(found.first)} (${held}) from ${name(found.rival)}, a control.`;
     const rank = first.rank.low === null ? "" : `, rank ${first.rank.low}–${first.rank.high}`;
-    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, the best of those that keep enough utility${found.p === null ? "" : `; p = ${found.p.toPrecision(2)} against the nearest control, corrected`}.`;
+    return `With ${chosen}: ${name(found.first)} holds ${held}${rank}, the best of those that keep enough utility, and told from every control.`;
   }
 
   /** Point the links against the first entry to the same choice on the compare page. */

@@ -1,4 +1,5 @@
-// The same statistics as in imharness.statistics.wilcoxon, .clusters and .head_to_head, for readers who test for themselves.
+// The same statistics as in imharness.statistics.differences, .wilcoxon, .clusters and .head_to_head, for readers who test
+// for themselves. What is resampled, the tail of the intervals, comes with the scores.
 export const RESAMPLES = 1000;
 export const LEVEL = 0.95;
 const EXACT_UP_TO = 50;
@@ -17,6 +18,51 @@ export function normalTail(x) {
   let fraction = 0;
   for (let k = 200; k > 0; k--) fraction = k / (x + fraction);
   return density / (x + fraction);
+}
+
+/** Logarithm of the gamma function for x > 0 (Lanczos, g = 7, 9 terms), relative error about 1e-14. */
+function logGamma(x) {
+  const terms = [0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+    12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7];
+  let sum = terms[0];
+  for (let i = 1; i < 9; i++) sum += terms[i] / (x - 1 + i);
+  const t = x + 6.5;
+  return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum);
+}
+
+/** Continued fraction of the incomplete beta function (Lentz). */
+function fraction(x, a, b) {
+  const tiny = 1e-300, guard = (v) => (Math.abs(v) < tiny ? tiny : v);
+  let c = 1, d = 1 / guard(1 - (a + b) * x / (a + 1)), f = d;
+  for (let m = 1; m < 2000; m++) {
+    const even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    d = 1 / guard(1 + even * d); c = guard(1 + even / c); f *= d * c;
+    const odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    d = 1 / guard(1 + odd * d); c = guard(1 + odd / c);
+    f *= d * c;
+    if (Math.abs(d * c - 1) < 1e-16) break;
+  }
+  return f;
+}
+
+/** Upper tail of Student's t with `freedom` degrees of freedom, t >= 0. */
+export function studentTail(t, freedom) {
+  const a = freedom / 2, b = 0.5, x = freedom / (freedom + t * t);
+  if (t === 0) return 0.5;
+  const front = Math.exp(logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log(t * t / (freedom + t * t)));
+  return x < (a + 1) / (a + b + 2) ? front * fraction(x, a, b) / a / 2 : (1 - front * fraction(1 - x, b, a) / b) / 2;
+}
+
+/** The t that cuts off a share of at most 1/2 above it. */
+export function studentQuantile(share, freedom) {
+  if (share >= 0.5) return 0;
+  let low = 0, high = 1;
+  while (studentTail(high, freedom) > share) { low = high; high *= 2; }
+  for (let i = 0; i < 200 && high - low > 1e-15 * high; i++) {
+    const middle = (low + high) / 2;
+    if (studentTail(middle, freedom) > share) low = middle; else high = middle;
+  }
+  return (low + high) / 2;
 }
 
 /** Magnitudes of the non-zero differences in order, as groups of ties: {count, won, rank}. */
@@ -69,22 +115,22 @@ export function wilcoxonGreater(differences) {
   return normalTail((plus - mean) / Math.sqrt(variance));
 }
 
-/** Mean (rounded to float32), sum and size of each cluster, in the order of first appearance; without names, of each value. */
+/** Values of each cluster, in the order of first appearance; without names, each value by itself. */
 function grouped(values, names) {
-  if (!names) return { means: values, sums: values, sizes: values.map(() => 1) };
-  const place = new Map(), sums = [], sizes = [];
-  values.forEach((value, i) => {
-    if (!place.has(names[i])) { place.set(names[i], sums.length); sums.push(0); sizes.push(0); }
-    const k = place.get(names[i]);
-    sums[k] += value;
-    sizes[k]++;
-  });
-  return { means: sums.map((sum, k) => Math.fround(sum / sizes[k])), sums, sizes };
+  const place = new Map();
+  values.forEach((value, i) => { const name = names ? names[i] : i; if (!place.has(name)) place.set(name, []); place.get(name).push(i); });
+  return [...place.values()];
 }
+
+const sum = (numbers) => numbers.reduce((all, x) => all + x, 0);
+const mean = (numbers) => sum(numbers) / numbers.length;
+
+/** Mean of each cluster, rounded to float32. */
+export function clusterMeans(values, names = null) { return grouped(values, names).map((own) => Math.fround(mean(own.map((i) => values[i])))); }
 
 /** The test over the clusters' means; NaN with fewer than FEWEST clusters. */
 export function clustersGreater(differences, names = null) {
-  const { means } = grouped(differences, names);
+  const means = clusterMeans(differences, names);
   return names && means.length < FEWEST ? NaN : wilcoxonGreater(means);
 }
 
@@ -106,93 +152,81 @@ export function percentile(sorted, share) {
   return sorted[below] + (place - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }
 
-/** Both ends are NaN where nothing is known of the share to cut off on each side. */
-function interval(value, estimates, tail) {
-  if (!Number.isFinite(tail)) return { value, low: NaN, high: NaN };
-  const sorted = Float64Array.from(estimates).sort();
-  return { value, low: percentile(sorted, tail), high: percentile(sorted, 1 - tail) };
+/** What each cluster adds to the weighted mean; the mean of these is that mean. */
+function contributions(values, names, weights) {
+  const groups = grouped(values, names), of = (i) => (weights ? weights[i] : 1);
+  const sums = groups.map((own) => sum(own.map((i) => of(i) * values[i]))), sizes = groups.map((own) => sum(own.map(of)));
+  const all = sum(sums) / sum(sizes), size = sum(sizes) / groups.length;
+  return groups.map((_, k) => all + (sums[k] - sizes[k] * all) / size);
+}
+
+/** A mean with the interval whose two-sided level is the index's tail; ends are NaN with fewer than FEWEST clusters. */
+export function interval(values, names, weights, { tail, reach }) {
+  const parts = contributions(values, names, weights), k = parts.length, value = mean(parts);
+  const off = parts.map((x) => x - value), same = Math.max(...off.map(Math.abs)) <= 1e-9 * Math.max(...parts.map(Math.abs));
+  const error = Math.sqrt(sum(off.map((x) => x * x)) / (k * (k - 1)));
+  const half = k < FEWEST ? NaN : same || error === 0 ? (1 - (tail / 2) ** (1 / k)) * (reach + Math.abs(value)) : studentQuantile(tail / 2, k - 1) * error;
+  return { value, low: value - half, high: value + half, clusters: k };
+}
+
+/** Conditions that differ in the facets of which the worst counts, together; without such facets each by itself. */
+export function groupsOf(index, conditions) {
+  const groups = new Map();
+  for (const c of conditions) {
+    const facets = Object.entries(index.conditions[c].facets).filter(([facet]) => !index.over.includes(facet)).sort();
+    const key = index.over.length ? JSON.stringify(facets) : c;
+    groups.set(key, [...(groups.get(key) ?? []), c]);
+  }
+  return [...groups.values()];
 }
 
 /**
- * Mean difference and rank-biserial correlation, each with the interval of resampled units, or of clusters where
- * `names` says to which cluster each unit belongs; `tails`: the share to cut off on each side by number of clusters.
+ * Advantage of one entry over another on each unit that both have: of each the worst score of a group of conditions, and
+ * the mean over groups. `names`: the cluster of each unit, null without clusters; `weights`: null where all weigh the same.
+ * Where an entry is incomplete, only what both met counts. `ahead`: in how many of how many conditions the first is ahead.
  */
-export function effects(differences, names = null, tails = []) {
-  const { means, sums, sizes } = grouped(differences, names);
-  const n = means.length;
-  const order = [...means.keys()].sort((a, b) => Math.abs(means[a]) - Math.abs(means[b]));
-  const resampled = [], correlations = [];
-  const counts = new Int32Array(n);
-  for (let r = 1; r <= RESAMPLES; r++) {
-    counts.fill(0);
-    const row = hash(r);
-    for (let i = 0; i < n; i++) counts[Math.floor(hash(row + i | 0) * n / 4294967296)]++;
-    let sum = 0, units = 0, signed = 0, total = 0, seen = 0;
-    for (let k = 0; k < n;) {
-      const size = Math.abs(means[order[k]]);
-      let count = 0, won = 0;
-      for (; k < n && Math.abs(means[order[k]]) === size; k++) {
-        const times = counts[order[k]];
-        sum += times * sums[order[k]];
-        units += times * sizes[order[k]];
-        count += times;
-        if (means[order[k]] > 0) won += times;
-      }
-      if (size === 0) continue;
-      const rank = seen + (count + 1) / 2;
-      signed += rank * (2 * won - count);
-      total += rank * count;
-      seen += count;
+export function pooled(index, first, second, conditions, alike = false) {
+  const sign = index.better === "higher" ? 1 : -1, size = index.units.length;
+  const total = new Float64Array(size), count = new Int32Array(size);
+  let ahead = 0, met = 0;
+  for (const group of groupsOf(index, conditions)) {
+    const worst = [first, second].map(() => new Float64Array(size).fill(NaN));
+    for (const c of group) {
+      let difference = 0, shared = 0;
+      index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
+        const [a, b] = [first, second].map((own) => sign * own[index.starts[c] + i]), both = Number.isFinite(a) && Number.isFinite(b);
+        if (both) { difference += a - b; shared++; }
+        if (Number.isFinite(a) && (both || !alike) && !(a >= worst[0][unit])) worst[0][unit] = a;
+        if (Number.isFinite(b) && (both || !alike) && !(b >= worst[1][unit])) worst[1][unit] = b;
+      });
+      met += shared > 0;
+      ahead += difference > 0;
     }
-    resampled.push(sum / units);
-    correlations.push(total ? signed / total : 0);
+    worst[0].forEach((a, unit) => { const d = a - worst[1][unit]; if (!Number.isNaN(d)) { total[unit] += d; count[unit]++; } });
   }
-  const mean = differences.reduce((sum, d) => sum + d, 0) / differences.length;
-  const tail = names ? tails[n] ?? NaN : (1 - LEVEL) / 2;
-  return { difference: interval(mean, resampled, tail), effect: interval(rankBiserial(means), correlations, tail) };
-}
-
-/**
- * Advantage of one entry over another per unit, the mean over conditions, rounded to float32, for units that have one,
- * with the cluster of each (null without clusters); `parts`: the same of each condition, not rounded.
- */
-export function pooled(index, first, second, conditions) {
-  const sign = index.better === "higher" ? 1 : -1;
-  const own = (units) => (index.clusters.length ? units.map((unit) => index.clusters[unit]) : null);
-  const total = new Float64Array(index.units.length), count = new Int32Array(index.units.length);
-  const parts = conditions.map((c) => {
-    const start = index.starts[c], values = [], known = [];
-    index.unit_sets[index.conditions[c].units].forEach((unit, i) => {
-      const d = sign * (first[start + i] - second[start + i]);
-      if (Number.isNaN(d)) return;
-      values.push(d);
-      known.push(unit);
-      total[unit] += d;
-      count[unit]++;
-    });
-    return { values, names: own(known) };
-  });
   const units = [...count.keys()].filter((unit) => count[unit]);
-  return { means: units.map((unit) => Math.fround(total[unit] / count[unit])), names: own(units), parts };
+  return {
+    values: units.map((unit) => total[unit] / count[unit]), units, ahead, met,
+    names: index.clusters.length ? units.map((unit) => index.clusters[unit]) : null,
+    weights: index.weights.length ? units.map((unit) => index.weights[unit]) : null,
+  };
 }
 
-/** Two entries head to head: p-values in both directions, effect sizes, and conditions won, lost and tested. */
-export function headToHead(index, first, second, conditions) {
-  const { means, names, parts } = pooled(index, first, second, conditions);
-  if (!means.length) return null;
-  const turned = (values) => values.map((d) => -d);
-  let wins = 0, losses = 0, tested = 0;
-  for (const { values, names: own } of parts) {
-    const up = clustersGreater(values, own);
-    if (Number.isNaN(up)) continue;
-    tested++;
-    wins += up * index.tests < index.alpha;
-    losses += clustersGreater(turned(values), own) * index.tests < index.alpha;
-  }
+/** Mean advantage of one entry over another with its simultaneous interval; NaN where they share no unit. */
+export function told(index, first, second, conditions) {
+  const { values, names, weights } = pooled(index, first, second, conditions);
+  return values.length ? interval(values, names, weights, index) : { value: NaN, low: NaN, high: NaN };
+}
+
+/** Two entries head to head: the simultaneous interval, raw p-values in both directions, and the effect size. */
+export function headToHead(index, first, second, conditions, alike = false) {
+  const { values, names, weights, ahead, met } = pooled(index, first, second, conditions, alike);
+  if (!values.length) return null;
+  const rounded = values.map(Math.fround);
   return {
-    n: means.length, clusters: names && new Set(names).size,
-    better: clustersGreater(means, names), worse: clustersGreater(turned(means), names), wins, losses, tested,
-    ...effects(means, names, index.tails),
+    n: values.length, clusters: names && new Set(names).size, ahead, met,
+    better: clustersGreater(rounded, names), worse: clustersGreater(rounded.map((d) => -d), names),
+    difference: interval(values, names, weights, index), effect: rankBiserial(clusterMeans(rounded, names)),
   };
 }
 

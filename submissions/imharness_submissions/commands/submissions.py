@@ -267,9 +267,25 @@ def decide(name: str, decision: Decision, reason: str, address: str, site_dir: P
 @submissions.command()
 @_store
 @_json
-def ledger(address: str, as_json: bool) -> None:
-    """List every decision about entries, and check that none was changed or removed."""
-    lines = _lines(address)
+@click.option(
+    "--against", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    help="Check against data/results.json of a published site, too: it knows how many decisions there were.",
+)  # fmt: skip
+def ledger(address: str, as_json: bool, against: Path | None) -> None:
+    """List every decision about entries, and check that none was changed or removed.
+
+    The tables of the store, and of a published site, say how many decisions they know and how the last was sealed.
+    With HARNESS_LEDGER_KEY, the name of a file with the maintainer's key, every decision must be marked with it.
+    """
+    from imharness.results.store import Store
+    from imharness_submissions.ledger import Ledger, published
+
+    known, store = Ledger(address), Store(address)
+    lines = known.lines()
+    boards = [board for track in store.ranked() if (board := store.board(track)) is not None]
+    known.check_begins_with([board.decided for board in boards if board.decided is not None], "the store's tables")
+    if against is not None:
+        known.check_begins_with(published(against), str(against))
     if as_json:
         console.emit([line.model_dump(mode="json") for line in lines])
         return

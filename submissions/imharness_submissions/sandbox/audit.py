@@ -34,7 +34,10 @@ class Attempts:
             os.path.realpath(sys.base_prefix),
             *system,
         )
-        places += tuple(sysconfig.get_paths().values())
+        places += (
+            *sysconfig.get_paths().values(),
+            *filter(None, sys.path),
+        )  # those of libraries, also in a virtual environment
         seen: list[str] = []
 
         def note(text: str) -> None:

@@ -130,16 +130,21 @@ class Remote:
                 found = dict(self.ask(tensors, answer, facts, kept=kept).tensors)
             for name in randomness(call):
                 self.restore(given[name], found.get(name))
-            return self.result(call, found)
+            return self.result(call, found, given)
 
         return Built(self, run)
 
-    def result(self, call: Call, found: Mapping[str, torch.Tensor]) -> Any:
-        """Return what an answer holds; one without a result is the component's fault."""
+    def result(self, call: Call, found: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> Any:
+        """Return what an answer holds; a missing result, or one that is too large, is the component's fault."""
         try:
-            return restored(call.returns, within(found, RESULT), self.device)
+            value = restored(call.returns, within(found, RESULT), self.device)
         except (KeyError, TypeError, ValueError):
             raise self.blamed(SandboxViolation(f"{self.label}: answered without its result")) from None
+        try:
+            call.returns.check_size(value, given, self.label)
+        except ContractError as error:
+            raise self.blamed(error) from None
+        return value
 
     def _by_rows(self, call: Call, tensors: Tensors, n: int, kept: bool) -> Tensors:
         """Call with the rows in an order that says nothing, and no two versions of an image in one request."""
@@ -299,7 +304,8 @@ class _Differentiable(torch.autograd.Function):
         ctx.places = [i for i, t in enumerate(given) if t.requires_grad]
         ctx.shapes = [t.shape for t in given]
         ctx.graph = _Graph(remote, found.whole("handle"))
-        tensor: torch.Tensor = remote.result(call, remote.reordered(found.tensors, back))
+        asked = dict(zip(names, given, strict=True))
+        tensor: torch.Tensor = remote.result(call, remote.reordered(found.tensors, back), asked)
         if RESULT not in found.names("moving"):
             ctx.mark_non_differentiable(tensor)
         return tensor

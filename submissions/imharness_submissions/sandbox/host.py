@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from imharness.errors import ContractError, HarnessError, QueryBudgetExceeded, SandboxViolation, Unavailable, UsageError
+from imharness.testing.audit import unwatched
 from imharness_submissions.sandbox.jail import Ends, GuestSpec, Jail, Printed, process_of
 from imharness_submissions.sandbox.processes import tree
 from imharness_submissions.sandbox.warming import of_libraries
@@ -22,6 +23,7 @@ from imharness_submissions.sandbox.wire import Channel, Closed, Message, WireErr
 
 POLL_S = 0.05
 LEAVING_S = 3.0
+LATE = "took longer for all its calls, and for what follows from them, than a cell may take"
 TOLD, MOST_TOLD = ("tried to ", "says "), 40
 _KNOWN: dict[str, type[Exception]] = {
     "ContractError": ContractError,
@@ -162,7 +164,8 @@ class Guest:
         if self._jail is not None and self._jail.process.poll() is not None:
             self.kill()
         if self._jail is None:
-            self._jail = jail = Jail(self.spec)
+            with unwatched():
+                self._jail = jail = Jail(self.spec)
             weakref.finalize(self, jail.kill)
             if not jail.wait_until_ready():
                 with contextlib.suppress(SandboxViolation):
@@ -170,6 +173,12 @@ class Guest:
                 self.kill()
                 raise Unavailable(f"the sandbox did not start: {jail.printed.last_line}")
             self.level = jail.level
+            if self.secret and not self.spec.trusted and not jail.grouped:
+                self.kill()
+                raise Unavailable(
+                    "official runs, those on a secret split, need a control group, and none holds the sandbox here",
+                    "run it where /sys/fs/cgroup can be written, or without --secret",
+                )
         return self._jail
 
 
@@ -322,7 +331,7 @@ class Session:
 
     def _check_deadline(self) -> None:
         if time.monotonic() > self._guest.until:
-            raise SandboxViolation("took longer for all its calls than a cell may take")
+            raise SandboxViolation(LATE)
         if time.monotonic() > self._deadline:
             raise SandboxViolation(f"did not answer within {self._guest.spec.limits.answer_s:g} s")
 

@@ -21,19 +21,23 @@ _ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" 2>/dev/null; shift
 """A shell that enters control groups, where 0 is its own number, and then becomes another program."""
 
 
-_STATUS = re.compile(rb"^(Threads|RssAnon|RssShmem):\s*(\d+)", re.MULTILINE)
+_STATUS = re.compile(rb"^(Threads|RssAnon|RssShmem|VmPTE|VmSwap):\s*(\d+)", re.MULTILINE)
+_OWN = (b"VmPTE", b"VmSwap")
+"""What no two processes share: page tables, of which memory that was only read has some, too, and swapped pages."""
 _SHARES = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
 
 class Counted(NamedTuple):
     """A process: its number, how many threads it has, and its private and shared memory without files, KiB.
 
-    `alive` is the number of a thread that has not ended; that of the process where its first thread has not.
+    `own_kib` are its page tables and what of its memory is swapped. `alive` is the number of a thread that has not
+    ended; that of the process where its first thread has not.
     """
 
     pid: int
     threads: int
     kib: int
+    own_kib: int
     alive: int
 
 
@@ -51,34 +55,36 @@ def counted(root: int, most: float = math.inf) -> list[Counted]:
     waiting = [root]
     while waiting and len(found) <= most:
         pid = waiting.pop()
-        alive, (threads, kib) = pid, _facts(pid)
+        alive, (threads, kib, own) = pid, _facts(pid)
         tasks = _tasks(pid) if threads > 1 else [pid]
         if not kib:  # a process goes on when its first thread has ended, which says nothing of memory any more
-            alive, kib = next(((task, size) for task in tasks if (size := _facts(task)[1])), (pid, 0))
-        found.append(Counted(pid, threads, kib, alive))
+            known = ((task, *sizes) for task in tasks for _, *sizes in [_facts(task)] if sizes[0])
+            alive, kib, own = next(known, (pid, 0, 0))
+        found.append(Counted(pid, threads, kib, own, alive))
         for task in tasks:
             waiting += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
     return found
 
 
-def _facts(task: int) -> tuple[int, int]:
-    """Return the number of threads and the memory, KiB, of the process of a thread."""
-    facts = dict(_STATUS.findall(_read(f"/proc/{task}/status")))
-    threads = int(facts.pop(b"Threads", 0))
-    return threads, sum(map(int, facts.values()))
+def _facts(task: int) -> tuple[int, int, int]:
+    """Return the number of threads, the memory and what no other process shares, KiB, of the process of a thread."""
+    facts = {name: int(size) for name, size in _STATUS.findall(_read(f"/proc/{task}/status"))}
+    threads, own = facts.pop(b"Threads", 0), sum(facts.pop(name, 0) for name in _OWN)
+    return threads, sum(facts.values()), own
 
 
 def used_mib(processes: Sequence[Counted], limit_mib: float) -> float:
-    """Return the private and shared memory of processes, MiB, without pages of files.
+    """Return the private and shared memory of processes with its page tables, MiB, without pages of files.
 
     Pages that several processes share count once. Below `limit_mib` the number may be too large, but never too small:
     then every page counts for each process that holds it, which costs less to ask for.
     """
-    most = sum(process.kib for process in processes) / 1024
+    own = sum(process.own_kib for process in processes) / 1024
+    most = own + sum(process.kib for process in processes) / 1024
     if most <= limit_mib:
         return most
     shares = (_SHARES.findall(_read(f"/proc/{process.alive}/smaps_rollup")) for process in processes)
-    return sum(int(kib) for found in shares for kib in found) / 1024
+    return own + sum(int(kib) for found in shares for kib in found) / 1024
 
 
 def _tasks(pid: int) -> list[int]:

@@ -27,6 +27,7 @@ _DENIED = {
         "fsopen": 430, "fsconfig": 431, "fsmount": 432, "pidfd_getfd": 438, "mount_setattr": 442, "chroot": 161,
         "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "shmat": 30, "shmctl": 31, "msgget": 68, "semget": 64,
         "mq_open": 240, "flock": 73, "inotify_init": 253, "inotify_init1": 294, "inotify_add_watch": 254,
+        "socket": 41, "socketpair": 53, "splice": 275, "tee": 276, "vmsplice": 278,
     },
     "aarch64": {
         "ptrace": 117, "syslog": 116, "personality": 92, "pivot_root": 41, "acct": 89, "mount": 40, "umount2": 39,
@@ -38,8 +39,10 @@ _DENIED = {
         "fsopen": 430, "fsconfig": 431, "fsmount": 432, "pidfd_getfd": 438, "mount_setattr": 442, "chroot": 51,
         "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "shmat": 196, "shmctl": 195, "msgget": 186,
         "semget": 190, "mq_open": 180, "flock": 32, "inotify_init1": 26, "inotify_add_watch": 27,
+        "socket": 198, "socketpair": 199, "splice": 76, "tee": 77, "vmsplice": 75,
     },
 }  # fmt: skip
+_OF_DRIVERS = ("memfd_create", "socket", "socketpair")
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
 _SOCKET = {"x86_64": 41, "aarch64": 198}
@@ -54,10 +57,11 @@ _LOCKS = (6, 7, 37, 38, 1024, 1026)
 def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
     """Return the filter for this machine's architecture; empty where the architecture is not known.
 
-    Tracing, mounting, kernel keys, modules, io_uring, other namespaces and all sockets except local ones fail with
-    EPERM. So do shared memory that belongs to no file in a folder, because it could not be counted, and locks on files
-    and watching them, by which processes that run at the same time could talk. `clone3` fails with ENOSYS, because no
-    filter can read its flags; libraries then use `clone`. With a GPU, whose driver needs it, shared memory is allowed.
+    Tracing, mounting, kernel keys, modules, io_uring, other namespaces and sockets fail with EPERM. So does what holds
+    memory that counts for no process: shared memory that belongs to no file in a folder, and pages put into pipes. So
+    do locks on files and watching them, by which processes that run at the same time could talk. `clone3` fails with
+    ENOSYS, because no filter can read its flags; libraries then use `clone`. With a GPU shared memory and local sockets
+    are allowed, because its driver needs the one and may need the other.
     """
     machine = machine or platform.machine()
     if machine not in _ARCHES:
@@ -70,7 +74,7 @@ def program(machine: str | None = None, *, gpu: bool = False) -> bytes:
         _line(_AT_LEAST, _X32, 0, 1),
         _line(_RETURN, KILL),
     ]
-    for number in sorted(n for name, n in _DENIED[machine].items() if not (gpu and name == "memfd_create")):
+    for number in sorted(n for name, n in _DENIED[machine].items() if not (gpu and name in _OF_DRIVERS)):
         lines += [_line(_EQUAL, number, 0, 1), _line(_RETURN, _ERRNO | _EPERM)]
     lines += [_line(_EQUAL, _CLONE3, 0, 1), _line(_RETURN, _ERRNO | _ENOSYS)]
     lines += [

@@ -88,7 +88,7 @@ FITS: dict[str, dict[str, str]] = {
         "device": "", "fresh": "", "progress": "",
     },
     "score": {"metric": "", "images": "", "reference": "", "device": ""},
-    "compare": {"a": "", "b": "", "on": "None", "alpha": ""},
+    "compare": {"a": "", "b": "", "on": "None"},
     "load": {"store_or_site": ""},
     "table": {"name": "None"},
     "rows": {"step": "None"},

@@ -10,6 +10,7 @@ from imharness.cli.commands import context
 from imharness.components.registry import installed
 from imharness.errors import UsageError
 from imharness.notebook.reconstruct import reconstruct
+from imharness.running.numerics import fresh_numerics
 from imharness.testing.samples import classifier
 from imharness_reconstruction.per_image import image_gradients
 from imharness_reconstruction.steps import leakage
@@ -18,6 +19,7 @@ from imharness_reconstruction.steps import reconstruct as step
 ATTACK = "invgrad[steps=16]"
 
 
+@fresh_numerics()  # as a worker computes
 def test_it_gives_what_the_run_computes() -> None:
     registry = installed()
     named = {"dataset": "harness/thumbnails", "model": "lenet", "defense": "plain-gradient", "attack": ATTACK}

@@ -6,9 +6,10 @@ import scipy
 from tests.comparing import compare
 from tests.long_rows import paired_scores
 
-from imharness.ranking.comparisons import not_worse, pairwise, unit_means
+from imharness.ranking.comparisons import not_worse, unit_means
 from imharness.ranking.tables import win_table
 from imharness.results.report import PairedScores
+from imharness.results.told import told_of
 from imharness.statistics.bootstrap import mean_interval, mean_intervals
 
 
@@ -56,12 +57,13 @@ def test_all_pairs_agree_with_one_pair() -> None:
     scores = {name: {"p": noise(shift, seed), "q": noise(shift, seed + 9)} for seed, (name, shift) in
               enumerate([("a", 1.5), ("b", 0.2), ("c", 0.0)])}  # fmt: skip
     comparison, numbers = made(scores).stored()
-    found = pairwise(comparison, numbers)
+    found = told_of(comparison, numbers)
     for i, first in enumerate(comparison.entries):
         for j, second in enumerate(comparison.entries):
             if i != j:
-                assert found.p[i, j] == pytest.approx(compare(comparison, numbers, first, second).better, rel=1e-12)
-    assert [comparison.entries[i] for i in found.order] == ["a", "b", "c"]
+                one = compare(comparison, numbers, first, second).difference
+                assert (one.low, one.high) == pytest.approx((found.low[i, j], found.high[i, j]), rel=1e-9)
+    assert [found.place(i) for i in range(3)] == [1, 2, 3]
     assert not_worse(comparison, numbers, "b") == ("a", "c")
     assert not_worse(comparison, numbers, "a") == ()
 

@@ -5,12 +5,13 @@ import pytest
 import scipy
 from tests.comparing import compare
 
-from imharness.ranking.comparisons import not_worse, pairwise
+from imharness.ranking.comparisons import not_worse
 from imharness.results.report import PairedScores
+from imharness.results.told import told_of
 from imharness.statistics import bootstrap as module
 from imharness.statistics.bootstrap import RESAMPLES, mean_intervals, percentiles, tail
 from imharness.statistics.clusters import FEWEST, cluster_means, clusters_greater, coded, kinds
-from imharness.statistics.head_to_head import head_to_head, rank_biserial, resampled
+from imharness.statistics.head_to_head import head_to_head, rank_biserial
 from imharness.statistics.win_rates import win_rates
 from imharness.stats import NotTestable, chosen_half, interval, mean_interval, spearman_rows, t_interval
 from imharness.tables import Blocks, Column, Value, Wins, mean_value, ranking, value_of
@@ -133,19 +134,15 @@ def test_equal_entries_on_correlated_units_are_told_apart_no_more_often_than_sta
     assert by_unit / 300 > 0.3
 
 
-def test_a_head_to_head_draws_and_tests_clusters() -> None:
+def test_a_head_to_head_takes_each_cluster_once() -> None:
     d = X.astype(np.float32).astype(float)
-    found = head_to_head([d], [np.arange(40)], tests=1, alpha=0.05, clusters=CLUSTERS)
-    names = list(dict.fromkeys(CLUSTERS.tolist()))
-    means = cluster_means(d[None], CLUSTERS)[0]
-    drawn = resampled(8)
-    differences = [np.mean(np.concatenate([d[names[k] == CLUSTERS] for k in row])) for row in drawn]
-    effects = [rank_biserial(means[row][None])[0] for row in drawn]
-    for own, estimates in ((found.difference, differences), (found.effect, effects)):
-        assert (own.low, own.high) == pytest.approx(tuple(map(float, percentiles(np.array(estimates), 8))), rel=1e-9)
-        assert (own.n, own.clusters) == (40, 8)
-    assert found.better == clusters_greater(d, CLUSTERS)[0]
-    assert found.difference.value == pytest.approx(d.mean())
+    found = head_to_head(d, np.arange(40) % 8, tail=0.01)
+    means = d.reshape(5, 8).mean(axis=0).astype(np.float32).astype(float)
+    wanted = scipy.stats.ttest_1samp(means, 0).confidence_interval(0.99)
+    assert (found.difference.low, found.difference.high) == pytest.approx((wanted.low, wanted.high), rel=1e-6)
+    assert (found.difference.n, found.difference.clusters) == (40, 8)
+    assert found.better == pytest.approx(scipy.stats.wilcoxon(means, alternative="greater").pvalue)
+    assert found.effect == pytest.approx(rank_biserial(np.array([means]))[0])
 
 
 def clustered(shift: float = 0.0, clusters: int = 8, seed: int = 0) -> PairedScores:
@@ -169,7 +166,8 @@ def test_a_stored_comparison_keeps_the_cluster_of_each_unit() -> None:
     assert again == comparison
     found = compare(again, numbers, "a", "b")
     assert (found.difference.n, found.difference.clusters) == (24, 8)
-    assert found.better == pairwise(comparison, numbers).p[0, 1] == pytest.approx(2.0**-8)
+    assert found.better == pytest.approx(2.0**-8)
+    assert found.difference.low == pytest.approx(told_of(comparison, numbers).low[0, 1], rel=1e-9)
     assert not_worse(comparison, numbers, "a") == ()
     few, own = clustered(shift=9.0, clusters=4).stored()
     assert not_worse(few, own, "a") == ("b",)

@@ -92,7 +92,7 @@ def test_a_subset_for_slow_attacks_is_the_same_data_set(finished: Finished) -> N
     own = worst.Worst(study, worst.rules(finished.query(), study, 0.05))
     assert own.part.by_image("dd")[0].tolist() == pytest.approx([30, 10, 10])
     assert own.part.blocks.conditions == ({"dataset": "k", "metric": "m"},)
-    np.testing.assert_allclose(own.rules.worst([0]), [[-30, -10, -10]])
+    np.testing.assert_allclose(own.rules.worst[:1], [[-30, -10, -10]])
 
 
 def test_what_the_worst_attack_leaves_is_correlated_with_the_labels(finished: Finished) -> None:
@@ -176,7 +176,7 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
     found = worst.ranking(study, worst.rules(finished.query(), study, 0.05), {})
     values, places = by_label(found.tables[0]), found.rankings[0].places
     assert values["x/hard"]["coverage"].value == 50
-    assert (values["x/hard"]["worst"].value, values["x/hard"]["rank"].value) == (pytest.approx(10), 1)
+    assert (values["x/hard"]["worst"].value, values["x/hard"]["rank"].value) == (pytest.approx(10), None)
     assert not places["x/hard"].complete
     assert found.rankings[0].winner != "x/hard"
     assert found.comparisons[0].families["x/hard"] == "training"
@@ -218,8 +218,8 @@ def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Fini
     """x/false has the smallest number, and queries alone do better than its gradients."""
     names = [f"i{k}" for k in range(12)]
     clean = {label: [1.0 + k / 10 for k in range(12)] for label in (NONE, "x/false", "x/noise", "x/true")}
-    rises = {NONE: 4.0, "x/true": 2.0, "x/false": 1.0, "x/noise": 3.0}
-    scores = {(label, "a", "weak", adaptive): [s + rises[label] for s in own]
+    rises, rng = {NONE: 4.0, "x/true": 2.0, "x/false": 1.0, "x/noise": 3.0}, np.random.default_rng(0)
+    scores = {(label, "a", "weak", adaptive): [s + rises[label] + rng.normal(0, 0.1) for s in own]
               for label, own in clean.items() for adaptive in {False, label != NONE}}  # fmt: skip
     study = written(finished, attacked(scores, clean))
     audited = {"dataset": ["d"] * 12, "metric": ["m"] * 12, "defense": ["x/false"] * 12, "name": names,

@@ -15,7 +15,17 @@ from pathlib import Path
 
 from imharness.errors import StoreError, UsageError
 from imharness.reading.opening import GIB, read_bytes
-from imharness.results.disk import alone, flush_soon, one_at_a_time, prepare, reading, remove_if, settle, write_whole
+from imharness.results.disk import (
+    alone,
+    below,
+    flush_soon,
+    one_at_a_time,
+    prepare,
+    reading,
+    remove_if,
+    settle,
+    write_whole,
+)
 from imharness.results.storage.backend import Sound, sha256_of
 
 BEHIND = 32
@@ -69,10 +79,10 @@ class LocalFiles:
         unflushed = self._unflushed
         write_whole(self.root, name, content, flushed=unflushed is None)
         if unflushed is not None:
-            unflushed.append(self.root / name)
+            unflushed.append(below(self.root, name))
 
     def get(self, name: str, sound: Sound = lambda content: True) -> bytes | None:
-        path = self.root / name
+        path = below(self.root, name)
         try:
             with reading(path):
                 return path.read_bytes()
@@ -83,14 +93,14 @@ class LocalFiles:
         remove_if(self.root, name, lambda content: sha256_of(content) == sha256)
 
     def delete(self, name: str) -> None:
-        path = self.root / name
+        path = below(self.root, name)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"cannot remove {path}: {error.strerror}; what is stored was left as it is") from None
 
     def size(self, name: str) -> int:
-        path = self.root / name
+        path = below(self.root, name)
         try:
             with reading(path):
                 return path.stat().st_size
@@ -102,7 +112,7 @@ class LocalFiles:
         waiting = [folder]
         while waiting:
             here = waiting.pop()
-            with suppress(FileNotFoundError), reading(self.root / here), os.scandir(self.root / here) as entries:
+            with suppress(FileNotFoundError), reading(place := below(self.root, here)), os.scandir(place) as entries:
                 for entry in entries:
                     if entry.is_dir():
                         waiting.append(f"{here}/{entry.name}")
@@ -112,7 +122,7 @@ class LocalFiles:
         return found
 
     def path(self, name: str, sha256: str) -> Path:
-        return self.root / name
+        return below(self.root, name)
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a document; the log that a task writes within its block is not flushed, as no result depends on it."""
@@ -125,7 +135,7 @@ class LocalFiles:
         return sorted(self.sizes(folder))
 
     def append(self, name: str, compose: Callable[[Sequence[bytes]], bytes]) -> None:
-        path = self.root / name
+        path = below(self.root, name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab+", buffering=0) as file:
@@ -143,7 +153,7 @@ class LocalFiles:
             raise StoreError(f"cannot write {path}: {error.strerror}; nothing was added") from None
 
     def lines(self, name: str) -> list[bytes]:
-        path = self.root / name
+        path = below(self.root, name)
         try:
             with reading(path):
                 path.stat()

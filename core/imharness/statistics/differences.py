@@ -1,0 +1,334 @@
+"""All entries against each other: simultaneous intervals of the differences of their means over independent units.
+
+One interval for every pair, all of which cover at once with 95 %: the studentised max-t of Romano and Wolf
+("Stepwise multiple testing as formalized data snooping", Econometrica 2005, section 4), two-sided. Every question of
+who is better than whom is answered by these: places, marks, matrices, claims and comparisons, so that none
+contradicts another.
+
+What is resampled are independent units, such as photographs, as a whole. With few of them, plain resamples repeat units
+so often that their own spread is nearly 0 now and then, and the largest t of a resample is far too large; a normal
+distribution in their place knows no skewness. So resamples are smoothed (Polansky and Schucany, "Kernel smoothing to
+improve bootstrap confidence intervals", JRSS B 1997): each is ``sqrt(1 - h)`` times drawn units plus ``sqrt(h)`` times
+a normal draw of the same covariance; h falls with the number of units. As k units say little of the covariance of more
+entries than that, the normal draw's is shrunk towards independent entries as far as the units say (Schäfer and
+Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", SAGMB 2005, equation 10). How well this
+covers is simulated in docs/concepts/statistics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from imharness.statistics.bootstrap import LEVEL
+from imharness.statistics.clusters import FEWEST, coded
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+RESAMPLES = 10_000
+MANY = 200
+"""Above so many entries, or statistics, the level is divided by the number of comparisons (Bonferroni)."""
+BATCHES = 100
+"""More units than these are resampled in so many batches: sums of every hundredth have the same mean and skewness."""
+POWER = 0.8
+MOST = 1_000
+"""Above so many units it is not said how many are needed."""
+SMOOTH, DEEPER = 0.75, 0.35
+"""A share of (SMOOTH + DEEPER log c) / k of a resample of k units is normal, for c comparisons."""
+_HELD = 2**20
+"""Numbers of resamples that are looked at together."""
+_SAME = 1e-9
+"""Differences that vary by less than this share of their size are constant but for rounding."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Means with simultaneous intervals, of any shape; NaN where nothing is told.
+
+    `units`: how many independent units each is of. `tail`: the two-sided level of each interval alone at which all of
+    them cover at once: an interval is ``value`` plus or minus the quantile of Student's t of ``units - 1`` that cuts
+    off ``tail / 2``, times ``error``. With fewer than `FEWEST` units nothing is told.
+    """
+
+    value: Floats
+    error: Floats
+    units: npt.NDArray[np.int64]
+    tail: float
+    reach: float
+    """The largest difference of two numbers of one unit: what units that all say the same may have missed."""
+
+    @cached_property
+    def half(self) -> Floats:
+        """Half the length of each interval."""
+        found = np.full(self.value.shape, np.nan)
+        for k in np.unique(self.units[self.units >= FEWEST]):
+            own = self.units == k
+            found[own] = np.where(
+                self.error[own] > 0,
+                quantile(self.tail, int(k)) * self.error[own],
+                unseen(self.tail, int(k)) * (self.reach + np.abs(self.value[own])),
+            )
+        return found
+
+    @property
+    def low(self) -> Floats:
+        """Lower ends."""
+        return np.asarray(self.value - self.half)
+
+    @property
+    def high(self) -> Floats:
+        """Upper ends."""
+        return np.asarray(self.value + self.half)
+
+    @cached_property
+    def above(self) -> Mask:
+        """Where a mean is told to be above zero."""
+        return np.asarray(np.nan_to_num(self.low, nan=-1.0) > 0)
+
+    @cached_property
+    def below(self) -> Mask:
+        """Where a mean is told to be below zero."""
+        return np.asarray(np.nan_to_num(self.high, nan=1.0) < 0)
+
+
+@dataclass(frozen=True)
+class Differences(Told):
+    """Entries against each other: all arrays are ``(entries, entries)``, the mean advantage of the row's entry.
+
+    NaN where two entries share no unit, and of an entry with itself.
+    """
+
+    @property
+    def better(self) -> Mask:
+        """Where the row's entry is told to be better than the column's."""
+        return self.above
+
+    def place(self, i: int) -> int:
+        """Return one plus the number of entries that are ahead of one in the mean; equals share a place."""
+        return 1 + int((self.value[:, i] > 0).sum())
+
+    def places(self, i: int) -> tuple[int, int]:
+        """Return the interval of an entry's place: one plus those that are better, and all less those that are worse.
+
+        It holds its level with ties, too (Mogstad, Romano, Shaikh and Wilhelm, "Inference for Ranks with Applications
+        to Mobility across Neighbourhoods and Academic Achievement across Countries", Review of Economic Studies 2024,
+        section 3).
+        """
+        others = int((~np.isnan(self.value[i])).sum())
+        return 1 + int(self.better[:, i].sum()), 1 + others - int(self.better[i].sum())
+
+    def leader(self, among: npt.ArrayLike) -> int:
+        """Return the entry among some that fewest of them are ahead of, the first of equals."""
+        own = np.asarray(among, dtype=np.int64)
+        return int(own[(self.value[np.ix_(own, own)] > 0).sum(axis=0).argmin()])
+
+    def may_be_best(self, among: npt.ArrayLike) -> list[int]:
+        """Return the leader among some entries and those of them that are not told from it, in their order."""
+        first = self.leader(among)
+        return [int(i) for i in np.asarray(among) if not self.better[first, i]]
+
+    def needed(self, i: int, j: int) -> int | None:
+        """Return how many units tell i to be better than j in four of five studies; None where i is not ahead."""
+        k, value, error = int(self.units[i, j]), float(self.value[i, j]), float(self.error[i, j])
+        if k < FEWEST or not value > 0 or not error > 0:
+            return None
+        return units_needed(value / (error * np.sqrt(k)), self.tail)
+
+
+@lru_cache(maxsize=4096)
+def quantile(tail: float, units: int) -> float:
+    """Return the t with ``units - 1`` degrees of freedom that cuts off half of a two-sided tail."""
+    return float(scipy.stats.t.isf(tail / 2, units - 1))
+
+
+def unseen(tail: float, units: int) -> float:
+    """Return which share of all there is may say something else than these units, if all of them say the same.
+
+    It is the upper end of the exact interval of a share of 0 (Clopper and Pearson, "The use of confidence or fiducial
+    limits", Biometrika 1934). So a difference that is the same on every unit has an interval, too.
+    """
+    return float(1 - (tail / 2) ** (1 / units))
+
+
+def units_needed(effect: float, tail: float) -> int | None:
+    """Return how many units tell a mean of `effect` standard deviations, above 0, from zero in four of five studies.
+
+    That is the power `POWER` of the one side of the interval of two-sided level `tail`, by the noncentral t
+    distribution. None above `MOST` units: the number is that of a mean near zero, and changes much.
+    """
+
+    def power(n: int) -> float:
+        return float(scipy.stats.nct.sf(quantile(tail, n), n - 1, effect * np.sqrt(n)))
+
+    low, high = FEWEST - 1, FEWEST
+    while power(high) < POWER:
+        if high > MOST:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    return high if high <= MOST else None
+
+
+def contributions(gains: Floats, clusters: npt.ArrayLike | None = None, weights: Floats | None = None) -> Floats:
+    """Return what each independent unit adds to the mean of each row of gains ``(m, n)``: ``(m, k)``.
+
+    Their mean is the row's mean over what it has, weighted; their spread is that of the mean, to first order where
+    units differ in size. NaN in `gains` is left out; a row has NaN for a cluster of which it has nothing. `clusters`:
+    the name of each column's cluster ``(n,)``, `weights`: how much each column counts ``(n,)``.
+    """
+    codes, k = coded(np.arange(gains.shape[1]) if clusters is None else clusters)
+    known = ~np.isnan(gains)
+    counted = known * (1.0 if weights is None else np.asarray(weights, dtype=np.float64))
+    sums, sizes = (_by_cluster(own, codes, k) for own in (np.where(known, gains, 0.0) * counted, counted))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = sums.sum(axis=1, keepdims=True) / sizes.sum(axis=1, keepdims=True)
+        size = sizes.sum(axis=1, keepdims=True) / (sizes > 0).sum(axis=1, keepdims=True)
+        return np.asarray(np.where(sizes > 0, mean + (sums - sizes * mean) / size, np.nan))
+
+
+def _by_cluster(rows: Floats, codes: npt.NDArray[np.int64], k: int) -> Floats:
+    if len(codes) == k:
+        return rows
+    return np.array([np.bincount(codes, row, k) for row in rows]).reshape(len(rows), k)
+
+
+def differences(
+    gains: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    weights: Floats | None = None,
+    *,
+    against: Callable[[int], Floats] | None = None,
+    known: tuple[float, float] | None = None,
+    resamples: int = RESAMPLES,
+) -> Differences:
+    """Return all entries against each other; `gains` ``(entries, n)`` by unit, more is better, NaN where there is none.
+
+    Each pair is compared over the units that both have; an entry without any number takes no part. `clusters`: the name
+    of each unit's cluster ``(n,)``, which counts once; without them every unit is one. `weights`: how much each unit
+    counts ``(n,)``, above 0. `against`: returns the advantage of an entry over each ``(entries, n)``, where that is not
+    the difference of `gains`. `known`: the tail and the reach, where they are known from before.
+    """
+    x = np.asarray(gains, dtype=np.float64)
+    own, size = contributions(x, clusters, weights), len(x)
+    value, error = np.full((2, size, size), np.nan)
+    units = np.zeros((size, size), dtype=np.int64)
+    gaps = against is not None or bool(np.isnan(x[~np.isnan(x).all(axis=1)]).any())
+    for i in range(size):
+        rows = contributions(against(i) if against else x[i] - x, clusters, weights) if gaps else own[i] - own
+        value[i], error[i], units[i] = moments(rows)
+    np.fill_diagonal(value, np.nan)
+    np.fill_diagonal(units, 0)
+    tail, reach = known or (tail_of(own, pairs=True, resamples=resamples), _reach(own))
+    return Differences(value, error, units, tail, reach)
+
+
+def means(parts: npt.ArrayLike, *, resamples: int = RESAMPLES) -> Told:
+    """Return the mean of each row of `contributions` ``(m, k)`` with simultaneous intervals; NaN is left out."""
+    own = np.atleast_2d(np.asarray(parts, dtype=np.float64))
+    value, error, units = moments(own)
+    return Told(value, error, units, tail_of(own, pairs=False, resamples=resamples), _reach(own))
+
+
+def moments(parts: Floats) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
+    """Return the mean of each row ``(m, k)``, its standard error, and of how many units it is; NaN is left out."""
+    known = ~np.isnan(parts)
+    units = known.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.where(known, parts, 0.0).sum(axis=1) / units
+        off = np.where(known, parts - value[:, None], 0.0)
+        error = np.sqrt((off**2).sum(axis=1) / (units * (units - 1.0)))
+    largest = np.abs(np.where(known, parts, 0.0)).max(axis=1, initial=0.0)
+    return value, np.where(np.abs(off).max(axis=1, initial=0.0) <= _SAME * largest, 0.0, error), units
+
+
+def _reach(parts: Floats) -> float:
+    """Return the largest difference of two numbers of one unit, or the largest number of a single row."""
+    known = parts[:, ~np.isnan(parts).all(axis=0)]
+    if not known.size:
+        return 0.0
+    return float((np.nanmax(known, axis=0) - np.nanmin(known, axis=0)).max()) or float(np.nanmax(np.abs(known)))
+
+
+def tail_of(parts: Floats, *, pairs: bool, resamples: int = RESAMPLES) -> float:
+    """Return the two-sided level of one interval at which all cover at once; see the module.
+
+    `parts`: `contributions` of entries ``(m, k)``, compared in `pairs` or each with zero. Units of which an entry has
+    nothing count as its mean.
+    """
+    parts = parts[~np.isnan(parts).all(axis=1)]
+    m, k = parts.shape
+    count = m * (m - 1) // 2 if pairs else m
+    alone: float = 1 - LEVEL
+    if count < 1:
+        return alone
+    bonferroni: float = alone / count
+    if m > MANY or k < FEWEST:
+        return bonferroni
+    own = _centred(parts, pairs=pairs)
+    if not own.any():
+        return bonferroni
+    if k > BATCHES:
+        own, k = _batched(own), BATCHES
+    largest = np.concatenate([_largest(draw, pairs=pairs) for draw in _smoothed(own.T, count, resamples)])
+    found = float(2 * scipy.stats.t.sf(np.quantile(largest, LEVEL), k - 1))
+    return min(max(found, bonferroni / 4), alone)
+
+
+def _centred(parts: Floats, *, pairs: bool) -> Floats:
+    """Return parts less their rows' means, and in pairs less what all entries share, which no difference has."""
+    off = np.nan_to_num(parts - np.nanmean(parts, axis=1, keepdims=True))
+    return np.asarray(off - off.mean(axis=0) if pairs else off)
+
+
+def _batched(off: Floats) -> Floats:
+    batch = np.arange(off.shape[1]) % BATCHES
+    return np.array([np.bincount(batch, row, BATCHES) for row in off]) / np.sqrt(np.bincount(batch))
+
+
+def _smoothed(off: Floats, count: int, resamples: int) -> Iterator[Floats]:
+    """Yield smoothed resamples ``(r, k, m)`` of centred contributions ``(k, m)``, some after the other."""
+    k, m = off.shape
+    root = np.linalg.cholesky(_shrunk(off))
+    rng, h = np.random.default_rng(0), min((SMOOTH + DEEPER * np.log(count)) / k, 1.0)
+    known = off * np.sqrt((1 - h) * k / (k - 1))
+    step = max(1, _HELD // (m * (k + m)))
+    for start in range(0, resamples, step):
+        r = min(step, resamples - start)
+        picked = known[rng.integers(0, k, (r, k))]
+        yield picked + np.sqrt(h) * rng.standard_normal((r, k, m)) @ root.T
+
+
+def _shrunk(off: Floats) -> Floats:
+    """Return the covariance ``(m, m)`` of centred ``(k, m)``, correlations shrunk towards 0; positive definite."""
+    k, m = off.shape
+    covariance = off.T @ off / (k - 1)
+    scale = np.sqrt(np.diag(covariance))
+    z = off / np.where(scale > 0, scale, 1.0)
+    shared = z.T @ z / k
+    variance = k / (k - 1) ** 3 * ((z**2).T @ z**2 - k * shared**2)
+    apart = ~np.eye(m, dtype=bool)
+    total = ((shared[apart] * k / (k - 1)) ** 2).sum()
+    share = min(1.0, float(variance[apart].sum() / total)) if total > 0 else 1.0
+    covariance[apart] *= 1 - share
+    return np.asarray(covariance + 1e-9 * np.trace(covariance) / m * np.eye(m))
+
+
+def _largest(draw: Floats, *, pairs: bool) -> Floats:
+    """Return the largest |t| of each resample ``(r, k, m)``: of all pairs, or of all columns."""
+    k = draw.shape[1]
+    mean = draw.mean(axis=1)
+    off = draw - mean[:, None]
+    if not pairs:
+        return np.asarray((np.abs(mean) / np.sqrt((off**2).sum(axis=1) / (k * (k - 1)))).max(axis=1))
+    square = off.transpose(0, 2, 1) @ off / (k * (k - 1))
+    own = np.einsum("rii->ri", square)
+    spread = own[:, :, None] + own[:, None, :] - 2 * square
+    np.einsum("rii->ri", spread)[:] = 1.0
+    return np.asarray(np.sqrt(((mean[:, :, None] - mean[:, None, :]) ** 2 / spread).max(axis=(1, 2))))

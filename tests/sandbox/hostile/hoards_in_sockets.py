@@ -1,0 +1,44 @@
+"""Holds memory in the buffers of local sockets, which belong to no process."""
+
+import socket
+
+import torch
+
+from imharness.images import DefenseInfo, ImageRng, Images, Purification, Purifier, hookimpl
+
+HELD: list[object] = []
+
+
+class Hoards(Purification):
+    """Fills sockets until it has 300 MiB, and says so."""
+
+    info = DefenseInfo(id="evil/hoards-in-sockets", version="1", differentiable=True)
+
+    def build(self, device: torch.device) -> Purifier:
+        """Return the defense."""
+
+        def purify(images: Images, rng: ImageRng) -> Images:
+            held = 0
+            try:
+                while held < 300 << 20 and len(HELD) < 100:
+                    pair = socket.socketpair()
+                    HELD.append(pair)
+                    for own in pair:
+                        own.setblocking(False)
+                        own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
+                        try:
+                            while True:
+                                held += own.send(bytes(1 << 20))
+                        except BlockingIOError:
+                            pass
+            except OSError:
+                return images
+            raise RuntimeError(f"FOUND {len(HELD)} pairs of sockets, with {held >> 20} MiB")
+
+        return purify
+
+
+@hookimpl
+def components() -> list[Purification]:
+    """Offer the defense."""
+    return [Hoards()]
