@@ -175,7 +175,7 @@ def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
 def _part(
     paired: Paired, label: str, key: tuple[tuple[str, str], ...]
 ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.float32]]:
-    """Return the units of an entry under a condition, their clusters, and its numbers; all empty if it has none there."""
+    """Return the units of an entry under a condition, their clusters, and its numbers; all empty without it."""
     own, numbers = paired
     c = next((c for c, condition in enumerate(own.conditions) if _key(condition) == key), None)
     if c is None:

@@ -185,7 +185,11 @@ def component_of(own: Own, track: str, identity: str) -> Registered:
     contract = wanted.get(own.kind)
     if contract in (FullReferenceMetric, NoReferenceMetric) and contract is not _says(own):
         compares = contract is FullReferenceMetric
-        form = "with a reference: write metric(..., reference=True)" if compares else "without one: reference=False"
+        form = (
+            "with a reference: write metric(..., reference=True)"
+            if compares
+            else "without a reference: write metric(..., reference=False)"
+        )
         raise UsageError(f"objects: track {track} takes metrics {form}.")
     if contract is not None and contract not in _LOCAL:
         raise UsageError(f"objects: track {track} takes a {own.kind} as {contract.__name__}; write a plugin for it.")

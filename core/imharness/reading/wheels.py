@@ -85,7 +85,9 @@ def _check_sizes(path: Path, members: Iterable[zipfile.ZipInfo], packed: int) ->
     if len(sizes) > MEMBERS:
         raise UsageError(f"{shown(path)} holds {len(sizes)} files; at most {MEMBERS} are unpacked.")
     if sum(sizes) > room:
-        raise UsageError(f"{shown(path)} would unpack from {packed} to {sum(sizes)} bytes; at most {room} are allowed.")
+        raise UsageError(
+            f"{shown(path)} would unpack to {sum(sizes)} bytes; at most {room} are allowed for {packed} packed ones."
+        )
 
 
 def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:

@@ -87,5 +87,5 @@ def test_some_digits_of_a_digest_are_enough_and_a_file_without_address_says_wher
     assert download(short, nothing).read_bytes() == CONTENT
     assert not short.model_copy(update={"sha256": "00000000"}).fits(asset().sha256)
     by_hand = asset().model_copy(update={"file": "b/none.pth", "address": "", "source": "its authors"})
-    with pytest.raises(HarnessError, match=r"put it at .*/b/none\.pth, from its authors"):
+    with pytest.raises(HarnessError, match=r"get it from its authors and put it at .*/b/none\.pth"):
         download(by_hand, nothing)

@@ -154,7 +154,9 @@ def test_a_number_that_is_no_float_is_refused_by_name() -> None:
 
 
 def test_a_class_of_modules_is_no_module() -> None:
-    with pytest.raises(UsageError, match=r"fn: Identity is a class of modules; give a module, Identity\(\.\.\.\)"):
+    with pytest.raises(
+        UsageError, match=r"fn: Identity is a class of modules; give a module, such as Identity\(\.\.\.\)"
+    ):
         ih.defense(torch.nn.Identity, differentiable=True)
 
 

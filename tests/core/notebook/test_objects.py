@@ -96,7 +96,7 @@ def test_a_track_says_which_objects_it_takes() -> None:
     ):
         component_of(ih.defense(blurred, differentiable=True), "harness/perceptual", "")
     own = ih.metric(lambda x, y: x, higher_means="worse_quality", reference=True)
-    with pytest.raises(UsageError, match="objects: track harness/iqa takes metrics of images alone"):
+    with pytest.raises(UsageError, match="objects: track harness/iqa takes metrics without a reference"):
         component_of(own, "harness/iqa", "")
 
 

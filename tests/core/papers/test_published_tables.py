@@ -176,7 +176,7 @@ def test_a_table_is_read_without_importing_its_package(package):
         ('table = "1"', 'table = "one"', r"table: String should match pattern"),
         ('title = "t"', 'title = "t"\nleft_out = "why"', r"either rows or a reason in left_out"),
         ('paper = "a2020"', 'paper = "b2021"', r"cites paper='b2021', which is not in pub_.*/papers.toml"),
-        ("rows = [", 'rows = [{ label = "blur", values = "2" }, ', r"row 'blur' stands twice"),
+        ("rows = [", 'rows = [{ label = "blur", values = "2" }, ', r"row 'blur' occurs twice"),
         ('title = "t"', "title = ", r"cannot be read"),
     ],
 )
