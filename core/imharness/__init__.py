@@ -1,6 +1,7 @@
 """An evaluation harness for image privacy and image-quality robustness.
 
-For notebooks and scripts, ``import imharness as ih`` offers what `imharness.notebook` lists; each is loaded when used.
+For notebooks and scripts, ``import imharness as ih`` offers what `imharness.notebook` lists. Each is loaded when it is
+used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """For packages that add a command: its options, and what it needs to find components, run steps and add results.
 
-`hookimpl` marks what writes the site. Options load nothing heavy. Everything else is loaded when it is used, so that
-help texts need no torch.
+`hookimpl` marks the function that writes the site. The options load nothing heavy. Everything else is loaded when it is
+used, so that help texts need no torch.
 """
 
 from __future__ import annotations

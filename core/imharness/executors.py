@@ -1,4 +1,4 @@
-"""For people who write executors: workers that compute tasks, the store that keeps results, and what a task is."""
+"""For people who write executors: the workers that compute tasks, the store that keeps results, and tasks as data."""
 
 from imharness.cli import console
 from imharness.components.registry import installed

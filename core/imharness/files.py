@@ -1,4 +1,4 @@
-"""For people whose code reads files of users: plain files, of bounded size; what is wrong is one line with its name."""
+"""For people whose code reads files of users: plain files of bounded size. An error is one line that names the file."""
 
 from imharness.reading.arrays import read_array, read_arrays
 from imharness.reading.images import image_shape, read_image, read_pixels

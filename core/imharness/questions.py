@@ -1,4 +1,4 @@
-"""For people whose track answers what notebooks ask: `imharness.audit` and `imharness.reconstruct`."""
+"""For people whose track answers the questions of notebooks: `imharness.audit` and `imharness.reconstruct`."""
 
 from imharness.contracts.model_audit import (
     AuditAnswer,

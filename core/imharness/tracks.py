@@ -1,4 +1,4 @@
-"""For people who write a track: what it plans, what its steps get, and what they return."""
+"""For people who write a track: what it plans, what its steps receive, and what they return."""
 
 from imharness.components.hookspecs import hookimpl
 from imharness.components.inputs.names import check_names

@@ -1,4 +1,4 @@
-"""For people who write a contract: the call of a component, and the kinds of value that go in and come out."""
+"""For people who write a contract: how a component is called, and the kinds of values that go in and come out."""
 
 from imharness.contracts.call import Call
 from imharness.contracts.component import Component, Info

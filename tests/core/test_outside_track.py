@@ -81,7 +81,7 @@ for data, names in ((pixels, {"image-0000", "image-0001", "image-0002"}), (sys.a
     ours = rows["metric"] == "local/largest"
     assert np.array_equal(rows["score"][ours], rows["judged"][ours])  # the same distance as the track's judge
 for wrong, said in (({"track": "membership", "dataset": sys.argv[1]}, "track harness/membership reads no folder"),
-                    ({"track": "flips"}, "track acme/flips takes no defense of one's own; it takes: metric.")):
+                    ({"track": "flips"}, "track acme/flips does not take your own defense; it takes: metric.")):
     try:
         ih.evaluate(ih.defense(lambda images: images, differentiable=True), progress=False, **wrong)
     except ih.errors.UsageError as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 secret_option = click.option(
     "--secret", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Compute the secret split whose seed, 32 or more hexadecimal digits, this file holds.",
+    help="Compute the secret split whose seed, 32 to 128 hexadecimal digits, is in this file.",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Results out: tables for papers, spreadsheets and programs, data sets, and what a CI shows of failures."""
+"""Exports results: tables for papers, spreadsheets and programs, and data sets."""
 
 from imharness.exports.data import csv_of, json_of, parquet_of, xlsx_of
 from imharness.exports.markup import latex, markdown, typst

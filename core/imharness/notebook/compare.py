@@ -1,4 +1,4 @@
-"""`compare`: two entries head to head, on the units that both were measured on. Imports no torch."""
+"""`compare`: compares two entries on the units that both were measured on. Imports no torch."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from imharness.statistics.win_rates import ALPHA
 
 @dataclass(frozen=True, repr=False)
 class HeadToHead(head_to_head.HeadToHead):
-    """What can be said of the entry `first` against `second`, by `measure`.
+    """How the entry `first` compares with `second` by `measure`.
 
-    `difference` and `effect` are positive where the first is better; see `imharness.statistics.head_to_head`. The first
-    is ahead in the mean in `ahead` of the `met` conditions that both have.
+    `difference` and `effect` are positive if the first is better; see `imharness.statistics.head_to_head`. The mean of
+    the first is better in `ahead` of the `met` conditions that both have.
     """
 
     first: str
@@ -39,17 +39,17 @@ class HeadToHead(head_to_head.HeadToHead):
 
     @property
     def winner(self) -> str:
-        """The label of the entry that is told to be better, or "" where the data cannot tell."""
+        """The label of the entry that is better by the interval, or "" if the data cannot tell."""
         return self.first if self.difference.low > 0 else self.second if self.difference.high < 0 else ""
 
     @property
     def untold(self) -> str:
-        """Why the data cannot tell anything; "" where they can."""
+        """Why the data cannot tell anything, or "" if they can."""
         found = self.difference
         independent = found.n if found.clusters is None else found.clusters
         if independent < FEWEST:
             what = self.unit if found.clusters is None else self.source
-            return f"{several(independent, what)}, and an interval needs at least {FEWEST}"
+            return f"{several(independent, what)}, but an interval needs at least {FEWEST}"
         return f"the two differ on no {self.unit}" if np.isnan(self.better) else ""
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class HeadToHead(head_to_head.HeadToHead):
 
     @property
     def _tested(self) -> str:
-        """What Wilcoxon's test says, and whether it says something else than the interval."""
+        """The result of Wilcoxon's test, and whether it contradicts the interval."""
         side, p = ("first", self.better) if self.better <= self.worse else ("second", self.worse)
         text = f"Wilcoxon's test that the {side} is better: p {p:.3g}, {self.corrected(p):.3g} for {self.tests} tests"
         told, found = bool(self.winner), self.corrected(p) < ALPHA
@@ -78,27 +78,27 @@ class HeadToHead(head_to_head.HeadToHead):
 
 
 def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = None) -> HeadToHead:
-    """Compare two entries by their difference with the interval that it has among all entries, and by Wilcoxon's test.
+    """Compare two entries by their difference, with an interval that holds among all entries, and by Wilcoxon's test.
 
-    Each unit, such as an image, counts once with its mean over the conditions that both were measured under; units of
-    one source, such as crops of a photograph, count as one. Behind a ranking by the worst case, the worst attack on
-    each unit counts for each entry, whether it knows the defense or not, as in the ranking. See
+    Each unit, such as an image, counts once, with its mean over the conditions under which both were measured. Units
+    from one source, such as crops of a photograph, count as one. If the ranking is by the worst case, the worst attack
+    on each unit counts for each entry, whether it knows the defense or not, as in the ranking. See
     `imharness.statistics.head_to_head`.
 
     Args:
-        a, b: entries of one result or of two, as ``result["jpeg"]``; a result alone means the one object of one's own
-            in it, or else its first row.
-        on: name of a comparison, as ``result.comparisons`` lists them; by default the one behind the main ranking.
+        a, b: entries of one result or of two, as ``result["jpeg"]``; a result means its only object of your own, or
+            else its first row.
+        on: the name of a comparison, as ``result.comparisons`` lists them; by default the one of the main ranking.
 
-    Raises `UsageError` that names the argument; `imharness.stats.NotTestable` where the two share no unit.
+    Raises a `UsageError` that names the argument, and `imharness.stats.NotTestable` if the two share no unit.
     """
     on = None if on is None else text("on", on)
     one, other = _paired(a, "a", on), _paired(b, "b", on)
     first, second = _label(a, "a", one[0]), _label(b, "b", other[0])
     if one[0].id != other[0].id:
-        raise UsageError(f"b: its comparison is {other[0].id}, that of a is {one[0].id}; say which one with on=...")
+        raise UsageError(f"b: its comparison is {other[0].id}, but that of a is {one[0].id}; choose one with on=...")
     if one[0].better != other[0].better:
-        raise UsageError("b: its measure is worse where that of a is better; compare results of one track.")
+        raise UsageError("b: its measure has the opposite direction of that of a; compare results of one track.")
     joined, numbers = _joined((one, first), (other, second))
     where = places(joined)
     alike = first in one[0].incomplete or second in other[0].incomplete
@@ -106,7 +106,7 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
     n = len(where[1])
     gains = unit_gains([group._replace(gains=group.gains[:1] - group.gains[1:]) for group in groups], n)[0]
     if np.isnan(gains).all():
-        raise NotTestable(f"{first} and {second} were measured on no unit under the same conditions")
+        raise NotTestable(f"{first} and {second} share no unit that was measured under the same conditions")
     tails = [own.tail for own, _ in (one, other) if own.tail is not None]
     entries = max(len(own.entries) - len(own.incomplete) for own, _ in (one, other))
     found = head_to_head.head_to_head(
@@ -124,7 +124,7 @@ def compare(a: Result | ResultRow, b: Result | ResultRow, *, on: str | None = No
 
 
 def _paired(of: Result | ResultRow, argument: str, on: str | None) -> Paired:
-    """Return the comparison of a result that is asked for."""
+    """Return the comparison of a result that was asked for."""
     result = of.result if isinstance(of, ResultRow) else of
     if not isinstance(result, Result):
         raise UsageError(f'{argument}: expected a result or an entry of one, as result["jpeg"], got {shown(of)}.')
@@ -175,7 +175,7 @@ def _key(condition: Condition) -> tuple[tuple[str, str], ...]:
 def _part(
     paired: Paired, label: str, key: tuple[tuple[str, str], ...]
 ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.str_], npt.NDArray[np.float32]]:
-    """Return the units of an entry under a condition, their clusters, and its numbers; nothing without it."""
+    """Return the units of an entry under a condition, their clusters, and its numbers; all empty without it."""
     own, numbers = paired
     c = next((c for c, condition in enumerate(own.conditions) if _key(condition) == key), None)
     if c is None:

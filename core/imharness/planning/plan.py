@@ -1,4 +1,4 @@
-"""Selection + registry -> a graph of content-addressed tasks. Pure: no torch, no file, no clock."""
+"""Turns a selection of registered components into a graph of content-addressed tasks, without torch, files or clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from imharness.results.tasks import TaskSpec
 
 C = TypeVar("C")
 Known = tuple[ComponentRef, Missing | None, str]
-"""A component in a plan: what names it, what it lacks here, and its part in the identity of tasks as JSON."""
+"""A component in a plan: its reference, what it lacks on this machine, and its part in the identity of tasks (JSON)."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Absent:
-    """A task that cannot be: something it needs is not on this machine."""
+    """A task that cannot be planned, because something that it needs is not on this machine."""
 
     missing: Missing
     available: bool = False
@@ -44,7 +44,7 @@ class Absent:
 
 @dataclass
 class Graph:
-    """The tasks of one track; every task stands behind those it needs."""
+    """The tasks of one track; every task comes after those that it needs."""
 
     track: Track
     run_configuration: str
@@ -52,9 +52,9 @@ class Graph:
     tasks: dict[str, Task] = field(default_factory=dict)
     missing: dict[str, Missing] = field(default_factory=dict)
     components: dict[str, Component] = field(default_factory=dict)
-    """By kind and label, everything that was planned with."""
+    """All components of the plan, by kind and label."""
     set_up: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The options and parameters that the profile gives the track."""
+    """The options and parameters that the profile sets for the track."""
 
     def by_step(self) -> dict[str, int]:
         """Return how many tasks each step has."""
@@ -74,9 +74,9 @@ class ChosenComponents:
 
 @dataclass
 class GraphPlanner:
-    """The `Planner` that collects tasks in a graph. `common`, `options`: what all its tasks have.
+    """The `Planner` that collects tasks in a graph; all its tasks have the components `common` and the `options`.
 
-    `whole`: nothing is missing, whatever this machine lacks.
+    `whole` plans as if nothing were missing on this machine.
     """
 
     graph: Graph
@@ -134,7 +134,7 @@ class GraphPlanner:
         return self.graph.tasks[key]
 
     def _ref(self, component: Component) -> Known:
-        place = (type(component), component)  # without the type, those of equal fields share a hash
+        place = (type(component), component)  # without the type, components with equal fields would share a hash
         found = self.refs.get(place)
         if found is None:
             ref, gap = component.ref(), None if self.whole else _gap(component)
@@ -152,7 +152,7 @@ def _gap(component: Component) -> Missing | None:
 
 
 def _address(step: str, shown: Mapping[str, str], options: Mapping[str, Option]) -> str:
-    """Return what a cell is, without version numbers and without its measures."""
+    """Return a text that says which cell this is, without version numbers and without its measures."""
     parts = [step, *(f"{role}={label}" for role, label in shown.items() if "." not in role)]
     return " ".join([*parts, *(f"{name}={value}" for name, value in options.items())])
 
@@ -164,8 +164,9 @@ def plan_track(
 ) -> Graph:  # fmt: skip
     """Return the graph of one track.
 
-    `only` (kind -> names, or "!name" for all but it) narrows the profile's selection, `further` adds to it. A kind that
-    the track does not use is no error. `whole`: as if all were on this machine; such a graph is to look at, not to run.
+    `only` (kind -> names, or "!name" for all others) narrows the profile's selection, `further` adds to it. A kind that
+    the track does not use is no error. `whole` plans as if nothing were missing on this machine, for a graph to look
+    at, not to run.
     """
     part = profile.tracks[name]
     track = _configured_track(registry, name, part)
@@ -195,14 +196,14 @@ def _selection(
 ) -> list[Component]:
     for kind in [*part.select, *only, *further]:
         if kind not in KINDS:
-            raise UsageError(unknown_name(f"{kind!r} is no kind of component", kind, SELECTABLE, "Kinds"))
+            raise UsageError(unknown_name(f"{kind!r} is not a kind of component", kind, SELECTABLE, "Kinds"))
     known = {entry.component.info.id for entry in registry.entries.values()}
     for id in part.parameters:
-        if id not in known and not registry.failures:  # it may be of a package that does not load
-            raise UsageError(unknown_name(f"parameters are set for {id!r}, which no component is called", id, known))
+        if id not in known and not registry.failures:  # it may belong to a package that did not load
+            raise UsageError(unknown_name(f"parameters are set for {id!r}, but there is no such component", id, known))
     chosen: dict[tuple[str, str], Component] = {}
     for kind, names in part.select.items():
-        own = only.get(kind, ())  # names with "!" alone take away from what the profile selects
+        own = only.get(kind, ())  # if all names have "!", they narrow what the profile selects
         base = () if any(not name.startswith("!") for name in own) else names
         for component in named(registry, kind, [*base, *own, *further.get(kind, ())]):
             fitted = _adjusted(component, part.parameters.get(component.info.id, {}))
@@ -211,11 +212,11 @@ def _selection(
 
 
 def named(registry: Registry, kind: str, names: Sequence[str]) -> list[Component]:
-    """Return the components that names mean, in turn: ``*`` is all, and ``!`` before a name takes it away."""
+    """Return the components that names mean; they are read in turn: ``*`` adds all, ``!`` before a name removes it."""
     taken: dict[str, Component] = {}
     for name in names:
         if name.startswith("!"):
-            bare = not {"[", ":"} & set(name)  # it means all variants
+            bare = not {"[", ":"} & set(name)  # then it means all variants
             gone = {own.info.id if bare else own.label for own in registry.find(kind, name[1:])}
             taken = {k: own for k, own in taken.items() if (own.info.id if bare else k) not in gone}
             continue
@@ -230,7 +231,7 @@ def _all(registry: Registry, kind: str, name: str) -> list[Component]:
 
 
 def _adjusted(component: Component, changes: Mapping[str, Any]) -> Component:
-    """Apply a profile's parameters, but never over a field that the component already sets."""
+    """Return a component with a profile's parameters, except for fields that the component sets itself."""
     own = {
         name: value
         for name, value in component.model_dump().items()

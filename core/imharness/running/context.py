@@ -1,4 +1,4 @@
-"""Compute one task: build its components, run its step, check and store what comes back."""
+"""Computes one task: builds its components, runs its step, checks and stores the result."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from imharness.running.traces import deepest_module
 
 TIMED_IMAGES = 8
 OUTPUT_BYTES = 1 << 30
-"""How much of finished tasks a process keeps in memory."""
+"""The most bytes of finished tasks that a process keeps in memory."""
 
 
 class BuildCache:
-    """What a process keeps between tasks: the registry, built components, data sets."""
+    """What a process keeps between tasks: the registry, built components and data sets, outputs of tasks."""
 
     def __init__(
         self, registry: Registry, store: Store, device: torch.device, batch_size: int,
@@ -64,7 +64,7 @@ class BuildCache:
         return self._components[place]
 
     def output(self, key: str, name: str) -> Output:
-        """Return rows and arrays of a finished task; recently used ones are read and verified only once."""
+        """Return the rows and arrays of a finished task; those used recently are not read and verified again."""
         found = self._outputs.pop(key, None)
         if found is None:
             record = self.store.record(key)
@@ -72,7 +72,7 @@ class BuildCache:
                 raise StoreError(f"task {key[:12]} ({name}) is not in the store")
             found = Output(self.store.rows(record), self.store.arrays(record))
             self._output_bytes += _size(found)
-        self._outputs[key] = found  # behind those that were used less recently
+        self._outputs[key] = found  # after those that were used less recently
         while self._output_bytes > OUTPUT_BYTES:
             self._output_bytes -= _size(self._outputs.pop(next(iter(self._outputs))))
         return Output(_copied(found.rows), _copied(found.arrays))
@@ -91,12 +91,12 @@ def _size(output: Output) -> int:
 
 
 def _copied(columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-    """Return arrays of a step's own: what it writes into them stays out of the cache."""
+    """Return copies of arrays, so that a step that writes into them does not change the cache."""
     return {name: array.copy() for name, array in columns.items()}
 
 
 class TaskContext:
-    """The `StepContext` of one task; the protocol says what each method returns."""
+    """The `StepContext` of one task; see the protocol for what each method returns."""
 
     def __init__(self, cache: BuildCache, shards: Shards, spec: TaskSpec, progress: Progress) -> None:
         self._cache, self._shards, self._key, self._spec = cache, shards, shards.cell, spec
@@ -152,7 +152,7 @@ class TaskContext:
             copies = samples if guard.info.random else 1
         return MetricTarget(
             self._cache.built(scored),
-            scored.bounds if reference is None else (0.0, 1.0),  # distances declare none
+            scored.bounds if reference is None else (0.0, 1.0),  # distances declare no bounds
             images=len(names), reference=reference, purify=purify, rng=rng, samples=copies,
             differentiable=attacker.info.access == "white_box",
             sign=scored.closeness if reference is None else -scored.closeness,
@@ -190,7 +190,7 @@ class TaskContext:
 
 
 def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) -> TaskRecord | None:
-    """Compute a task and store its record, done or failed; None for a shard of one. Raises only `StoreError`."""
+    """Compute a task and store its record, done or failed; return it, or None for a shard. Raises only `StoreError`."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     shards = Shards(cache.store, key, lambda: {"device": device, **versions(cache.registry, spec)})
     failure, result, device = None, None, device_name(cache.device)
@@ -207,7 +207,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
         result = None
         with suppress(HarnessError):
             notes = cache.end_task(True)
-    if shards.partial:  # the cell computes what a shard could not, and fails of it
+    if shards.partial:  # the cell computes what a shard could not, and fails itself if that fails
         return None
     record = TaskRecord(
         key=shards.cell, spec=spec, status="failed" if failure else "done", failure=failure,
@@ -221,7 +221,7 @@ def run_task(cache: BuildCache, key: str, spec: TaskSpec, progress: Progress) ->
 
 
 def _isolation(cache: BuildCache, spec: TaskSpec) -> str:
-    """Return what kept the task's components apart, those in this process left out."""
+    """Return what isolated the task's components, without those that ran in this process."""
     levels = {cache.component(spec, role).isolation for role in spec.components}
     return ", ".join(sorted(levels - {""})) or "none"
 
@@ -236,12 +236,12 @@ def _failure(cache: BuildCache, spec: TaskSpec, error: Exception) -> Failure:
 
 
 NUMERIC = ("torchvision", "numpy", "scipy", "opencv-python-headless", "pillow", "kornia", "scikit-image")
-"""Distributions whose version can change a number, beside torch."""
+"""The distributions whose version can change a number, in addition to torch."""
 
 
 @functools.cache
 def libraries() -> dict[str, str]:
-    """Return what is the same for all tasks of a process: reading the metadata of a package opens files."""
+    """Return the versions of Python, torch, the harness and the numeric libraries, which are read once per process."""
     found = {"python": platform.python_version(), "torch": torch.__version__, "harness": __version__}
     for name in NUMERIC:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -250,7 +250,7 @@ def libraries() -> dict[str, str]:
 
 
 def versions(registry: Registry, spec: TaskSpec) -> dict[str, str]:
-    """Return the versions a result was made with: Python, numeric libraries, harness, packages of the components."""
+    """Return the versions that a result was made with: those of `libraries`, and the packages of its components."""
     found = dict(libraries())
     for ref in spec.components.values():
         origin = registry.provenance(registry.revive(ref)).provenance

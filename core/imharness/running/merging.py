@@ -1,4 +1,4 @@
-"""A run becomes part of its configuration: the cells of earlier runs stay unless this run computed them, too."""
+"""Merges a run into its configuration: cells of earlier runs stay unless this run computed them again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def merged_sweep(
     store: Store, graph: Graph, *, done: set[str], failed: dict[str, str], profile: str, seed: int, limit: int | None,
     command: str,
 ) -> Sweep:  # fmt: skip
-    """Merge a run into its configuration: cells of this run replace those of an earlier one at the same address.
+    """Return the configuration with this run: its cells replace earlier ones with the same address.
 
-    The run may still go on; tasks that are neither done nor failed are waiting.
+    The run may still be going on; tasks that are neither done nor failed are waiting.
     """
     track = graph.track
     old = store.sweep(track.info.id, graph.run_configuration)
@@ -38,7 +38,7 @@ def merged_sweep(
 
 
 def without_old_budget(sweep: Sweep, graph: Graph) -> Sweep:
-    """Return what was planned without what only the budget of an earlier run left out."""
+    """Return the sweep without gaps that only the budget of an earlier run caused."""
     now = {gap.what for gap in graph.missing.values()}
     gaps = tuple(gap for gap in sweep.missing if gap.what in now or gap not in sweep.left_out)
     return sweep.model_copy(update={"missing": gaps})

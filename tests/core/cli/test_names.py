@@ -70,7 +70,7 @@ def test_a_list_has_pages(harness_here, folder: Path, monkeypatch: pytest.Monkey
     assert [len(page) for page in pages] == [5, 5, 2]
     assert [line for page in pages for line in page] == whole
     ran = harness_here("results", "list", "--page", "4", cwd=folder)
-    assert (ran.returncode, ran.stderr) == (2, "usage: there are 3 pages, and no page 4.\n")
+    assert (ran.returncode, ran.stderr) == (2, "usage: there is no page 4; the last one is 3.\n")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_wrong_name_in_a_filter_names_the_right_one(harness_here, folder, word
 def test_a_store_that_is_not_there_is_said_in_one_line(harness_here, tmp_path: Path, words: tuple[str, ...]) -> None:
     ran = harness_here("results", *words, "--store", "nowhere", cwd=tmp_path)
     assert ran.returncode == 1
-    assert ran.stderr == "error: store nowhere is not there, or empty; `harness run` makes one\n"
+    assert ran.stderr == "error: store nowhere does not exist or is empty; `harness run` makes one\n"
     assert not (tmp_path / "nowhere").exists()
 
 

@@ -45,7 +45,7 @@ def test_the_one_track_that_answers_is_found() -> None:
 @pytest.mark.parametrize(
     ("tracks", "wrong", "said"),
     [
-        ([Quiet()], UsageError, "no track that is installed answers this: none has a method audit"),
+        ([Quiet()], UsageError, "no installed track answers this: none has a method audit"),
         ([], PluginError, "tracks acme/auditing and harness/membership both have a method audit; uninstall one"),
     ],
 )

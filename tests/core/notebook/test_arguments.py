@@ -134,7 +134,7 @@ def test_every_function_of_the_notebook_and_every_argument_is_tried() -> None:
 def test_loaders_that_yield_no_pairs_are_refused_in_one_line(batch: object) -> None:
     with pytest.raises(UsageError, match=r"^target: expected loaders of pairs of inputs and labels, got "):
         ih.audit((MODEL, [batch], [batch]))
-    with pytest.raises(UsageError, match=r"^target: expected two loaders behind the model, got 5"):
+    with pytest.raises(UsageError, match=r"^target: expected two loaders after the model, got 5"):
         ih.audit((MODEL, 5, 5))
 
 
@@ -154,7 +154,9 @@ def test_a_number_that_is_no_float_is_refused_by_name() -> None:
 
 
 def test_a_class_of_modules_is_no_module() -> None:
-    with pytest.raises(UsageError, match=r"fn: Identity is a class of modules; give a module, Identity\(\.\.\.\)"):
+    with pytest.raises(
+        UsageError, match=r"fn: Identity is a class of modules; give a module, such as Identity\(\.\.\.\)"
+    ):
         ih.defense(torch.nn.Identity, differentiable=True)
 
 

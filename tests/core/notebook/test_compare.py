@@ -90,12 +90,12 @@ def test_behind_a_ranking_the_worst_attack_on_each_unit_counts(scores: np.ndarra
 @pytest.mark.parametrize(
     ("units", "facts", "said"),
     [
-        (4, {}, "cannot tell: 4 images, and an interval needs at least 5."),
-        (1, {}, "cannot tell: 1 image, and an interval needs at least 5."),
+        (4, {}, "cannot tell: 4 images, but an interval needs at least 5."),
+        (1, {}, "cannot tell: 1 image, but an interval needs at least 5."),
         (
             12,
             {"clusters": (tuple("aaaaaabbbbbb"),), "cluster_unit": "photograph"},
-            "cannot tell: 2 photographs, and an interval needs at least 5.",
+            "cannot tell: 2 photographs, but an interval needs at least 5.",
         ),
     ],
 )
@@ -122,5 +122,5 @@ def test_errors_name_the_argument(scores: np.ndarray) -> None:
         ih.compare(result, result, on="e")
     with pytest.raises(UsageError, match="b: expected a result or an entry of one"):
         ih.compare(result, "jpeg")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="b: its measure is worse where that of a is better"):
+    with pytest.raises(UsageError, match="b: its measure has the opposite direction"):
         ih.compare(result, result_with(scores, tuple(f"u{i:02}" for i in range(12)), better="higher"))

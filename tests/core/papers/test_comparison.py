@@ -154,7 +154,7 @@ def test_a_profile_of_the_same_name_with_other_options_is_another_setting(ours, 
     [
         (("acme/a[k=1]", "acme/a[k=2]", "acme/b[training=acme/x[r=2]]", "acme/psnr"), ()),
         (("acme/a",), ("without 1 of the 2 metrics: acme/b",)),
-        (("acme/a", "acme/b", "acme/c"), ("with metrics that the paper has not: acme/c",)),
+        (("acme/a", "acme/b", "acme/c"), ("with metrics that the paper lacks: acme/c",)),
     ],
 )
 def test_a_mean_over_other_components_is_of_another_setting(labels, said):

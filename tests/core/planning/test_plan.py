@@ -115,7 +115,7 @@ def test_a_command_may_leave_out_what_the_profile_selects() -> None:
     ("changes", "part"),
     [
         ({"part": {"options": {"adaptve": True}}}, "adaptve"),
-        ({"part": {"select": {"defence": ["none"]}}}, "no kind of component"),
+        ({"part": {"select": {"defence": ["none"]}}}, "not a kind of component"),
         ({"part": {"parameters": {"harness/ifgsm": {"iterations": 0}}}}, "parameters of harness/ifgsm: iterations"),
         ({"only": {"metric": ["embeded-cnn"]}}, "Did you mean"),
         ({"part": {"options": {"strengths": ["huge"]}}}, "no strength 'huge'"),

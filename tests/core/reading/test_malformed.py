@@ -207,7 +207,7 @@ def test_half_a_photograph_is_no_photograph(tmp_path: Path) -> None:
     assert read_pixels(tmp_path / "a.png").shape == (16, 12, 3)
     content[33] = 0x80
     (tmp_path / "a.png").write_bytes(content)
-    with pytest.raises(HarnessError, match=r"a\.png is no readable image"):
+    with pytest.raises(HarnessError, match=r"a\.png is not a readable image"):
         read_pixels(tmp_path / "a.png")
 
 
@@ -218,7 +218,7 @@ def test_a_photograph_that_announces_more_than_it_holds_takes_no_memory(length: 
     content = bytearray((tmp_path / "a.png").read_bytes())
     content[33:37] = length.to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(content)
-    with bounded(), pytest.raises(HarnessError, match=r"a\.png is no readable image: it is cut off"):
+    with bounded(), pytest.raises(HarnessError, match=r"a\.png is not a readable image: it is cut off"):
         read_pixels(tmp_path / "a.png")
 
 
@@ -227,5 +227,5 @@ def test_a_photograph_of_many_empty_parts_is_refused_at_once(tmp_path: Path) -> 
     content = (tmp_path / "a.png").read_bytes()
     part = b"\0\0\0\0tEXt" + zlib.crc32(b"tEXt").to_bytes(4, "big")
     (tmp_path / "a.png").write_bytes(content[:33] + part * 2_000_000 + content[33:])
-    with bounded(), pytest.raises(HarnessError, match=r"a\.png is no readable image"):
+    with bounded(), pytest.raises(HarnessError, match=r"a\.png is not a readable image"):
         read_pixels(tmp_path / "a.png")

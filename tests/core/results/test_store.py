@@ -72,7 +72,7 @@ def test_an_edited_record_does_not_open(store: Store) -> None:
 def test_a_file_that_is_no_json_is_named(store: Store) -> None:
     path = store.root / "tasks" / record().key[:2] / f"{record().key}.json"
     path.write_bytes(b"\x00\x01")
-    with pytest.raises(StoreError, match="is no valid TaskRecord"):
+    with pytest.raises(StoreError, match="is not a valid TaskRecord"):
         store.record(record().key)
 
 

@@ -67,7 +67,7 @@ def test_what_a_run_wrote_is_on_the_disk_when_it_ends(
     written = {file.name for name in ("tasks", "rows", "artifacts") for file in (store / name).rglob("*.*")}
     assert {file.name for file in flushed.iterdir()} == written
     told |= {"seconds": 0.0, "files": len(written) - 1}
-    with pytest.raises(StoreError, match="the last results could not be put on the disk"):
+    with pytest.raises(StoreError, match="the last results could not be written to the disk"):
         run(graph, tmp_path / "broken", workers=1, prepare=[("slow_disk:prepare", told)])
 
 

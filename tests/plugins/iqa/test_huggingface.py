@@ -92,7 +92,7 @@ def test_what_is_no_such_data_set_is_told_in_one_line(tmp_path: Path) -> None:
         HuggingFace(path=str(saved(tmp_path / "c", whole)), image="kind").build(CPU)
     with pytest.raises(ContractError, match="1 rows hold no image"):
         HuggingFace(path=str(saved(tmp_path / "n", [*whole, None]))).build(CPU)
-    with pytest.raises(UsageError, match="row 1 is no readable image"):
+    with pytest.raises(UsageError, match="row 1 is not a readable image"):
         HuggingFace(path=str(saved(tmp_path / "b", [whole[0], b"nothing"]))).build(CPU)
     cut = saved(tmp_path / "t", whole)
     file = cut / "data-00000-of-00001.arrow"

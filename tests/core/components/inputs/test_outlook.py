@@ -182,7 +182,7 @@ def test_a_dry_run_says_size_hours_and_what_is_to_be_got(empty_places: Path, mon
     (empty_places / "shelf" / "location30").mkdir(parents=True)
     DATA["location30"](empty_places / "shelf" / "location30")
     text = CliRunner().invoke(cli, words, catch_exceptions=False).output
-    for part in ("With everything at hand", "To download", "texas100", "sizes are not published"):
+    for part in ("If nothing were missing", "To download", "texas100", "sizes are not published"):
         assert part in text
     assert "get location30" not in text
 
@@ -200,7 +200,7 @@ def test_a_dry_run_plans_once_where_no_size_is_known_before_the_data_are_read(
     text = CliRunner().invoke(cli, words, catch_exceptions=False).output
     assert planned == [False]
     assert "Unavailable" in text
-    assert "With everything at hand" not in text
+    assert "If nothing were missing" not in text
 
 
 def test_a_cell_waits_for_what_those_need_that_it_depends_on() -> None:

@@ -286,7 +286,7 @@ def test_a_second_process_that_packs_ends_with_one_line(tmp_path: Path) -> None:
     lines: list[str] = []
 
     def second() -> None:
-        with pytest.raises(StoreError, match="another process packs") as raised:
+        with pytest.raises(StoreError, match="another process is packing") as raised:
             compact(Store(store.address))
         lines.append(str(raised.value))
         ended = CliRunner().invoke(cli, ["results", "compact", "--store", store.address])
