@@ -29,13 +29,14 @@ class Place(BaseModel, frozen=True, extra="forbid"):
 class Ranking(BaseModel, frozen=True, extra="forbid"):
     """Who wins by the worst case, and how certain that is. The numbers are in the columns of `table`.
 
-        `table` has the columns ``rank`` (its interval is that of the rank), ``worst``, ``unaware``, ``aware``, ``behind``
-    (of the first place, simultaneous interval), ``utility`` and ``coverage``. `comparison` has the scores by setting:
-    the worst is taken over the facets `over` for each unit, then the mean over the others. `attack` and `attacker` are
-    the facets that name the attack and what it knows; `unaware` is the attacker that does not know the defense. An
-    entry passes where its utility is not worse than `gate`, the undefended entry's less `share` of it. `claim` is the
-    headline: what the winner does, or why there is no winner. `balanced`: facet whose values weigh the same, or "".
-    `all_controls`: the winner has to be told from controls that do not pass, too.
+    `table` has the columns ``rank`` (with an interval of the rank), ``worst``, ``unaware``, ``aware``, ``behind`` (the
+    distance to the first place, with a simultaneous interval), ``utility`` and ``coverage``. `comparison` has the
+    scores by setting: for each unit the worst is taken over the facets `over`, then the mean over the other facets.
+    `attack` and `attacker` are the facets that name the attack and what the attacker knows; `unaware` is the attacker
+    who does not know the defense. An entry passes if its utility is not worse than `gate`, which is the utility of the
+    undefended entry less `share` of it. `claim` is the headline: what the winner does, or why there is no winner.
+    `balanced` is the facet whose values weigh the same, or "". `all_controls` says that the winner has to be told from
+    controls that do not pass, too.
     """
 
     table: str
