@@ -10,9 +10,11 @@ import click
 from imharness.cli.options import Group, log_option, site_option, store_option
 
 _secret = click.option(
-    "--against-secret", "secret", metavar="STORE",
+    "--against-secret",
+    "secret",
+    metavar="STORE",
     help="Flag entries that do worse on the secret split in this store.",
-)  # fmt: skip
+)
 _site = site_option("folder")
 
 

@@ -98,9 +98,15 @@ def _draw_ranks(axes: Axes, style: Style, scores: Scores) -> None:
         lanes[lane : lane + 1] = [last]
         x = 1.02 + 0.018 * lane
         axes.plot(
-            [x, x], [height[first] + 0.25, height[last] - 0.25], color=style.colours[1], linewidth=2.6,
-            transform=beside, clip_on=False, solid_capstyle="butt", gid=f"tied-{first}-{last}",
-        )  # fmt: skip
+            [x, x],
+            [height[first] + 0.25, height[last] - 0.25],
+            color=style.colours[1],
+            linewidth=2.6,
+            transform=beside,
+            clip_on=False,
+            solid_capstyle="butt",
+            gid=f"tied-{first}-{last}",
+        )
     axes.set_xlabel(f"mean rank by {comparison.measure} (1 is best)")
 
 
@@ -170,10 +176,16 @@ def _draw_spread(axes: Axes, style: Style, scores: Scores) -> None:
     comparison, found = scores.comparison, _spreads(scores)
     line = {"color": style.ink, "linewidth": 0.9}
     axes.bxp(
-        [_box(row) for _, row in found], orientation="horizontal", widths=0.6, showfliers=False, patch_artist=True,
+        [_box(row) for _, row in found],
+        orientation="horizontal",
+        widths=0.6,
+        showfliers=False,
+        patch_artist=True,
         boxprops={"facecolor": style.colours[0], "edgecolor": style.ink, "linewidth": 0.6},
-        medianprops={"color": style.paper, "linewidth": 1.8}, whiskerprops=line, capprops=line,
-    )  # fmt: skip
+        medianprops={"color": style.paper, "linewidth": 1.8},
+        whiskerprops=line,
+        capprops=line,
+    )
     axes.set_yticks(np.arange(1, len(found) + 1), [brief(comparison.entries[i]) for i, _ in found])
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{comparison.measure} ({comparison.better} is better)")

@@ -36,9 +36,14 @@ def _table(entry: str, facets: tuple[str, ...], number: int, group: Sequence[Sco
     for scores in group:
         own = scores.comparison
         columns[own.measure] = ColumnSpec(
-            key=own.measure, label=own.measure, description=own.description, better=own.better, decimals=own.decimals,
-            unit=own.unit, cluster_unit=own.cluster_unit,
-        )  # fmt: skip
+            key=own.measure,
+            label=own.measure,
+            description=own.description,
+            better=own.better,
+            decimals=own.decimals,
+            unit=own.unit,
+            cluster_unit=own.cluster_unit,
+        )
         families |= own.families
         starts = own.starts()
         for i, condition in enumerate(own.conditions):

@@ -115,9 +115,10 @@ def _box(x: float, y: float, anchor: str, long: float) -> tuple[float, float, fl
 
 
 def _fits(
-    box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]],
+    box: tuple[float, float, float, float],
+    taken: Sequence[tuple[float, float, float, float]],
     frame: tuple[float, float, float, float],
-) -> bool:  # fmt: skip
+) -> bool:
     left, top, right, bottom = box
     if left < frame[0] or top < frame[1] or right > frame[2] or bottom > frame[3]:
         return False

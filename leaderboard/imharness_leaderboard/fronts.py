@@ -59,10 +59,15 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
     y = scale_of([*ends(row.values["worst"] for row in rows)], height - bottom, top, 0.1)
     names = short_names([row.label for row in rows])
     marks = [
-        Mark(x(_given(row.values["utility"])), y(_given(row.values["worst"])), names[row.label],
-             _kind(row, ranking), _title(row, protection, utility, ranking))
+        Mark(
+            x(_given(row.values["utility"])),
+            y(_given(row.values["worst"])),
+            names[row.label],
+            _kind(row, ranking),
+            _title(row, protection, utility, ranking),
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     room = (left + 2, top + 2, width - right - 2, height - bottom - 2)
     first = [i for i, row in enumerate(rows) if row.label == (ranking.winner or _best(rows, ranking))]
     if small:
@@ -75,15 +80,20 @@ def front_of(table: Table, ranking: Ranking, width: float, height: float, *, sma
         labelled = place_labels(marks, list(dict.fromkeys(chosen)), room)
     on_front = sorted((m for m, row in zip(marks, rows, strict=True) if ranking.places[row.label].front))
     return Front(
-        width, height, marks, labelled,
+        width,
+        height,
+        marks,
+        labelled,
         [] if small else [Tick(x(t), f"{t:g}") for t in x.ticks()],
         [] if small else [Tick(y(t), f"{t:g}") for t in y.ticks()],
-        _axis(utility), _axis(protection), _shade(x, gate, utility),
+        _axis(utility),
+        _axis(protection),
+        _shade(x, gate, utility),
         " ".join(f"{m.x},{m.y}" for m in on_front),
         [] if small else [_bar(x, y, row) for row in rows if row.values["worst"].low is not None],
         (left, top, width - left - right, height - top - bottom),
         _summary(rows, ranking, protection, utility, names),
-    )  # fmt: skip
+    )
 
 
 def _best(rows: Sequence[Row], ranking: Ranking) -> str:
@@ -139,8 +149,9 @@ def _bar(x: Scale, y: Scale, row: Row) -> tuple[float, float, float]:
     return x(_given(row.values["utility"])), y(value.low), y(value.high)
 
 
-def _summary(rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec,
-             names: dict[str, str]) -> str:  # fmt: skip
+def _summary(
+    rows: Sequence[Row], ranking: Ranking, protection: ColumnSpec, utility: ColumnSpec, names: dict[str, str]
+) -> str:
     """Return what the drawing shows in words, for readers who do not see it."""
     ahead = [names[row.label] for row in rows if ranking.places[row.label].front]
     front = joined(ahead) or "no entry"

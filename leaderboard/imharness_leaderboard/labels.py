@@ -58,9 +58,13 @@ class _Place(NamedTuple):
 
 
 def write_labels(
-    axes: Axes, style: Style, labels: Sequence[str], points: Sequence[tuple[float, float]], needed: Sequence[bool],
+    axes: Axes,
+    style: Style,
+    labels: Sequence[str],
+    points: Sequence[tuple[float, float]],
+    needed: Sequence[bool],
     line: Sequence[tuple[float, float]] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Label points where there is room; labels that are `needed` come first and are always written.
 
     A label overlaps no marker and no other label; where there is room it stays off `line`. `points` and `line` are in
@@ -85,10 +89,17 @@ def write_labels(
         drawn += place.joint(at[i])
         across, up = place.towards
         text = axes.annotate(
-            labels[i], points[i], (place.offset[0] * 0.72, place.offset[1] * 0.72), textcoords="offset points",
-            fontsize=SIZE, color=style.ink if needed[i] else style.dim, annotation_clip=False, ha=_SIDES[across],
-            va=_HEIGHTS[up], arrowprops=_joint(style) if place.far else None,
-        )  # fmt: skip
+            labels[i],
+            points[i],
+            (place.offset[0] * 0.72, place.offset[1] * 0.72),
+            textcoords="offset points",
+            fontsize=SIZE,
+            color=style.ink if needed[i] else style.dim,
+            annotation_clip=False,
+            ha=_SIDES[across],
+            va=_HEIGHTS[up],
+            arrowprops=_joint(style) if place.far else None,
+        )
         text.set_in_layout(False)
 
 
@@ -102,8 +113,14 @@ def _free(
     """Return a free place for a label, or None; a label that must be there gets the least bad place if none is free."""
     width, height = _width(label), 14.0
     places = list(_places(at, width, height, (*NEAR, *FAR) if must else NEAR))
-    inside = [p for p in places if p.box.left >= frame.left and p.box.right <= frame.right
-              and p.box.low >= frame.low and p.box.high <= frame.high]  # fmt: skip
+    inside = [
+        p
+        for p in places
+        if p.box.left >= frame.left
+        and p.box.right <= frame.right
+        and p.box.low >= frame.low
+        and p.box.high <= frame.high
+    ]
     marked, lined, off = np.array(taken), np.array(line).reshape(-1, 4), None
     for place in inside:
         if _covers(place.box, marked):

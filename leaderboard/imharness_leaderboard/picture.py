@@ -32,9 +32,16 @@ COLOURS = {
 }
 """Okabe and Ito's palette, which colour-blind readers can tell apart, darkened or lightened for contrast."""
 SETTINGS = {
-    "svg.fonttype": "none", "svg.hashsalt": "leaderboard", "font.family": "sans-serif", "font.size": 10,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.linewidth": 0.6, **NO_MARKUP,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "leaderboard",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.6,
+    **NO_MARKUP,
+}
 VERSION = 5
 """Version of the drawing. Raise it when pictures of the same numbers look different, so that they are drawn again."""
 WIDTH = 7.2

@@ -38,8 +38,11 @@ class PublishedView:
         same = [cell for own in series for cell in own.with_verdict(*TOLD)]
         every = [own.order for own in series if own.verdict == OTHER]
         others = [order.says for order in every if order.n >= FEWEST]
-        parts = [f"In the same setting {agreement(same, 'numbers ')}." if same
-                 else "No number was measured in the setting of the paper."]  # fmt: skip
+        parts = [
+            f"In the same setting {agreement(same, 'numbers ')}."
+            if same
+            else "No number was measured in the setting of the paper."
+        ]
         if others:
             alike, turned, open_ = (others.count(word) for word in ("same order", "reversed", "cannot tell"))
             parts.append(

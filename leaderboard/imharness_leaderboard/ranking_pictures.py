@@ -55,9 +55,15 @@ def ranking_pictures(board: Board, ranking: Ranking, compared: Sequence[Scores])
     if scores is not None:
         order = [row.label for row in table.rows]
         for name, title, caption, heat in _heats(ranking, scores, order):
-            yield Picture(f"{base}-{name}", title, caption, digest([VERSION, scores.source, order, name]),
-                          partial(draw_heat, heat),
-                          (WIDTH, 1.6 + 0.27 * len(heat.rows)), _heat_data(heat))  # fmt: skip
+            yield Picture(
+                f"{base}-{name}",
+                title,
+                caption,
+                digest([VERSION, scores.source, order, name]),
+                partial(draw_heat, heat),
+                (WIDTH, 1.6 + 0.27 * len(heat.rows)),
+                _heat_data(heat),
+            )
 
 
 def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
@@ -66,10 +72,12 @@ def _places(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     found = [row.values["worst"] for row in rows]
     data: dict[str, Sequence[object]] = {
         table.entry: [row.label for row in rows],
-        "worst": [value.value for value in found], "low": [value.low for value in found],
-        "high": [value.high for value in found], "unaware": [row.number("unaware") for row in rows],
+        "worst": [value.value for value in found],
+        "low": [value.low for value in found],
+        "high": [value.high for value in found],
+        "unaware": [row.number("unaware") for row in rows],
         "aware": [row.number("aware") for row in rows],
-    }  # fmt: skip
+    }
     return Picture(
         f"{base}-worst",
         "Worst case of each entry",
@@ -112,12 +120,16 @@ def _trade(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
     front = [bool(own and own.front) for label, _, _ in found for own in [ranking.places.get(label)]]
     utility = column_named(table, "utility")
     data: dict[str, Sequence[object]] = {
-        table.entry: [label for label, _, _ in found], "utility": [x for _, x, _ in found],
-        "worst": [y for _, _, y in found], "front": [int(own) for own in front],
-    }  # fmt: skip
-    gate = "" if ranking.gate is None or utility is None else (
-        f" Shaded: {utility.label} more than {ranking.share:.0%} worse than that of {brief(ranking.undefended)}."
-    )  # fmt: skip
+        table.entry: [label for label, _, _ in found],
+        "utility": [x for _, x, _ in found],
+        "worst": [y for _, _, y in found],
+        "front": [int(own) for own in front],
+    }
+    gate = (
+        ""
+        if ranking.gate is None or utility is None
+        else (f" Shaded: {utility.label} more than {ranking.share:.0%} worse than that of {brief(ranking.undefended)}.")
+    )
     return Picture(
         f"{base}-trade",
         "Protection against utility",
@@ -131,9 +143,13 @@ def _trade(base: str, source: str, ranking: Ranking, table: Table) -> Picture:
 
 
 def _draw_trade(
-    axes: Axes, style: Style, ranking: Ranking, table: Table, found: Sequence[tuple[str, float, float]],
+    axes: Axes,
+    style: Style,
+    ranking: Ranking,
+    table: Table,
+    found: Sequence[tuple[str, float, float]],
     front: Sequence[bool],
-) -> None:  # fmt: skip
+) -> None:
     utility, worst = column_named(table, "utility"), column_named(table, "worst")
     line = sorted((x, y) for (_, x, y), ahead in zip(found, front, strict=True) if ahead)
     if line:
@@ -145,8 +161,13 @@ def _draw_trade(
     if ranking.gate is not None:
         ends = axes.get_xlim()
         lower = utility is not None and utility.better == "lower"
-        axes.axvspan(*((ranking.gate, ends[1]) if lower else (ends[0], ranking.gate)), color=style.line, alpha=0.55,
-                     linewidth=0, zorder=0)  # fmt: skip
+        axes.axvspan(
+            *((ranking.gate, ends[1]) if lower else (ends[0], ranking.gate)),
+            color=style.line,
+            alpha=0.55,
+            linewidth=0,
+            zorder=0,
+        )
         axes.set_xlim(min(ends[0], ranking.gate), max(ends[1], ranking.gate))
     axes.set_xlabel(axis_label(utility))
     axes.set_ylabel(axis_label(worst))
@@ -224,8 +245,9 @@ def _grouped(means: Floats, keys: Sequence[tuple[str, str]], wanted: Sequence[tu
 
 
 def _heat_data(heat: Heat) -> Columns:
-    columns = {name: [None if np.isnan(v) else float(v) for v in heat.values[:, j]]
-               for j, name in enumerate(heat.columns)}  # fmt: skip
+    columns = {
+        name: [None if np.isnan(v) else float(v) for v in heat.values[:, j]] for j, name in enumerate(heat.columns)
+    }
     return {"": list(heat.rows), **columns}
 
 
@@ -252,5 +274,12 @@ def draw_heat(heat: Heat, axes: Axes, style: Style) -> None:
             axes.text(j + 0.5, i + 0.5, "–", ha="center", va="center", fontsize=7, color=style.dim)
         else:
             dark = share[i, j] > 0.6
-            axes.text(j + 0.5, i + 0.5, f"{value:z.{min(heat.decimals, 2)}f}", ha="center", va="center", fontsize=7,
-                      color=style.paper if dark else style.ink)  # fmt: skip
+            axes.text(
+                j + 0.5,
+                i + 0.5,
+                f"{value:z.{min(heat.decimals, 2)}f}",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color=style.paper if dark else style.ink,
+            )

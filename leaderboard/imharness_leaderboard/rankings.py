@@ -103,9 +103,14 @@ class RankingView:
     """A ranking as its page shows it. `scores` are None where the store has no numbers behind it."""
 
     def __init__(
-        self, board: Board, ranking: Ranking, table: Table, scores: Scores | None,
-        gallery: Sequence[GalleryExample], release: str,
-    ) -> None:  # fmt: skip
+        self,
+        board: Board,
+        ranking: Ranking,
+        table: Table,
+        scores: Scores | None,
+        gallery: Sequence[GalleryExample],
+        release: str,
+    ) -> None:
         self.board, self.ranking, self.table, self.release = board, ranking, table, release
         self.scores, self.gallery = scores, gallery
         self.names = short_names([row.label for row in table.rows])
@@ -208,9 +213,16 @@ class RankingView:
             for label, p in self.ranking.places.items()
         }
         facts = {key: getattr(self.ranking, key) for key in keys}
-        return {**facts, "places": places, "attacks": self.attacks, "names": self.names,
-                "attackNames": self.attack_names, "colours": COLOURS, "broken": BROKEN,
-                "measure": self.column("worst").label}  # fmt: skip
+        return {
+            **facts,
+            "places": places,
+            "attacks": self.attacks,
+            "names": self.names,
+            "attackNames": self.attack_names,
+            "colours": COLOURS,
+            "broken": BROKEN,
+            "measure": self.column("worst").label,
+        }
 
     def compared(self, *labels: str) -> str:
         """Return the address of the page that compares entries under attacks that know them; empty without scores."""
@@ -227,22 +239,27 @@ class RankingView:
             return "", []
         of = [c.facets[facet] for c in self.comparison.conditions]
         means = {
-            value: worst_case(self.comparison, self.scores.vectors, self.ranking,
-                              [c for c, known in enumerate(of) if known == value])
+            value: worst_case(
+                self.comparison, self.scores.vectors, self.ranking, [c for c, known in enumerate(of) if known == value]
+            )
             for value in self.facets[facet]
-        }  # fmt: skip
+        }
         scale = scale_of((float(n) for own in means.values() for n in own), 4, 136)
         place = {label: i for i, label in enumerate(self.comparison.entries)}
         labels = [row.label for row in self.table.rows if row.label in place]
         decimals = self.column("worst").decimals
         return facet, [
-            Small(brief(value), [
-                (self.names[label], scale(x), f"{x:z.{decimals}f}") if np.isfinite(x := float(found[place[label]]))
-                else (self.names[label], None, "not measured")
-                for label in labels
-            ])
+            Small(
+                brief(value),
+                [
+                    (self.names[label], scale(x), f"{x:z.{decimals}f}")
+                    if np.isfinite(x := float(found[place[label]]))
+                    else (self.names[label], None, "not measured")
+                    for label in labels
+                ],
+            )
             for value, found in means.items()
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def wins(self) -> Table | None:
@@ -252,10 +269,12 @@ class RankingView:
             return None
         order = {row.label: i for i, row in enumerate(self.table.rows)}
         last = len(order)
-        return found.model_copy(update={
-            "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
-            "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
-        })  # fmt: skip
+        return found.model_copy(
+            update={
+                "rows": tuple(sorted(found.rows, key=lambda row: order.get(row.label, last))),
+                "columns": tuple(sorted(found.columns, key=lambda column: order.get(column.label, last))),
+            }
+        )
 
     @cached_property
     def _means(self) -> dict[str, dict[tuple[str, bool], float]]:
@@ -279,16 +298,29 @@ class RankingView:
         parts = {e.label: e for e in self.board.entries}
         entries = [parts[part] for part in dict.fromkeys([row.label, *row.label.split(" + ")]) if part in parts]
         return RankedRow(
-            row, place, name_of(row.label),
-            _at(self.scale, worst.low if worst else None), _at(self.scale, worst.value if worst else None),
+            row,
+            place,
+            name_of(row.label),
+            _at(self.scale, worst.low if worst else None),
+            _at(self.scale, worst.value if worst else None),
             _at(self.scale, worst.high if worst else None),
-            _at(self.rise, row.number("unaware")), _at(self.rise, row.number("aware")),
-            self._strip(place), self._badges(row, place), self._bars(row.label),
-            [image for image in self.gallery if image.example.entry == row.label][:4], _needed(row, place), entries,
+            _at(self.rise, row.number("unaware")),
+            _at(self.rise, row.number("aware")),
+            self._strip(place),
+            self._badges(row, place),
+            self._bars(row.label),
+            [image for image in self.gallery if image.example.entry == row.label][:4],
+            _needed(row, place),
+            entries,
             compute_again(self.board, [(entry.kind, entry.label) for entry in entries]),
-            bibtex(self.board, self.release, row=row.label, author=", ".join(dict.fromkeys(e.author for e in entries
-                   if e.author)), version=", ".join(e.version for e in entries)),
-        )  # fmt: skip
+            bibtex(
+                self.board,
+                self.release,
+                row=row.label,
+                author=", ".join(dict.fromkeys(e.author for e in entries if e.author)),
+                version=", ".join(e.version for e in entries),
+            ),
+        )
 
     def _strip(self, place: Place) -> list[Share]:
         found, at = [], 0.0

@@ -37,8 +37,10 @@ def against_secret(boards: Sequence[Board], scores: Mapping[str, list[Scores]], 
         other = others.get(board.track)
         if other is not None:
             known = {own.comparison.id: own for own in scores_of(other, store.numbers(other))}
-            pairs = [(ranking, _named(scores[board.track], ranking), known.get(ranking.comparison))
-                     for ranking in board.rankings]  # fmt: skip
+            pairs = [
+                (ranking, _named(scores[board.track], ranking), known.get(ranking.comparison))
+                for ranking in board.rankings
+            ]
             board = board.model_copy(update={"rankings": tuple(_flagged(*pair) for pair in pairs)})
         found.append(board)
     return found
@@ -54,16 +56,19 @@ def _flagged(ranking: Ranking, public: Scores | None, secret: Scores | None) -> 
         return ranking
     reasons = {
         label: f"better on public images than on a secret split of them, p = {p:.2g}"
-        for label, p in _tested(ranking, public, secret).items() if p < ALPHA
-    }  # fmt: skip
+        for label, p in _tested(ranking, public, secret).items()
+        if p < ALPHA
+    }
     marked = {
         label: place.model_copy(update={"flags": (*place.flags, reasons[label])}) if label in reasons else place
         for label, place in ranking.places.items()
     }
     changes: dict[str, object] = {"places": marked}
     if ranking.winner in reasons:
-        changes |= {"winner": "", "claim": f"There is no winner: {brief(ranking.winner)} is first, but is "
-                    f"{reasons[ranking.winner]}."}  # fmt: skip
+        changes |= {
+            "winner": "",
+            "claim": f"There is no winner: {brief(ranking.winner)} is first, but is {reasons[ranking.winner]}.",
+        }
     return ranking.model_copy(update=changes)
 
 

@@ -60,7 +60,7 @@ class Listener:
 
     def _run(
         self, experiment: str, board: Board, name: str, metrics: Mapping[str, float], tags: Mapping[str, str]
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Write one run whole, and return its id."""
         from mlflow.entities import Metric, Param, RunTag
 

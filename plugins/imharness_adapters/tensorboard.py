@@ -60,6 +60,8 @@ def _scalars(board: Board) -> dict[str, float]:
     tables = [table for table in board.tables if table.ranked_by]
     found = {
         f"{table.id}/{column.key}/{row.label}": row.values.get(column.key)
-        for table in tables for column in table.columns for row in table.rows
-    }  # fmt: skip
+        for table in tables
+        for column in table.columns
+        for row in table.rows
+    }
     return {tag: value.value for tag, value in found.items() if value is not None and value.value is not None}

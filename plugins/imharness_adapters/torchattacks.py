@@ -30,10 +30,12 @@ LONGER = {"FFGSM": 5.0}
 INFOS = attack_infos(
     "harness/torchattacks",
     Paper(
-        title="Torchattacks: A PyTorch Repository for Adversarial Attacks", authors="Kim", year=2020,
+        title="Torchattacks: A PyTorch Repository for Adversarial Attacks",
+        authors="Kim",
+        year=2020,
         url="https://arxiv.org/abs/2010.01950",
     ),
-)  # fmt: skip
+)
 
 
 class TwoLogits(nn.Module):

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from imharness_annotation.sources import Rebuilt
 
 FILE = click.option(
-    "--file", type=click.Path(path_type=Path), default="annotations.sqlite", show_default=True, metavar="FILE",
+    "--file",
+    type=click.Path(path_type=Path),
+    default="annotations.sqlite",
+    show_default=True,
+    metavar="FILE",
     help="Where questions and votes are kept.",
-)  # fmt: skip
+)
 RECONSTRUCTION, IQA = "harness/reconstruction", "harness/iqa"
 VOTES = {"class": 5, "pair": 5, "better": 10}
 LOOPBACK = "127.0.0.1"
@@ -119,9 +123,13 @@ def annotate(
     console.say(f"judge at http://{host}:{port}/ and stop with Ctrl-C; every answer is kept in {file}")
     hosts = [LOOPBACK, "localhost"] if host == LOOPBACK else ["*"]
     uvicorn.run(
-        application(book, hosts), host=host, port=port, log_level="warning", server_header=False,
+        application(book, hosts),
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
         timeout_keep_alive=KEPT_S,
-    )  # fmt: skip
+    )
 
 
 @annotate.command()
@@ -152,10 +160,15 @@ def report(file: Path, as_json: bool) -> None:
     every, votes, planned = book.votes(), book.counted(), book.planned
     decoys, out = decoy_accuracy(every), book.left_out()
     facts: dict[str, object] = {
-        "kind": book.about("kind"), "votes": len(every), "votes_counted": len(votes), "votes_planned": planned,
-        "needed_to_count": book.demand, "people": len(decoys), "people_left_out": len(out),
+        "kind": book.about("kind"),
+        "votes": len(every),
+        "votes_counted": len(votes),
+        "votes_planned": planned,
+        "needed_to_count": book.demand,
+        "people": len(decoys),
+        "people_left_out": len(out),
         "people_without_decoys": sum(not shown for _, shown in decoys.values()),
-    }  # fmt: skip
+    }
     better = facts["kind"] == "better"
     for name, recognised in (("fleiss_kappa", False), *(() if better else (("recognised_kappa", True),))):
         try:

@@ -127,8 +127,10 @@ def flags(query: Query) -> dict[str, tuple[str, ...]]:
     """
     if "audit" not in query.steps:
         return {}
-    rows = query('SELECT defense, "check", dataset || photograph AS photograph, avg(floor - gain) AS lost FROM audit '
-                 "GROUP BY ALL ORDER BY ALL")  # fmt: skip
+    rows = query(
+        'SELECT defense, "check", dataset || photograph AS photograph, avg(floor - gain) AS lost FROM audit '
+        "GROUP BY ALL ORDER BY ALL"
+    )
     found: dict[str, tuple[str, ...]] = {}
     for label, check in dict.fromkeys(zip(rows["defense"], rows["check"], strict=True)):
         lost = rows["lost"][(rows["defense"] == label) & (rows["check"] == check)]

@@ -16,7 +16,7 @@ from imharness.images import (
     ImageRng,
     Perturb,
     Purification,
-)  # fmt: skip
+)
 from imharness.tracks import Output, StepContext, StepResult, step
 from imharness_iqa.apart import apart, photographs_of
 from imharness_iqa.rescaling import RescaledTarget, Rescaling
@@ -221,8 +221,15 @@ def certify(context: StepContext) -> StepResult:
     component: Certification = context.component("defense")
     found = context.build("defense")(scores, context.component("metric").bounds)
     ends = component.ends(scores) if isinstance(component, MedianSmoothing) else (found.value, found.value)
-    rows = {"score": found.value, "radius": found.radius, "delta": found.delta, "abstained": found.abstained,
-            "low": ends[0], "high": ends[1], "reach": reach(component, found)}  # fmt: skip
+    rows = {
+        "score": found.value,
+        "radius": found.radius,
+        "delta": found.delta,
+        "abstained": found.abstained,
+        "low": ends[0],
+        "high": ends[1],
+        "reach": reach(component, found),
+    }
     kind = {
         "entry": [component.without_grid().label] * len(images),
         "classes": [component.classes if isinstance(component, ClassSmoothing) else 0] * len(images),
@@ -290,9 +297,14 @@ def target_of(context: StepContext, names: Sequence[str], *, counted: bool = Tru
     through = context.component("defense") if context.options["adaptive"] else None
     defense = "defense" if isinstance(through, Purification) else None
     target = context.target(
-        scorer(context), names, attack="attack", defense=defense, samples=int(context.options["samples"]),
-        counted=counted, stand_in=STAND_IN if STAND_IN in context.roles else None,
-    )  # fmt: skip
+        scorer(context),
+        names,
+        attack="attack",
+        defense=defense,
+        samples=int(context.options["samples"]),
+        counted=counted,
+        stand_in=STAND_IN if STAND_IN in context.roles else None,
+    )
     if not isinstance(through, Rescaling):
         return target
     metric = context.component("metric")

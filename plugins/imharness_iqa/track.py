@@ -151,9 +151,11 @@ class IqaTrack(Track):
         default=("*",), description="Attacks whose images certified defenses see; * means all, !id not this one."
     )
     samples: int = Field(
-        default=10, ge=1, le=1000,
+        default=10,
+        ge=1,
+        le=1000,
         description="Draws of a random defense over which a gradient is averaged; a black-box query is one draw.",
-    )  # fmt: skip
+    )
     samples_of: Mapping[str, Annotated[int, Field(ge=1, le=1000)]] = Field(
         default={}, description="Random defense, by id or label -> draws instead of `samples`."
     )

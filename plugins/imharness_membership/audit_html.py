@@ -15,8 +15,12 @@ from imharness.questions import ModelAudit
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b", "#17becf")
 """Okabe and Ito's colours, which colour-blind readers can tell apart."""
 SETTINGS = {
-    "svg.fonttype": "none", "svg.hashsalt": "audit", "font.size": 10, "font.family": "sans-serif", **NO_MARKUP,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "audit",
+    "font.size": 10,
+    "font.family": "sans-serif",
+    **NO_MARKUP,
+}
 
 
 def report(found: ModelAudit, name: str) -> str:

@@ -128,8 +128,11 @@ def checked(outputs: Array, labels: Array, named: Named, logits: bool = False) -
         shifted = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
         outputs = shifted / shifted.sum(axis=1, keepdims=True)
     else:
-        _refuse(f"{where}, row", (outputs < 0).any(axis=1) | (outputs > 1 + SUM_TOLERANCE).any(axis=1),
-                f"is outside [0, 1]; if these are logits, {named.remedy}")  # fmt: skip
+        _refuse(
+            f"{where}, row",
+            (outputs < 0).any(axis=1) | (outputs > 1 + SUM_TOLERANCE).any(axis=1),
+            f"is outside [0, 1]; if these are logits, {named.remedy}",
+        )
         total = outputs.sum(axis=1, dtype=np.float64)
         _refuse(
             f"{where}, row", np.abs(total - 1) > SUM_TOLERANCE, f"does not sum to 1 (logits: {named.remedy})", total

@@ -42,9 +42,17 @@ class Sgd(Descent):
     def _update(self, places: list[int]) -> None:
         chosen = [self._parameters[place] for place in places]
         torch._fused_sgd_(
-            chosen, [own.grad for own in chosen], [], weight_decay=self.weight_decay, momentum=0.0,
-            lr=self.learning_rate, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
-        )  # fmt: skip
+            chosen,
+            [own.grad for own in chosen],
+            [],
+            weight_decay=self.weight_decay,
+            momentum=0.0,
+            lr=self.learning_rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,
+        )
 
 
 class Adam(Descent):
@@ -59,11 +67,20 @@ class Adam(Descent):
         self._steps[0] += 1
         chosen = [self._parameters[place] for place in places]
         torch._fused_adam_(
-            chosen, [own.grad for own in chosen], [self._means[place] for place in places],
-            [self._squares[place] for place in places], [], self._steps * len(places), amsgrad=False,
-            lr=self.learning_rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=self.weight_decay, eps=EPS,
+            chosen,
+            [own.grad for own in chosen],
+            [self._means[place] for place in places],
+            [self._squares[place] for place in places],
+            [],
+            self._steps * len(places),
+            amsgrad=False,
+            lr=self.learning_rate,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            weight_decay=self.weight_decay,
+            eps=EPS,
             maximize=False,
-        )  # fmt: skip
+        )
 
 
 KINDS = {"adam": Adam, "sgd": Sgd}

@@ -35,9 +35,12 @@ class Split:
         """The plan by which networks are trained."""
         options = self.context.options
         return TrainingPlan(
-            int(options["epochs"]), int(options["batch_size"]), float(options["learning_rate"]),
-            str(options["optimiser"]), int(options.get("decay_after", 0)),
-        )  # fmt: skip
+            int(options["epochs"]),
+            int(options["batch_size"]),
+            float(options["learning_rate"]),
+            str(options["optimiser"]),
+            int(options.get("decay_after", 0)),
+        )
 
     def rng(self, *purpose: str) -> torch.Generator:
         """Return a generator that is the same in all tasks of this split."""
@@ -63,9 +66,14 @@ class Split:
         return network.eval()
 
     def trained(
-        self, training: MembershipTraining, member: torch.Tensor, reference: torch.Tensor, part: str,
-        after: After = lambda number, network, done: None, number: int = 0,
-    ) -> torch.nn.Module:  # fmt: skip
+        self,
+        training: MembershipTraining,
+        member: torch.Tensor,
+        reference: torch.Tensor,
+        part: str,
+        after: After = lambda number, network, done: None,
+        number: int = 0,
+    ) -> torch.nn.Module:
         """Return a network trained on its members."""
         network = self.fresh(part)
 
@@ -80,9 +88,13 @@ class Split:
         return trained
 
     def trained_many(
-        self, training: MembershipTraining, members: Sequence[torch.Tensor], reference: torch.Tensor, after: After,
+        self,
+        training: MembershipTraining,
+        members: Sequence[torch.Tensor],
+        reference: torch.Tensor,
+        after: After,
         before: int = 0,
-    ) -> list[torch.nn.Module]:  # fmt: skip
+    ) -> list[torch.nn.Module]:
         """Return one trained reference model per set of members; all at once if the defense can.
 
         `before`: number of reference models before these.

@@ -183,10 +183,15 @@ def _query(context: StepContext, order: np.ndarray) -> MembershipQuery:
             target_features=tensor(theirs["features"][order]),
         )
     return MembershipQuery(
-        shadow_outputs=tensor(shadow.arrays["outputs"]), shadow_labels=tensor(shadow.rows["label"]),
-        shadow_member=tensor(shadow.rows["member"]), target_outputs=tensor(target.arrays["outputs"][order]),
-        target_labels=tensor(target.rows["label"][order]), references=known, robustness=noisy, gradients=slopes,
-    )  # fmt: skip
+        shadow_outputs=tensor(shadow.arrays["outputs"]),
+        shadow_labels=tensor(shadow.rows["label"]),
+        shadow_member=tensor(shadow.rows["member"]),
+        target_outputs=tensor(target.arrays["outputs"][order]),
+        target_labels=tensor(target.rows["label"][order]),
+        references=known,
+        robustness=noisy,
+        gradients=slopes,
+    )
 
 
 def _answers(

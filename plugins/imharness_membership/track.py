@@ -178,9 +178,13 @@ class _Plan:
     """The tasks of one model on one split of one data set, both of which `planner` holds."""
 
     def __init__(
-        self, track: MembershipTrack, planner: Planner, evaluators: list[MembershipEvaluator], split: int,
+        self,
+        track: MembershipTrack,
+        planner: Planner,
+        evaluators: list[MembershipEvaluator],
+        split: int,
         published: Published,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.track, self.planner, self.evaluators = track, planner, evaluators
         self.baseline = _Guard(planner.component("defense", BASELINE))
         self.rows: dict[str, OptionValue] = {"split": split, "part": published.part}

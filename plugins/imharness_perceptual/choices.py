@@ -7,9 +7,19 @@ from imharness.tracks import Query
 from imharness_perceptual.verdicts import credit
 
 FACTS = [
-    "name", "reference", "photograph", "family", "severity", "group", "choice", "judge", "judges", "same", "mos",
+    "name",
+    "reference",
+    "photograph",
+    "family",
+    "severity",
+    "group",
+    "choice",
+    "judge",
+    "judges",
+    "same",
+    "mos",
     "proxy",
-]  # fmt: skip
+]
 Facts = dict[str, np.ndarray]
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Positions of alternatives 0 and 1, a name, the share of judges that found 1 nearer, and the number of judges."""

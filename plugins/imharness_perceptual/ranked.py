@@ -36,24 +36,43 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
     people = "people agree among themselves" if human else "there is to agree with"
     unit = {"cluster": "photograph", "unit": "forced choice"}
     protection = Column(
-        "share", "agreement", f"Agreement on forced choices as a share of what {people}, mean of the families.",
-        "higher", wins=Wins("protection-wins", "Which metric agrees more under attack", "more agreement",
-                            unit="forced choice"), **unit,
-    )  # fmt: skip
+        "share",
+        "agreement",
+        f"Agreement on forced choices as a share of what {people}, mean of the families.",
+        "higher",
+        wins=Wins("protection-wins", "Which metric agrees more under attack", "more agreement", unit="forced choice"),
+        **unit,
+    )
     utility = Column(
-        "utility", "agreement untouched", f"The same without an attack, over all choices, as a share of what {people}.",
-        "higher", value=lambda metric: agreed[metric], **unit,
-    )  # fmt: skip
+        "utility",
+        "agreement untouched",
+        f"The same without an attack, over all choices, as a share of what {people}.",
+        "higher",
+        value=lambda metric: agreed[metric],
+        **unit,
+    )
     balls = sorted({own["attack"] for own in scores.conditions} - {NOBODY})
     hit = f"when attacked ({', '.join(balls)})" if balls else "(nobody attacked)"
     rules = Contest(
-        scores, protection, utility, best, share=share, unaware=UNAWARE, controls=controls_of(query, "metric"),
-        flags=_unmoved(query), proxies=_proxies(query), balanced="distortion", all_controls=True,
+        scores,
+        protection,
+        utility,
+        best,
+        share=share,
+        unaware=UNAWARE,
+        controls=controls_of(query, "metric"),
+        flags=_unmoved(query),
+        proxies=_proxies(query),
+        balanced="distortion",
+        all_controls=True,
         claim=f"{{winner}} reaches {{protection}} of what {people} {hit}, and {{utility}} untouched; {best}, which "
         "agrees best untouched, reaches {without} and {plain}.",
-    )  # fmt: skip
+    )
     found = contest(
-        rules, id=ID, title="Agreement on forced choices under attack", entry="metric",
+        rules,
+        id=ID,
+        title="Agreement on forced choices under attack",
+        entry="metric",
         caption="Of two distorted images, which is nearer to the reference? A row is a metric; its agreement is the "
         f"share of judges with whom it agrees, as a share of what {people}: the agreement of two different judges "
         "where several were asked, and 1 where the order of severities decides. For each choice the worst outcome "
@@ -63,12 +82,17 @@ def ranked_metrics(query: Query, choices: Blocks, share: float) -> TrackReport:
         "weight. The gate is the untouched agreement of the metric that agrees best. Pixel-wise distances and random "
         "weights are controls.",
         note="" if balls else "No attack was run, so the agreement and its worst case are the same.",
-    )  # fmt: skip
+    )
     front = Chart(
-        id="accuracy-robustness", title="Agreement untouched and under attack", kind="scatter", table=ID, x="utility",
-        y="worst", front=True, caption="The agreement of each metric without an attack, and what is left of it under "
-        "the worst attack.",
-    )  # fmt: skip
+        id="accuracy-robustness",
+        title="Agreement untouched and under attack",
+        kind="scatter",
+        table=ID,
+        x="utility",
+        y="worst",
+        front=True,
+        caption="The agreement of each metric without an attack, and what is left of it under the worst attack.",
+    )
     return found + TrackReport(charts=[front])
 
 
@@ -131,15 +155,20 @@ def untouched_and_attacked(untouched: Blocks, met: Blocks) -> Blocks:
         untouched.entries,
         (
             *(plain.conditions[c] for c in chosen),
-            *({"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": AWARE}
-              for own, ball in zip(met.conditions, attacked, strict=True)),
+            *(
+                {"dataset": own["dataset"], "distortion": own["distortion"], "attack": ball, "attacker": AWARE}
+                for own, ball in zip(met.conditions, attacked, strict=True)
+            ),
         ),
         (*(untouched.units[c][kept[c]] for c in chosen), *met.units),
-        {"share": (
-            *(untouched.values["share"][c][:, kept[c]] for c in chosen), *map(aligned, met.values["share"]),
-        )},
+        {
+            "share": (
+                *(untouched.values["share"][c][:, kept[c]] for c in chosen),
+                *map(aligned, met.values["share"]),
+            )
+        },
         {name: (*(untouched.about[name][c][kept[c]] for c in chosen), *met.about[name]) for name in untouched.about},
-    )  # fmt: skip
+    )
 
 
 def _ball(condition: Mapping[str, str]) -> str:

@@ -99,9 +99,12 @@ class RayWorkers:
             names = packages()
             self._greeting = note(self._store, uuid.uuid4().hex)
             self._given: dict[str, Any] = {
-                "config": given_to(config), "wanted": facts(names), "packages": names, "greeting": self._greeting,
+                "config": given_to(config),
+                "wanted": facts(names),
+                "packages": names,
+                "greeting": self._greeting,
                 "folders": [str(folder) for folder in folders()],
-            }  # fmt: skip
+            }
             self._look()
         except BaseException:
             self.close()

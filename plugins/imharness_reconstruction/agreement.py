@@ -126,10 +126,11 @@ def agreement_table(studies: Sequence[Study]) -> Table:
             columns += [
                 ColumnSpec(key=key, label=f"{ranking}, {where}", description=said, better="higher"),
                 ColumnSpec(
-                    key=f"{key} absolute", label=f"|{ranking}|, {where}",
+                    key=f"{key} absolute",
+                    label=f"|{ranking}|, {where}",
                     description=f"The absolute value, which the paper prints, whichever way the metric ranks. {said}",
                 ),
-            ]  # fmt: skip
+            ]
             cells |= {key: own, f"{key} absolute": lambda metric, own=own: unsigned(own(metric))}
     rows = [
         Row(label=metric, values={key: cell(metric) for key, cell in cells.items()})

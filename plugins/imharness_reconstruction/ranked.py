@@ -104,9 +104,15 @@ def ranked_models(query: Query, studies: Sequence[Study], share: float) -> Track
         met_nothing = ranking.places[FLOOR].model_copy(update={"broken_by": {}})
         ranking = ranking.model_copy(update={"places": {**ranking.places, FLOOR: met_nothing}})
     front = Chart(
-        id="protection-utility", title="Leakage against test accuracy", kind="scatter", table=ID, x="utility",
-        y="worst", front=True, caption="Test accuracy of each model, and how close the strongest attack comes.",
-    )  # fmt: skip
+        id="protection-utility",
+        title="Leakage against test accuracy",
+        kind="scatter",
+        table=ID,
+        x="utility",
+        y="worst",
+        front=True,
+        caption="Test accuracy of each model, and how close the strongest attack comes.",
+    )
     beside = _beside(query, rules, closeness, accuracy)
     return replace(found, rankings=[ranking]) + TrackReport([beside], charts=[front] if accuracy else [])
 
@@ -124,18 +130,36 @@ def _rules(query: Query, metric: str, closeness: int, accuracy: Mapping[str, Val
     better = "lower" if closeness > 0 else "higher"
     unit = "private image"
     protection = Column(
-        "score", _short(metric), f"{_short(metric)} between reconstruction and private image.", better, 3,
+        "score",
+        _short(metric),
+        f"{_short(metric)} between reconstruction and private image.",
+        better,
+        3,
         wins=Wins("protection-wins", "Which protected model leaks less", "reconstructions less close", unit=unit),
         **CLUSTER,
-    )  # fmt: skip
+    )
     utility = Column(
-        "utility", "test accuracy", "Share of held-out images that the protected model classifies right.", "higher",
-        unit="held-out image", value=lambda entry: accuracy.get(entry, missing("not trained in this run")), **CLUSTER,
-    )  # fmt: skip
+        "utility",
+        "test accuracy",
+        "Share of held-out images that the protected model classifies right.",
+        "higher",
+        unit="held-out image",
+        value=lambda entry: accuracy.get(entry, missing("not trained in this run")),
+        **CLUSTER,
+    )
     return Contest(
-        scores, protection, utility, best, "", over=("attack", "attacker", "state"), unaware=UNAWARE, share=share,
-        controls=_never_crowned(query, scores.entries, accuracy), unknown=unknown, met="failed",
-    )  # fmt: skip
+        scores,
+        protection,
+        utility,
+        best,
+        "",
+        over=("attack", "attacker", "state"),
+        unaware=UNAWARE,
+        share=share,
+        controls=_never_crowned(query, scores.entries, accuracy),
+        unknown=unknown,
+        met="failed",
+    )
 
 
 def _scores(query: Query, metric: str) -> Blocks:
@@ -303,10 +327,14 @@ def _beside(query: Query, rules: Contest, closeness: Mapping[str, int], accuracy
             row[metric] = missing(reason) if reason else own.mean(own.sign * measured[entry])
     columns.append(
         ColumnSpec(
-            key="converged", label="converged", decimals=2, unit="private image", cluster_unit="photograph",
+            key="converged",
+            label="converged",
+            decimals=2,
+            unit="private image",
+            cluster_unit="photograph",
             description="Share of the private images for which at least one attack converged.",
         )
-    )  # fmt: skip
+    )
     for place, (entry, row) in enumerate(values.items()):
         row["converged"] = missing("no gradient") if entry == FLOOR else mean_value(*_explained(rules.scores, place))
     rows = [Row(label=entry, values=row) for entry, row in values.items()]

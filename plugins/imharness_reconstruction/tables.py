@@ -285,13 +285,17 @@ def _charts(main: Table) -> list[Chart]:
         return []
     return [
         Chart(
-            id=f"recognition-{metric.label}", title=f"{metric.label} against recognition", kind="scatter",
-            table=main.id, x=metric.key, y=RECOGNISED,
+            id=f"recognition-{metric.label}",
+            title=f"{metric.label} against recognition",
+            kind="scatter",
+            table=main.id,
+            x=metric.key,
+            y=RECOGNISED,
             caption=f"Each point is a protected model: its leakage by {metric.label}, and the share that is recognised."
             f"{limit_of([metric.key])}",
         )
         for metric in metrics
-    ]  # fmt: skip
+    ]
 
 
 def _examples(query: Query, attack: str) -> list[Example]:

@@ -28,12 +28,16 @@ def attack_infos(id: str, paper: Paper) -> dict[str, AttackInfo]:
     }
     return {
         norm: AttackInfo(
-            id=id, version="1", access="white_box", norm=norm, paper=paper,
+            id=id,
+            version="1",
+            access="white_box",
+            norm=norm,
+            paper=paper,
             strengths={strength: {"radius": radius} for strength, radius in own.items()},
             distortion="linf" if norm == "linf" else "psnr",
         )
         for norm, own in radii.items()
-    }  # fmt: skip
+    }
 
 
 def require_library(name: str) -> None:

@@ -31,9 +31,20 @@ def pages(folder: Path) -> dict[str, str]:
 
 def test_every_kind_of_page_is_there(built: Path) -> None:
     found = set(pages(built))
-    assert {"index.html", "acme--evil.html", "plain.html", "methods.html", "compare.html", "changes.html", "data.html",
-            "acme--evil/main.html", "acme--evil/wins.html", "acme--evil/conditions-defense.html",
-            "acme--evil/gallery.html", "entries/defense-acme--blur.html"} <= found  # fmt: skip
+    assert {
+        "index.html",
+        "acme--evil.html",
+        "plain.html",
+        "methods.html",
+        "compare.html",
+        "changes.html",
+        "data.html",
+        "acme--evil/main.html",
+        "acme--evil/wins.html",
+        "acme--evil/conditions-defense.html",
+        "acme--evil/gallery.html",
+        "entries/defense-acme--blur.html",
+    } <= found
     assert sum(name.startswith("entries/") for name in found) == len(ENTRIES) + len(LEVELS)
 
 
@@ -146,8 +157,12 @@ def test_pages_and_exports_mark_the_same_numbers() -> None:
     assert marked
     assert controls
     waiting = own.model_copy(update={"waiting": 3})
-    assert not any(marks_of(waiting, table).of(row, column)
-                   for table in waiting.tables for row in table.rows for column in table.columns)  # fmt: skip
+    assert not any(
+        marks_of(waiting, table).of(row, column)
+        for table in waiting.tables
+        for row in table.rows
+        for column in table.columns
+    )
 
 
 def test_every_number_is_a_file(built: Path) -> None:

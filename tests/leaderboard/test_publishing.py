@@ -73,8 +73,14 @@ def state(values: dict[str, float], **facts) -> dict[str, BoardSummary]:
     places = {
         label: Place(rank=i + 1, value=values[label], shown=f"{values[label]:.1f}") for i, label in enumerate(ranked)
     }
-    usual = {"title": "T", "page": "t.html", "by": "D", "sources": "s", "scored_by": {"core": "1"},
-             "entries": {f"defense {label}": "1" for label in values}}  # fmt: skip
+    usual = {
+        "title": "T",
+        "page": "t.html",
+        "by": "D",
+        "sources": "s",
+        "scored_by": {"core": "1"},
+        "entries": {f"defense {label}": "1" for label in values},
+    }
     return {"t": BoardSummary(**(usual | facts), places=places)}
 
 

@@ -45,9 +45,17 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory, harness_forked) -> Path:
 def ran(folder: Path, harness_forked, profile: str) -> Path:
     (folder / "truth.toml").write_text(profile)
     run = harness_forked(
-        "run", "--all", "--profile", "truth.toml", "--workers", "0", "--device", "cpu", cwd=folder,
+        "run",
+        "--all",
+        "--profile",
+        "truth.toml",
+        "--workers",
+        "0",
+        "--device",
+        "cpu",
+        cwd=folder,
         packages=("acme-truth",),
-    )  # fmt: skip
+    )
     assert run.returncode == 0, run.stderr
     return folder
 
@@ -190,8 +198,12 @@ def simulated(seed: int, *, gain: float = 0.0) -> Study:
         conditions.append({**dict.fromkeys(facets, "x"), "attack": attack, "attacker": "fixed"})
         blocks.append(np.stack([none + chance + rng.normal(0, 0.3, 100) - gain, none]))
     scores = tuple(clean + moved for moved in blocks)
-    about = {"mos": (np.full(100, np.nan),) * 2, "sign": (np.ones(100),) * 2, "lower": (np.zeros(100),) * 2,
-             "upper": (np.full(100, 100.0),) * 2}  # fmt: skip
+    about = {
+        "mos": (np.full(100, np.nan),) * 2,
+        "sign": (np.ones(100),) * 2,
+        "lower": (np.zeros(100),) * 2,
+        "upper": (np.full(100, 100.0),) * 2,
+    }
     values = {**dict.fromkeys(("d", "dd", "gain", "ssim"), tuple(blocks)), "score": scores, "defended": (clean,) * 2}
     found = Blocks(("acme/chance", BASELINE), tuple(conditions), (names, names), values, about)
     sources = {name: (photograph, "x") for name, photograph in zip(names, photographs, strict=True)}

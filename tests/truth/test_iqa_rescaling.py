@@ -49,8 +49,10 @@ def test_the_controls_equal_the_undefended_metric_within_its_interval(label: str
     assert rank[label]["low"] <= rank[BASELINE]["value"] <= rank[label]["high"]
     place = board["rankings"][0]["places"][label]
     assert (place["control"], place["complete"], place["passes"]) == (
-        {"harness/squeeze": "squeezed scores", "harness/crush": "crushed scores"}[label], True, True,
-    )  # fmt: skip
+        {"harness/squeeze": "squeezed scores", "harness/crush": "crushed scores"}[label],
+        True,
+        True,
+    )
 
 
 def test_nobody_wins_by_it(board: dict) -> None:
@@ -112,8 +114,10 @@ def tables_of(finished: Finished, clean: dict, attacked: dict) -> dict[str, tupl
         given = {name: [*given.get(name, []), *values] for name, values in more.items()}
     written(finished, given)
     found = {table.id: table for table in report(finished.query(), 0.05).tables}
-    turned, shift = ({row.label: row.values[key].value for row in found[table].rows}
-                     for table, key in (("ranking", "worst"), ("cost", "shift")))  # fmt: skip
+    turned, shift = (
+        {row.label: row.values[key].value for row in found[table].rows}
+        for table, key in (("ranking", "worst"), ("cost", "shift"))
+    )
     return {label: (turned[label], shift[label]) for label in clean}
 
 
@@ -128,8 +132,9 @@ def test_a_map_that_is_flat_where_attacks_lead_makes_the_shift_in_spreads_small_
     def bent(scores: np.ndarray) -> np.ndarray:
         return np.where(scores < 8, scores, 8 + 1e-3 * (scores - 8))
 
-    found = tables_of(finished, {BASELINE: untouched, "x/bent": bent(untouched)},
-                      {BASELINE: attacked, "x/bent": bent(attacked)})  # fmt: skip
+    found = tables_of(
+        finished, {BASELINE: untouched, "x/bent": bent(untouched)}, {BASELINE: attacked, "x/bent": bent(attacked)}
+    )
     assert found["x/bent"][0] == pytest.approx(found[BASELINE][0])
     assert found["x/bent"][1] < found[BASELINE][1] / 5
 
@@ -149,8 +154,11 @@ def test_no_increasing_map_changes_the_pairs_turned(seed: int, power: float, fac
     other = Others.of(mapped(scores), photographs).passed(mapped(scores), mapped(moved), photographs)
     np.testing.assert_array_equal(plain, other)
     for i in range(25):
-        own = [np.sign(scores[i] - scores[j]) != np.sign(moved[i] - scores[j])
-               for j in range(25) if photographs[j] != photographs[i]]  # fmt: skip
+        own = [
+            np.sign(scores[i] - scores[j]) != np.sign(moved[i] - scores[j])
+            for j in range(25)
+            if photographs[j] != photographs[i]
+        ]
         assert plain[i] == pytest.approx(np.mean(own))
 
 

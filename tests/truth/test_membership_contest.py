@@ -149,10 +149,12 @@ def test_the_order_of_margins_is_that_of_the_values_whatever_their_scale() -> No
     rng = torch.Generator().manual_seed(0)
     shadow, target = (torch.rand(200, generator=rng) for _ in range(2))
     query = MembershipQuery(
-        shadow_outputs=torch.rand(200, 3, generator=rng), shadow_labels=torch.zeros(200, dtype=torch.int64),
-        shadow_member=torch.rand(200, generator=rng) < shadow, target_outputs=torch.rand(200, 3, generator=rng),
+        shadow_outputs=torch.rand(200, 3, generator=rng),
+        shadow_labels=torch.zeros(200, dtype=torch.int64),
+        shadow_member=torch.rand(200, generator=rng) < shadow,
+        target_outputs=torch.rand(200, 3, generator=rng),
         target_labels=torch.zeros(200, dtype=torch.int64),
-    )  # fmt: skip
+    )
     plain = margins(query, shadow, target, per_class=False)
     mapped = margins(query, *(0.5 + 0.01 * own.sqrt() for own in (shadow, target)), per_class=False)
     assert torch.equal(plain >= 0, mapped >= 0)

@@ -62,8 +62,13 @@ def study(
 
 def _hit(row: Mapping[str, Any], after: float) -> dict[str, Any]:
     about = {name: row[name] for name in ("metric", "dataset", "name", "reference", "photograph", "family", "severity")}
-    return {**about, "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]", "radius": 4, "before": row["distance"],
-            "after": after}  # fmt: skip
+    return {
+        **about,
+        "attack": "x/ball[radius=0.0156863,alpha=0.1,steps=4]",
+        "radius": 4,
+        "before": row["distance"],
+        "after": after,
+    }
 
 
 def guesses(seed: int, n: int = 90) -> np.ndarray:
@@ -134,8 +139,9 @@ def test_guesses_win_nothing() -> None:
 def test_the_numbers_of_the_headline_follow_from_the_scores_on_the_board() -> None:
     found = study(
         {KNOWS: KNOWN, TURNS: np.arange(90) % 10 > 0, GUESSES: guesses(1)},
-        {KNOWS: np.arange(90) % 9 > 0, TURNS: np.arange(90) % 3 > 0, GUESSES: guesses(1)}, {GUESSES: "a guess"},
-    )  # fmt: skip
+        {KNOWS: np.arange(90) % 9 > 0, TURNS: np.arange(90) % 3 > 0, GUESSES: guesses(1)},
+        {GUESSES: "a guess"},
+    )
     (ranking,), paired = found.rankings, found.comparisons[0]
     row = paired.entries.index(ranking.winner)
     worst: dict[tuple[str, str], float] = {}
@@ -170,10 +176,14 @@ class Pairs(ImageDataset):
                     names.append(f"{group}/{('ref', 'p0', 'p1')[choice]}")
                     shades.append(0.4 + shade)
                     facts = {
-                        "reference": f"{group}/ref", "photograph": f"photograph {i % 8}", "family": family,
-                        "group": group if choice else "", "choice": own, "judge": float(second) if choice else np.nan,
+                        "reference": f"{group}/ref",
+                        "photograph": f"photograph {i % 8}",
+                        "family": family,
+                        "group": group if choice else "",
+                        "choice": own,
+                        "judge": float(second) if choice else np.nan,
                         "judges": 5.0,
-                    }  # fmt: skip
+                    }
                     for name, fact in facts.items():
                         columns.setdefault(name, []).append(fact)
         values = torch.tensor(shades)

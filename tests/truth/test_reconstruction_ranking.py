@@ -133,9 +133,12 @@ def study(folder: Path, defenses: list[str], attacks: list[str]) -> TrackReport:
     own = (Album(), Doubled(), Mapped(), Same(), Halver(), Oracle(), Idle(), Spoilt(), Silent(), Eyes())
     registry = installed().joined([Registered(c, "test", Provenance("test", "1")) for c in own])
     select = {
-        "dataset": ["acme/album"], "model": [NETWORK], "attack": attacks, "defense": defenses,
+        "dataset": ["acme/album"],
+        "model": [NETWORK],
+        "attack": attacks,
+        "defense": defenses,
         "metric": ["psnr", "mse"],
-    }  # fmt: skip
+    }
     options = {"judge": "acme/eyes", "epochs": 150, "batch_size": 9, "learning_rate": 0.05}
     part = TrackProfile(select=select, options=options)
     graph = plan_track(TRACK, Profile(name="truth", description="", tracks={TRACK: part}), registry)

@@ -26,10 +26,14 @@ from imharness_leaderboard.pages import build_site
 TRACK, SEED = "harness/iqa", "5eed" * 16
 HOSTILE, HONEST, NONE = "acme/recogniser", ("acme/damper", "acme/idle"), "harness/none"
 PART = TrackProfile(
-    select={"dataset": ["acme/patterns"], "metric": ["acme/brightness"], "attack": ["harness/ifgsm"],
-            "defense": [NONE, HOSTILE, *HONEST]},
+    select={
+        "dataset": ["acme/patterns"],
+        "metric": ["acme/brightness"],
+        "attack": ["harness/ifgsm"],
+        "defense": [NONE, HOSTILE, *HONEST],
+    },
     options={"strengths": ["strong"], "shown_images": 1, "samples": 1},
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -154,8 +158,10 @@ def test_who_lacks_the_seed_computes_nothing(registry: Registry, secret: Ran, tm
     key, task = next(iter(secret.graph.tasks.items()))
     for own in ("", "0dd5eed0" * 8):
         record = run_task(
-            BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16, secret=own), key, task.spec,
+            BuildCache(registry, Store(tmp_path), torch.device("cpu"), 16, secret=own),
+            key,
+            task.spec,
             lambda done, total: None,
-        )  # fmt: skip
+        )
         assert record.status == "failed"
         assert "seed of the secret split" in record.failure.message

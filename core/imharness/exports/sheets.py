@@ -120,11 +120,18 @@ def sheet_of(table: Table, board: Board | None = None, *, columns: Sequence[str]
     few = marks.few(specs)
     own_caption = f"{table.title.rstrip('.')}. {table.caption}".strip()
     return Sheet(
-        id=table.id, track=board.track if board else "", title=table.title, caption=caption or own_caption,
-        entry=table.entry, facets=writer.facets, columns=specs, lines=lines,
+        id=table.id,
+        track=board.track if board else "",
+        title=table.title,
+        caption=caption or own_caption,
+        entry=table.entry,
+        facets=writer.facets,
+        columns=specs,
+        lines=lines,
         notes=tuple((letter, text) for text, letter in writer.letters.items()),
-        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])), table=table,
-    )  # fmt: skip
+        remarks=(*_remarks(table, board, specs, lines), *([few] if few else [])),
+        table=table,
+    )
 
 
 def _wanted(table: Table, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
@@ -193,9 +200,7 @@ def number_text(value: float, column: ColumnSpec) -> str:
     return text.lstrip("-") if text.startswith("-") and not text.strip("-0.") else text
 
 
-def _remarks(
-    table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]
-) -> Iterable[str]:  # fmt: skip
+def _remarks(table: Table, board: Board | None, columns: Sequence[ColumnSpec], lines: Sequence[Line]) -> Iterable[str]:
     cells = [cell for line in lines for cell in line.cells]
     legend = []
     if any(column.better for column in columns):

@@ -42,9 +42,11 @@ RUN_CODE = {"qalign", "qalign_8bit", "qalign_4bit", "compare2score"}
 LEFT_OUT = {"fid", "sfid", "fid_dinov2", "inception_score", "clipscore", "fgresq_pair", *RUN_CODE}
 """The metrics that compare sets of images, need a text, return several numbers, or run code that they download."""
 PAPER = Paper(
-    title="IQA-PyTorch: PyTorch Toolbox for Image Quality Assessment", authors="Chen & Mo", year=2022,
+    title="IQA-PyTorch: PyTorch Toolbox for Image Quality Assessment",
+    authors="Chen & Mo",
+    year=2022,
     url="https://github.com/chaofengc/IQA-PyTorch",
-)  # fmt: skip
+)
 
 
 class Prepared(BaseModel):
@@ -104,10 +106,14 @@ def _facts(metric: "_Pyiqa") -> MetricInfo:
     config, found = configurations(metric.mode).get(metric.name, {}), prepared(metric.name)
     bounds = (found.lower, found.upper) if found and metric.mode == "NR" and found.lower < found.upper else None
     return MetricInfo(
-        id=metric.id, version="1", labelled=LABEL, paper=PAPER, bounds=bounds,
+        id=metric.id,
+        version="1",
+        labelled=LABEL,
+        paper=PAPER,
+        bounds=bounds,
         higher_means="worse_quality" if config.get("lower_better") else "better_quality",
         differentiable=found is None or found.differentiable,
-    )  # fmt: skip
+    )
 
 
 class _Pyiqa(BaseModel):

@@ -51,9 +51,13 @@ def prepared_on(name: str, dataset: ImageDataset, count: int, device: torch.devi
     if len(scores) != len(chosen) * (1 + compares) or not bool(torch.isfinite(scores).all()):
         raise ContractError(f"pyiqa:{name} gives no finite score for each image")
     kept = Prepared(
-        pyiqa=importlib.metadata.version("pyiqa"), lower=float(scores.min()), upper=float(scores.max()),
-        differentiable=differentiable, data=dataset.label, images=len(chosen),
-    )  # fmt: skip
+        pyiqa=importlib.metadata.version("pyiqa"),
+        lower=float(scores.min()),
+        upper=float(scores.max()),
+        differentiable=differentiable,
+        data=dataset.label,
+        images=len(chosen),
+    )
     path = record(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(kept.model_dump_json(indent=1) + "\n")

@@ -9,9 +9,7 @@ from imharness_iqa.rescaling import Rescaling
 class Squeeze(Rescaling):
     """Squeezes the scores towards the middle of their range: c + eps f(x)."""
 
-    info = DefenseInfo(
-        id="harness/squeeze", version="1", control="squeezed scores", group="none", differentiable=True
-    )  # fmt: skip
+    info = DefenseInfo(id="harness/squeeze", version="1", control="squeezed scores", group="none", differentiable=True)
     factor: float = Field(default=0.01, gt=0, le=1, description="What is left of every difference of scores.")
 
     def rescaled(self, scores: Scores, bounds: tuple[float, float]) -> Scores:

@@ -32,27 +32,51 @@ SHOWN = {
 }
 """What is left of images."""
 COLUMNS = (
-    MEASURES["shift"].model_copy(update={
-        "label": "shift, worst attack", "description": f"{MEASURES['shift'].description} The worst of all attacks "
-        "counts for each image."}),
-    MEASURES["turned"].model_copy(update={
-        "key": "both", "label": "pairs turned, both attacked %", "description": "Share of the pairs of images whose "
-        "order attacks can turn, if they may change one image of a pair or both."}),
-    MEASURES["dd"].model_copy(update={
-        "key": "dd_worst", "label": "D^D %, worst attack", "description": f"{MEASURES['dd'].description} The worst of "
-        "all attacks counts for each image. Who makes all scores small makes it small."}),
-    MEASURES["d"].model_copy(update={
-        "label": "D %, worst attack", "description": f"{MEASURES['d'].description} The worst of all attacks counts for "
-        "each image."}),
-    MEASURES["gain"].model_copy(update={
-        "label": "gain %, worst attack", "description": f"{MEASURES['gain'].description} The largest of all attacks "
-        "counts for each image."}),
-    MEASURES["dd"].model_copy(update={
-        "label": "D^D %, mean", "description": f"{MEASURES['dd'].description} Mean over all attacks."}),
-    MEASURES["srocc"].model_copy(update={
-        "label": "SROCC, worst attack", "description": "Spearman correlation of the scores that the worst attack on "
-        "each image leaves with the quality labels, mean over metrics."}),
-)  # fmt: skip
+    MEASURES["shift"].model_copy(
+        update={
+            "label": "shift, worst attack",
+            "description": f"{MEASURES['shift'].description} The worst of all attacks counts for each image.",
+        }
+    ),
+    MEASURES["turned"].model_copy(
+        update={
+            "key": "both",
+            "label": "pairs turned, both attacked %",
+            "description": "Share of the pairs of images whose "
+            "order attacks can turn, if they may change one image of a pair or both.",
+        }
+    ),
+    MEASURES["dd"].model_copy(
+        update={
+            "key": "dd_worst",
+            "label": "D^D %, worst attack",
+            "description": f"{MEASURES['dd'].description} The worst of "
+            "all attacks counts for each image. Who makes all scores small makes it small.",
+        }
+    ),
+    MEASURES["d"].model_copy(
+        update={
+            "label": "D %, worst attack",
+            "description": f"{MEASURES['d'].description} The worst of all attacks counts for each image.",
+        }
+    ),
+    MEASURES["gain"].model_copy(
+        update={
+            "label": "gain %, worst attack",
+            "description": f"{MEASURES['gain'].description} The largest of all attacks counts for each image.",
+        }
+    ),
+    MEASURES["dd"].model_copy(
+        update={"label": "D^D %, mean", "description": f"{MEASURES['dd'].description} Mean over all attacks."}
+    ),
+    MEASURES["srocc"].model_copy(
+        update={
+            "label": "SROCC, worst attack",
+            "description": "Spearman correlation of the scores that the worst attack on "
+            "each image leaves with the quality labels, mean over metrics.",
+        }
+    ),
+)
 MS = ColumnSpec(key="ms", label="ms", better="lower", decimals=2, description="Time of the defense per image.")
 
 
@@ -64,10 +88,16 @@ def tables(query: Query, worst: Worst) -> list[Table]:
     for label in part.blocks.entries:
         own, attacked = part.of(label), study.reported.of(label).where(attacker=KINDS)
         values = {
-            "worst": _of_order(own, "turned"), "shift": _of_order(own, "shift"), "both": _both(own),
-            "dd_worst": own.mean("dd"), "d": own.mean("d"), "gain": own.mean("gain"), "dd": attacked.mean("dd"),
-            "srocc": own.correlation(resampled=True), **_cost(kept, study, label, untouched),
-        }  # fmt: skip
+            "worst": _of_order(own, "turned"),
+            "shift": _of_order(own, "shift"),
+            "both": _both(own),
+            "dd_worst": own.mean("dd"),
+            "d": own.mean("d"),
+            "gain": own.mean("gain"),
+            "dd": attacked.mean("dd"),
+            "srocc": own.correlation(resampled=True),
+            **_cost(kept, study, label, untouched),
+        }
         rows.append(Row(label=label, values=values))
     order = ColumnSpec(key="worst", label="", description="", better="lower")
     return [
@@ -108,16 +138,24 @@ def _kept(query: Query, study: Study) -> Part | None:
     measures = [name for name in SHOWN if name in known]
     if not measures:
         return None
-    found = query.blocks(_ROWS.format(unit=UNIT, measures=", ".join(measures)), entry="defense", by=["dataset"],
-                         unit="unit", measures=measures)  # fmt: skip
+    found = query.blocks(
+        _ROWS.format(unit=UNIT, measures=", ".join(measures)),
+        entry="defense",
+        by=["dataset"],
+        unit="unit",
+        measures=measures,
+    )
     part, own = Part.whole(computed(found, _without_identical), study.sources), study.reported_clean
     return part.on({p for places in own.places for p in own.photographs[places]})
 
 
 def _without_identical(own: Columns) -> Columns:
     """Return the same, without the PSNR of images that the defense leaves as they are."""
-    found = {name: np.where(own[name] > SAME, np.nan, own[name]) if "psnr" in name else own[name] for name in SHOWN
-             if name in own}  # fmt: skip
+    found = {
+        name: np.where(own[name] > SAME, np.nan, own[name]) if "psnr" in name else own[name]
+        for name in SHOWN
+        if name in own
+    }
     return {"score": next(iter(own.values())), **found}
 
 

@@ -160,8 +160,10 @@ def _beside(found: Blocks, measure: str, scores: Blocks, study: Study, naming: N
     for c, own in enumerate(found.conditions):
         dataset = study.sources[found.units[c][0]][1]
         place.setdefault((dataset, *(own[name] for name in SETTING[1:])), []).append(c)
-    rows = {"adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in found.entries],
-            "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries]}  # fmt: skip
+    rows = {
+        "adaptive": [(i, label) for i, label in enumerate(scores.entries) if label in found.entries],
+        "fixed": [(i, "") for i in range(len(scores.entries)) if "" in found.entries],
+    }
 
     def made(c: int) -> np.ndarray:
         own, names = scores.conditions[c], naming.joined([scores.units[c]])
@@ -185,14 +187,19 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     entries = own.blocks.entries
     coverage = {label: rules.coverage(rules.scores.entries.index(label)) for label in entries}
     complete = np.array([coverage[label] == 1 for label in entries])
-    ends = {measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
-            for measure, widest in WIDEST.items()}  # fmt: skip
+    ends = {
+        measure: _end(own.reach(measure)[complete if complete.any() else slice(None)], widest)
+        for measure, widest in WIDEST.items()
+    }
     grids = {measure: np.linspace(0, end, STEPS + 1) for measure, end in ends.items()}
     shown = [ssim for ssim in POINTS if 1 - ssim <= ends["loss"]]
     both = own.curves("loss", np.concatenate([grids["loss"], [1 - ssim for ssim in shown]]))
     worst, points = both[..., : STEPS + 1], both[..., STEPS + 1 :]
-    areas = {"area": worst, "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
-             "linf": own.curves("linf", grids["linf"])}  # fmt: skip
+    areas = {
+        "area": worst,
+        "unaware": own.curves("loss", grids["loss"], attacker="fixed"),
+        "linf": own.curves("linf", grids["linf"]),
+    }
     rows = []
     for i, label in enumerate(entries):
         values = {key: _mean(_area(curves[i]), own) for key, curves in areas.items()}
@@ -216,14 +223,28 @@ def report(query: Query, study: Study, rules: Contest) -> TrackReport:
     best = dict.fromkeys([BASELINE, *(row.label for row in rows)])
     lines = {label: worst[entries.index(label)] for label in [*best][:LINES] if label in entries}
     names = sorted({attack for group in own.attacks.values() for attack, _ in group})
-    by_attack = {} if BASELINE not in entries else {
-        attack: own.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}  # fmt: skip
+    by_attack = (
+        {}
+        if BASELINE not in entries
+        else {attack: own.curves("loss", grids["loss"], attack=attack, entry=BASELINE)[0] for attack in names}
+    )
     charts = [
-        _chart("curves-defenses", "Defenses against measured distortion", "The worst attack on each defense: the "
-               f"undefended metric and the {LINES - 1} defenses with the smallest area.", grids["loss"], lines),
-        _chart("curves-attacks", "Attacks against measured distortion", "Each attack on the undefended metrics.",
-               grids["loss"], by_attack),
-    ]  # fmt: skip
+        _chart(
+            "curves-defenses",
+            "Defenses against measured distortion",
+            "The worst attack on each defense: the "
+            f"undefended metric and the {LINES - 1} defenses with the smallest area.",
+            grids["loss"],
+            lines,
+        ),
+        _chart(
+            "curves-attacks",
+            "Attacks against measured distortion",
+            "Each attack on the undefended metrics.",
+            grids["loss"],
+            by_attack,
+        ),
+    ]
     return TrackReport([table], charts=[chart for chart in charts if chart.series])
 
 
@@ -253,20 +274,34 @@ def _columns(ends: Mapping[str, float], points: Sequence[float]) -> tuple[Column
     return (
         of("area", "area, worst attack", f"{scope}, the worst attack at each."),
         of("unaware", "area, unaware", f"{scope}, the worst attack that does not know the defense."),
-        *(of(f"at{100 * ssim:.0f}", f"pairs turned at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
-          for ssim in points),
-        of("linf", "area, L-inf", f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those "
-           "that are bounded so."),
+        *(
+            of(f"at{100 * ssim:.0f}", f"pairs turned at SSIM {ssim:g}", "The worst attack with at least this SSIM.")
+            for ssim in points
+        ),
+        of(
+            "linf",
+            "area, L-inf",
+            f"Mean over L-inf from 0 to {255 * ends['linf']:.1f}/255, the worst attack of those that are bounded so.",
+        ),
         ColumnSpec(key="coverage", label="coverage", decimals=0, better="higher", description="As in the ranking, %."),
-    )  # fmt: skip
+    )
 
 
 def _chart(id: str, title: str, caption: str, grid: np.ndarray, curves: Mapping[str, np.ndarray]) -> Chart:
-    means = {label: curve[np.isfinite(curve[:, 0])].mean(axis=0) for label, curve in curves.items()
-             if np.isfinite(curve[:, 0]).any()}  # fmt: skip
+    means = {
+        label: curve[np.isfinite(curve[:, 0])].mean(axis=0)
+        for label, curve in curves.items()
+        if np.isfinite(curve[:, 0]).any()
+    }
     return Chart(
-        id=id, title=title, caption=f"{caption} Mean over images, metrics and data sets.", kind="curves",
-        x_label="SSIM of the attacked image to the original", y_label="pairs turned %",
-        series=tuple(Series(label=label, x=tuple((1 - grid[::-1]).tolist()), y=tuple(mean[::-1].tolist()))
-                     for label, mean in means.items()),
-    )  # fmt: skip
+        id=id,
+        title=title,
+        caption=f"{caption} Mean over images, metrics and data sets.",
+        kind="curves",
+        x_label="SSIM of the attacked image to the original",
+        y_label="pairs turned %",
+        series=tuple(
+            Series(label=label, x=tuple((1 - grid[::-1]).tolist()), y=tuple(mean[::-1].tolist()))
+            for label, mean in means.items()
+        ),
+    )

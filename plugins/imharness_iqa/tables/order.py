@@ -92,8 +92,11 @@ class Ruler:
                 at = slice(None) if known is None else known[1]
                 scores[:, at] = np.fmax(scores[:, at], blocks.values["score"][c])
                 photographs[key][at] = codes[clean.places[c]]
-            others[key] = {blocks.entries[i]: Others.of(scores[i], photographs[key])
-                           for i in clean.rows if np.isfinite(scores[i]).any()}  # fmt: skip
+            others[key] = {
+                blocks.entries[i]: Others.of(scores[i], photographs[key])
+                for i in clean.rows
+                if np.isfinite(scores[i]).any()
+            }
         return cls(units, photographs, others, naming)
 
     def spreads(self, key: Key, entries: Sequence[str], span: float) -> np.ndarray:

@@ -80,10 +80,14 @@ def rules(query: Query, study: Study, share: float, least: float = 0.0) -> Conte
     )
     protection = Column(**spec.model_dump(), of="turned", wins=wins, cluster="photograph")
     utility = Column(
-        "srocc", "SROCC, clean", "Spearman correlation of f(D(x)) with the quality labels, mean over metrics.",
-        "higher", value=lambda label: study.reported_clean.of(label).correlation(resampled=True), unit="image",
+        "srocc",
+        "SROCC, clean",
+        "Spearman correlation of f(D(x)) with the quality labels, mean over metrics.",
+        "higher",
+        value=lambda label: study.reported_clean.of(label).correlation(resampled=True),
+        unit="image",
         cluster_unit="photograph",
-    )  # fmt: skip
+    )
     scores = _scores(study)
     return Contest(
         scores=scores,
@@ -140,8 +144,10 @@ def gradients(query: Query) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for label, own in zip(rows["defense"], rows["gradient"], strict=True):
         found.setdefault(label, []).append(GRADIENTS.get(own, f"that of {own} in its place (BPDA)"))
-    return {label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
-            for label, own in found.items()}  # fmt: skip
+    return {
+        label: "; ".join([*own, *([f"mean over {averaged[label]} draws (EOT)"] if label in averaged else [])])
+        for label, own in found.items()
+    }
 
 
 def _proxies(query: Query) -> tuple[str, ...]:
@@ -149,11 +155,14 @@ def _proxies(query: Query) -> tuple[str, ...]:
     if "clean" not in query.steps:
         return ()
     labels = query("SELECT DISTINCT proxy FROM clean WHERE proxy <> '' ORDER BY ALL")["proxy"]
-    kinds = query("SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY "
-                  "ALL")  # fmt: skip
+    kinds = query(
+        "SELECT labelled, count(DISTINCT metric) AS n FROM clean WHERE labelled <> '' GROUP BY ALL ORDER BY ALL"
+    )
     metrics = zip(kinds["labelled"], kinds["n"].tolist(), strict=True)
-    return (*(label if label == NO_LABELS else f"quality labels are {label}" for label in labels),
-            *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics))  # fmt: skip
+    return (
+        *(label if label == NO_LABELS else f"quality labels are {label}" for label in labels),
+        *(f"{n} metric{'' if n == 1 else 's'}: {label}" for label, n in metrics),
+    )
 
 
 def over(scores: Blocks, *facets: str) -> Blocks:
@@ -163,11 +172,14 @@ def over(scores: Blocks, *facets: str) -> Blocks:
     for c, own in enumerate(scores.conditions):
         groups.setdefault(tuple((name, value) for name, value in own.items() if name not in facets), []).append(c)
     units = [naming.joined(scores.units[c] for c in own) for own in groups.values()]
-    found = [np.fmax.reduce(stacked(scores, scores.values["turned"], own, seen, naming))
-             for own, seen in zip(groups.values(), units, strict=True)]  # fmt: skip
+    found = [
+        np.fmax.reduce(stacked(scores, scores.values["turned"], own, seen, naming))
+        for own, seen in zip(groups.values(), units, strict=True)
+    ]
     shared = {id(own): own.astype(object) for own in units}
-    return Blocks(scores.entries, tuple(map(dict, groups)), tuple(shared[id(own)] for own in units),
-                  {"score": tuple(found)})  # fmt: skip
+    return Blocks(
+        scores.entries, tuple(map(dict, groups)), tuple(shared[id(own)] for own in units), {"score": tuple(found)}
+    )
 
 
 def turned(clean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -264,10 +276,17 @@ def _worst(
         low[:, at], high[:, at] = np.fmin(low[:, at], score), np.fmax(high[:, at], score)
     shares = [100 * turned(*own) for own in zip(plain, low, high, strict=True)]
     values = {**found, "both": np.array(shares)}
-    about = {name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units, naming))[0]
-             for name in ("mos", "sign")}  # fmt: skip
-    return Blocks(scores.entries, ({},), (units.astype(object),), {name: (own,) for name, own in values.items()},
-                  {name: (own,) for name, own in about.items()})  # fmt: skip
+    about = {
+        name: np.fmax.reduce(stacked(clean, [own[None] for own in clean.about[name]], lines, units, naming))[0]
+        for name in ("mos", "sign")
+    }
+    return Blocks(
+        scores.entries,
+        ({},),
+        (units.astype(object),),
+        {name: (own,) for name, own in values.items()},
+        {name: (own,) for name, own in about.items()},
+    )
 
 
 def stacked(

@@ -81,9 +81,11 @@ class AdvReg(MembershipTraining):
             weights, learnt = stack_weights(networks), stack_weights(attackers)
             ours, theirs = descent_of(weights.values(), plan), Adam(learnt.values(), ATTACKER_RATE)
             features, labels, others_x, others_y = (
-                torch.stack(own) for own in zip(*((d.features, d.labels, d.reference_features, d.reference_labels)
-                                                  for d in data), strict=True)
-            )  # fmt: skip
+                torch.stack(own)
+                for own in zip(
+                    *((d.features, d.labels, d.reference_features, d.reference_labels) for d in data), strict=True
+                )
+            )
             which = torch.arange(len(networks), device=device)[:, None]
 
             answers, gains = answers_of(networks[0]), attackers[0].stacked

@@ -16,9 +16,11 @@ class Rmia(ReferenceEvaluator):
     info = Info(id="harness/rmia", version="2", paper="zarifzadeh2024")
     gamma: float = Field(default=1.0, gt=0, le=100, description="Factor by which the ratio must be larger.")
     offline: float = Field(
-        default=0.3, ge=0, le=1,
+        default=0.3,
+        ge=0,
+        le=1,
         description="The constant a of the offline estimate of the mean probability, (1 + a) / 2 p_out + (1 - a) / 2.",
-    )  # fmt: skip
+    )
 
     def statistic(
         self, observed: torch.Tensor, population: torch.Tensor, references: References, trained: int

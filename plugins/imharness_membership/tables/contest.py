@@ -25,13 +25,21 @@ KINDS = {"fixed": ("fixed",), "adaptive": ("adaptive",)}
 WORST = {"adaptive": ("adaptive", "fixed")}
 STRONGEST = "the strongest"
 PROTECTION = Column(
-    "accuracy", "attack accuracy",
+    "accuracy",
+    "attack accuracy",
     "Balanced accuracy of the guess by the strongest evaluator, chosen on the other half of the rows; 0.5 is chance. "
     "Members and non-members of a split have the same weight.",
-    "lower", of=MEASURE, cluster="split", unit="row",
-    wins=Wins("defense-wins", "Which defense protects better against the strongest evaluator",
-              "fewer memberships guessed right", unit="row"),
-)  # fmt: skip
+    "lower",
+    of=MEASURE,
+    cluster="split",
+    unit="row",
+    wins=Wins(
+        "defense-wins",
+        "Which defense protects better against the strongest evaluator",
+        "fewer memberships guessed right",
+        unit="row",
+    ),
+)
 CLAIM = (
     "The strongest evaluator that knows the defense guesses {protection} of memberships right behind {winner}, "
     "{without} without a defense; test accuracy {utility} of {plain}."
@@ -44,18 +52,28 @@ def ranked_defenses(query: Query, halves: tuple[Blocks, Blocks], utility: Column
     worst, broken_by = _strongest(chosen, reported, WORST)
     kinds, _ = _strongest(chosen, reported, KINDS)
     rules = Contest(
-        scores=worst, protection=PROTECTION, utility=utility, undefended=PLAIN, claim=CLAIM,
-        attack="evaluator", share=share, controls=_controls_among(query, worst.entries),
-        over=("evaluator", "attacker"), chosen=Chosen(reported, kinds, broken_by),
-    )  # fmt: skip
+        scores=worst,
+        protection=PROTECTION,
+        utility=utility,
+        undefended=PLAIN,
+        claim=CLAIM,
+        attack="evaluator",
+        share=share,
+        controls=_controls_among(query, worst.entries),
+        over=("evaluator", "attacker"),
+        chosen=Chosen(reported, kinds, broken_by),
+    )
     return contest(
-        rules, id="defenses", title="Defenses against membership inference", entry="defense",
+        rules,
+        id="defenses",
+        title="Defenses against membership inference",
+        entry="defense",
         caption="The attack accuracy of the strongest evaluator against each defense, and the accuracy that the "
         "defense keeps. For each data set, model and defense, the evaluator is chosen on one half of the rows, drawn "
         "by a hash of their names, among all evaluators with defended or plain shadow models; the other half is "
         "reported. Plain training and early stopping at the accuracy of a defense are controls. Splits are resampled "
         "and tested as a whole; two of them share up to a third of their rows, so they are not quite independent.",
-    )  # fmt: skip
+    )
 
 
 def _controls_among(query: Query, defenses: Sequence[str]) -> dict[str, str]:

@@ -29,16 +29,23 @@ ACCURACY = (
     Column("train", "train accuracy", "Accuracy of the defended model on its members.", unit="split"),
 )
 CALIBRATION = Column(
-    "calibration_error", "calibration error",
-    "Expected calibration error of the released outputs on non-members, 15 bins.", "lower", unit="split",
-)  # fmt: skip
+    "calibration_error",
+    "calibration error",
+    "Expected calibration error of the released outputs on non-members, 15 bins.",
+    "lower",
+    unit="split",
+)
 PRIVACY = (
     Column(
-        "epsilon", "epsilon", "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
-        "dp-sgd needs pip install 'image-privacy-harness[dp]'.", "lower", 2,
+        "epsilon",
+        "epsilon",
+        "Epsilon of the members' (epsilon, delta)-differential privacy, by Opacus' accountant. "
+        "dp-sgd needs pip install 'image-privacy-harness[dp]'.",
+        "lower",
+        2,
     ),
     Column("delta", "delta", "Probability that the bound of epsilon does not hold.", "lower", 6),
-)  # fmt: skip
+)
 WINS = {
     kind: Wins(
         f"defense-wins-{kind}",
@@ -162,7 +169,10 @@ def attack_accuracy(figures: Blocks, trained: Facts) -> Table:
         for i, name in enumerate(names)
     ]
     return Table(
-        id="accuracy", title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
+        id="accuracy",
+        title="Tables 1, 2, 4 and 5: attack accuracy by defense and evaluator",
         caption=f"The adversary knows the defense: its shadow models are defended as the target is. {SPLITS}",
-        entry="defense", columns=(*columns, *(column.spec for column in ACCURACY)), rows=tuple(rows),
-    )  # fmt: skip
+        entry="defense",
+        columns=(*columns, *(column.spec for column in ACCURACY)),
+        rows=tuple(rows),
+    )

@@ -33,15 +33,21 @@ def evaluators(figures: Blocks) -> Table:
         for key, (label, meaning, decimals) in FIGURES.items()
     ]
     rows = [
-        Row(label=name, values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key))
-                                for key in FIGURES})
+        Row(
+            label=name,
+            values={key: over_splits(mean_of(_adaptive(figures, key, name)), why_not(figures, key)) for key in FIGURES},
+        )
         for name in evaluators_of(figures)
-    ]  # fmt: skip
+    ]
     return Table(
-        id="evaluators", title="Evaluators",
+        id="evaluators",
+        title="Evaluators",
         caption=f"How much each evaluator finds out on average over defenses; n counts splits. {SPLITS}",
-        entry="evaluator", columns=tuple(columns), rows=tuple(ranked(rows, columns[0])), ranked_by=columns[0].key,
-    )  # fmt: skip
+        entry="evaluator",
+        columns=tuple(columns),
+        rows=tuple(ranked(rows, columns[0])),
+        ranked_by=columns[0].key,
+    )
 
 
 def _adaptive(figures: Blocks, key: str, evaluator: str) -> np.ndarray:
@@ -74,10 +80,13 @@ def thresholds(figures: Blocks) -> Table:
         ColumnSpec(key="p", label="p", decimals=4, description="One-sided paired t-test of the gain over splits."),
     )
     return Table(
-        id="thresholds", title="Table 3: one threshold for all classes, or one per class",
+        id="thresholds",
+        title="Table 3: one threshold for all classes, or one per class",
         caption=f"Attack accuracy of adversaries that know the defense, mean over defenses; n counts splits. {SPLITS}",
-        entry="evaluator", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        entry="evaluator",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _gain(one: np.ndarray, each: np.ndarray) -> dict[str, Value]:

@@ -15,17 +15,27 @@ def charts(scores: Blocks) -> list[Chart]:
     """Return the ROC curves of evaluators on the undefended model, and privacy against accuracy for all defenses."""
     curves = tuple(_curves(scores)) if UNDEFENDED in scores.entries else ()
     roc = Chart(
-        id="roc", title="ROC of evaluators, undefended model", kind="curves", log=True, series=curves,
-        x_label="false-positive rate", y_label="true-positive rate",
+        id="roc",
+        title="ROC of evaluators, undefended model",
+        kind="curves",
+        log=True,
+        series=curves,
+        x_label="false-positive rate",
+        y_label="true-positive rate",
         caption="Share of members found against share of non-members accused, on log axes. The left edge matters most: "
         "there few people are wrongly accused. First split of the first data set and model.",
-    )  # fmt: skip
+    )
     front = Chart(
-        id="cost", title="Privacy against accuracy", kind="scatter", table="defenses", x="utility", y="worst",
+        id="cost",
+        title="Privacy against accuracy",
+        kind="scatter",
+        table="defenses",
+        x="utility",
+        y="worst",
         front=True,
         caption="Attack accuracy of the strongest evaluator against test accuracy of the defended model. The line "
         "joins the defenses that no other defense beats in both.",
-    )  # fmt: skip
+    )
     return [roc, front] if curves else [front]
 
 

@@ -15,11 +15,16 @@ def empirical_epsilon(parts: tuple[Blocks, Blocks], delta: dict[str, Value]) -> 
         return _bound(*parts, defense, DELTA if promised is None else promised)
 
     return Column(
-        "empirical", "empirical epsilon, at least",
+        "empirical",
+        "empirical epsilon, at least",
         f"95% lower bound by Clopper-Pearson intervals of the guesses, delta {DELTA:g} where none is promised. "
         "The evaluator, the threshold and which side is accused are chosen on one half of the rows; the bound comes "
-        "from the other half, over all splits together.", "lower", 2, value=bound, unit="row",
-    )  # fmt: skip
+        "from the other half, over all splits together.",
+        "lower",
+        2,
+        value=bound,
+        unit="row",
+    )
 
 
 def _bound(chosen: Blocks, reported: Blocks, defense: str, delta: float) -> Value:

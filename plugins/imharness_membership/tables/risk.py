@@ -43,15 +43,19 @@ def risk(promised: Mapping[str, Columns]) -> Table:
         for key, word in (("p", "precision"), ("r", "recall"))
     ]
     rmse = ColumnSpec(
-        key="rmse", label="calibration RMSE", better="lower",
+        key="rmse",
+        label="calibration RMSE",
+        better="lower",
         description="Root mean square difference between the risk score and the true share of members, ten bins.",
-    )  # fmt: skip
+    )
     return Table(
-        id="risk", title="Table 6: privacy risk scores",
+        id="risk",
+        title="Table 6: privacy risk scores",
         caption="Precision and recall of accusing all rows above a threshold of the risk score, over all splits.",
-        entry="defense", columns=(*columns, rmse),
+        entry="defense",
+        columns=(*columns, rmse),
         rows=tuple(Row(label=defense, values=_kept(own)) for defense, own in promised.items()),
-    )  # fmt: skip
+    )
 
 
 def _kept(own: Columns) -> dict[str, Value]:
@@ -77,14 +81,20 @@ def classes(promised: Mapping[str, Columns]) -> Table:
     columns = (
         ColumnSpec(key="low", label="lowest risk", description="Mean risk score of the members of the safest class."),
         ColumnSpec(key="high", label="highest risk", description="The same for the most exposed class."),
-        ColumnSpec(key="correlation", label="with generalisation error",
-                   description="Pearson correlation over classes of mean risk score and train minus test accuracy."),
-    )  # fmt: skip
+        ColumnSpec(
+            key="correlation",
+            label="with generalisation error",
+            description="Pearson correlation over classes of mean risk score and train minus test accuracy.",
+        ),
+    )
     return Table(
-        id="classes", title="Risk by class",
+        id="classes",
+        title="Risk by class",
         caption="Risk scores by class: the lowest, the highest, and their correlation with the generalisation error.",
-        entry="defense", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        entry="defense",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _per_class(own: Columns) -> tuple[np.ndarray, np.ndarray]:

@@ -29,18 +29,33 @@ def agreement(scores: Blocks) -> Table:
             label = " and ".join(names) if len(names) == 2 else AGREED
             rows.append(Row(label=", ".join([label, *facets]), values=_agreed(found, names)))
     columns = (
-        ColumnSpec(key="correlation", label="Spearman correlation", unit="split",
-                   description="Of the scores of members, mean over splits; for all three, the mean over pairs."),
-        ColumnSpec(key="both", label="most exposed by all", unit="split",
-                   description=f"Share of members that are among the top {TOP:.0%} of each; ties are included."),
-        ColumnSpec(key="chance", label="by chance", unit="split",
-                   description="The share to expect if the scores were independent."),
-    )  # fmt: skip
+        ColumnSpec(
+            key="correlation",
+            label="Spearman correlation",
+            unit="split",
+            description="Of the scores of members, mean over splits; for all three, the mean over pairs.",
+        ),
+        ColumnSpec(
+            key="both",
+            label="most exposed by all",
+            unit="split",
+            description=f"Share of members that are among the top {TOP:.0%} of each; ties are included.",
+        ),
+        ColumnSpec(
+            key="chance",
+            label="by chance",
+            unit="split",
+            description="The share to expect if the scores were independent.",
+        ),
+    )
     return Table(
-        id="vulnerable", title="Members that every attack exposes",
+        id="vulnerable",
+        title="Members that every attack exposes",
         caption="Scores of members of the undefended model by LiRA, RMIA and the privacy risk score. Beyond the paper.",
-        entry="evaluators", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        entry="evaluators",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _by_split(scores: Blocks, conditions: Sequence[int]) -> list[dict[str, np.ndarray]]:
@@ -104,18 +119,30 @@ def sensitivity(query: Query) -> Table:
             found = _removed(pairs["score"][at], pairs["place"][at] >= HIGH, pairs["sensitivity"][at])
             rows.append(Row(label=", ".join([name, *facets]), values=found))
     columns = (
-        ColumnSpec(key="correlation", label="Spearman correlation", unit="member",
-                   description="Correlation of score and sensitivity; for all three, their mean rank is used."),
-        ColumnSpec(key="high", label="sensitivity, exposed", unit="member",
-                   description="Mean for members above three quarters of all members; for all three, by each of them."),
+        ColumnSpec(
+            key="correlation",
+            label="Spearman correlation",
+            unit="member",
+            description="Correlation of score and sensitivity; for all three, their mean rank is used.",
+        ),
+        ColumnSpec(
+            key="high",
+            label="sensitivity, exposed",
+            unit="member",
+            description="Mean for members above three quarters of all members; for all three, by each of them.",
+        ),
         ColumnSpec(key="rest", label="sensitivity, others", unit="member", description="The same for other members."),
-    )  # fmt: skip
+    )
     return Table(
-        id="sensitivity", title="Risk and sensitivity",
+        id="sensitivity",
+        title="Risk and sensitivity",
         caption="Sensitivity: log of the ratio of a member's modified entropy when the model is trained without it to "
         "that when it is trained with it. First members of the first split, undefended. The agreement of LiRA, RMIA "
-        "and the risk score goes beyond the paper.", entry="evaluator", columns=columns, rows=tuple(rows),
-    )  # fmt: skip
+        "and the risk score goes beyond the paper.",
+        entry="evaluator",
+        columns=columns,
+        rows=tuple(rows),
+    )
 
 
 def _removed(score: np.ndarray, high: np.ndarray, moved: np.ndarray) -> dict[str, Value]:

@@ -35,12 +35,15 @@ def encoded(row: int) -> bytes:
 def saved(folder: Path, images: list[bytes | None], *, shards: int = 1, **state: object) -> Path:
     """A folder as `Dataset.save_to_disk` writes it."""
     folder.mkdir(parents=True)
-    table = pa.table({
-        "picture": pa.array([{"bytes": b, "path": None} for b in images],
-                            pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
-        "kind": pa.array([row % 2 for row in range(len(images))], pa.int64()),
-        "mos": pa.array([row / 2 for row in range(len(images))], pa.float32()),
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "picture": pa.array(
+                [{"bytes": b, "path": None} for b in images], pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+            ),
+            "kind": pa.array([row % 2 for row in range(len(images))], pa.int64()),
+            "mos": pa.array([row / 2 for row in range(len(images))], pa.float32()),
+        }
+    )
     names = [f"data-{i:05}-of-{shards:05}.arrow" for i in range(shards)]
     each = -(-len(images) // shards)
     for i, name in enumerate(names):

@@ -31,15 +31,36 @@ def write(finished: Finished, defenses: dict[str, tuple[Callable, np.ndarray]], 
                 continue
             for strength, loss in zip(("weak", "medium", "strong"), losses, strict=True):
                 rise = moved(loss) / 10 if adaptive or label != unmoved else 0.0
-                more = rows([5 + rise] * IMAGES, [5.0] * IMAGES, defense=[label] * IMAGES,
-                            strength=[strength] * IMAGES, adaptive=[adaptive] * IMAGES,
-                            changed_ssim=[1 - loss] * IMAGES, photograph=["p"] * IMAGES)  # fmt: skip
+                more = rows(
+                    [5 + rise] * IMAGES,
+                    [5.0] * IMAGES,
+                    defense=[label] * IMAGES,
+                    strength=[strength] * IMAGES,
+                    adaptive=[adaptive] * IMAGES,
+                    changed_ssim=[1 - loss] * IMAGES,
+                    photograph=["p"] * IMAGES,
+                )
                 given = {name: [*given.get(name, []), *values] for name, values in more.items()}
     written(finished, given)
     still = (5 + 10 * (np.arange(OTHERS) + 0.5) / OTHERS).tolist()
     more = rows(still, still, name=[f"o{k}" for k in range(OTHERS)])
-    image = {name: more[name] for name in ("dataset", "metric", "name", "mos", "lower", "upper", "sign", "photograph",
-                                           "proxy", "labelled", "si", "cf")}  # fmt: skip
+    image = {
+        name: more[name]
+        for name in (
+            "dataset",
+            "metric",
+            "name",
+            "mos",
+            "lower",
+            "upper",
+            "sign",
+            "photograph",
+            "proxy",
+            "labelled",
+            "si",
+            "cf",
+        )
+    }
     finished.add("clean", {**image, "score": still}, ("dataset", "metric"))
     for label in defenses:
         own = {name: image[name] for name in ("dataset", "metric", "name")}
@@ -65,11 +86,15 @@ def test_what_is_a_known_function_of_ssim_comes_out_as_its_curve_and_area(finish
 def test_a_defense_that_only_makes_attacks_change_less_is_not_the_better_one(finished: Finished) -> None:
     """By the names of strengths x/shy ends at 12% and x/firm at 25%; at equal distortion x/shy moves more."""
     reached = np.array([0.1, 0.2, 0.25])
-    write(finished, {
-        NONE: (lambda loss: 300 * loss, reached),
-        "x/shy": (lambda loss: 200 * loss, np.array([0.02, 0.04, 0.06])),
-        "x/firm": (lambda loss: 100 * loss, reached),
-    }, unmoved="x/shy")  # fmt: skip
+    write(
+        finished,
+        {
+            NONE: (lambda loss: 300 * loss, reached),
+            "x/shy": (lambda loss: 200 * loss, np.array([0.02, 0.04, 0.06])),
+            "x/firm": (lambda loss: 100 * loss, reached),
+        },
+        unmoved="x/shy",
+    )
     found = report(finished.query(), 0.05)
     nominal = {row.label: row.values["worst"].value for row in found.tables[0].rows}
     assert (nominal["x/shy"], nominal["x/firm"]) == pytest.approx((12, 25), abs=0.01)
@@ -89,8 +114,13 @@ def test_beyond_the_largest_distortion_what_was_reached_counts_and_nothing_where
 
 
 def test_the_range_is_that_which_all_complete_entries_were_attacked_over(finished: Finished) -> None:
-    write(finished, {NONE: (lambda loss: 40 * loss, np.array([0.02, 0.05, 0.1])),
-                     "x/half": (lambda loss: 20 * loss, np.array([0.05, 0.15, 0.25]))})  # fmt: skip
+    write(
+        finished,
+        {
+            NONE: (lambda loss: 40 * loss, np.array([0.02, 0.05, 0.1])),
+            "x/half": (lambda loss: 20 * loss, np.array([0.05, 0.15, 0.25])),
+        },
+    )
     values, lines = told(report(finished.query(), 0.05))
     assert lines[NONE].x[0] == pytest.approx(0.9)
     assert values[NONE]["area"].value == pytest.approx(2, abs=0.01)

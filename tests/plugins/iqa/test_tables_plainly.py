@@ -20,21 +20,30 @@ def stored() -> list[dict]:
     source = {(m, i): float(np.float32(rng.uniform(2, 8))) for m in METRICS for i in IMAGES}
     defended = {(m, d, i): source[m, i] + rng.integers(-4, 5) / 8 for m in METRICS for d in DEFENSES for i in IMAGES}
     found = []
-    for metric, attack, strength, defense in np.stack(
-        np.meshgrid(METRICS, ATTACKS, STRENGTHS, DEFENSES, indexing="ij"), axis=-1
-    ).reshape(-1, 4).tolist():  # fmt: skip
+    for metric, attack, strength, defense in (
+        np.stack(np.meshgrid(METRICS, ATTACKS, STRENGTHS, DEFENSES, indexing="ij"), axis=-1).reshape(-1, 4).tolist()
+    ):
         for adaptive in (False, True):
             if adaptive and (defense == BASELINE or (defense == "x/two" and metric == "m2")):
                 continue
             for i, name in enumerate(IMAGES):
                 score = defended[metric, defense, name] + float(np.float32(rng.normal(1, 1)))
-                found.append({
-                    "metric": metric, "method": attack, "strength": strength, "adaptive": adaptive, "defense": defense,
-                    "name": name, "photograph": f"p{i // 2}", "mos": float(i % 7),
-                    "score": np.nan if rng.random() < 0.03 and defense != BASELINE else score,
-                    "source": source[metric, name], "defended": defended[metric, defense, name],
-                    "ssim": float(np.float32(rng.random())),
-                })  # fmt: skip
+                found.append(
+                    {
+                        "metric": metric,
+                        "method": attack,
+                        "strength": strength,
+                        "adaptive": adaptive,
+                        "defense": defense,
+                        "name": name,
+                        "photograph": f"p{i // 2}",
+                        "mos": float(i % 7),
+                        "score": np.nan if rng.random() < 0.03 and defense != BASELINE else score,
+                        "source": source[metric, name],
+                        "defended": defended[metric, defense, name],
+                        "ssim": float(np.float32(rng.random())),
+                    }
+                )
     return found
 
 
@@ -53,8 +62,11 @@ def long() -> list[dict]:
             kinds.append("common")
         d, dd = (10 * abs(row[of] - row["score"]) for of in ("source", "defended"))
         gain = 10 * (row["score"] - row["defended"])
-        others = {(r["name"], r["defended"]) for r in given if r["metric"] == row["metric"]
-                  and r["defense"] == row["defense"] and r["photograph"] != row["photograph"]}  # fmt: skip
+        others = {
+            (r["name"], r["defended"])
+            for r in given
+            if r["metric"] == row["metric"] and r["defense"] == row["defense"] and r["photograph"] != row["photograph"]
+        }
         changed = [np.sign(row["defended"] - other) != np.sign(row["score"] - other) for _, other in others]
         turned = 100 * np.mean(changed) if np.isfinite(row["score"]) else np.nan
         found += [{**row, "kind": kind, "d": d, "dd": dd, "gain": gain, "turned": turned} for kind in kinds]

@@ -22,11 +22,14 @@ def attacked(scores: dict[tuple[str, str, str, bool], list[float]], clean: dict[
     n = len(next(iter(scores.values())))
     lines = [(*key, i, number) for key, own in scores.items() for i, number in enumerate(own)]
     given = {
-        "defense": [line[0] for line in lines], "method": [line[1] for line in lines],
-        "strength": [line[2] for line in lines], "adaptive": [line[3] for line in lines],
-        "name": [f"i{line[4]}" for line in lines], "mos": [float(line[4]) for line in lines],
+        "defense": [line[0] for line in lines],
+        "method": [line[1] for line in lines],
+        "strength": [line[2] for line in lines],
+        "adaptive": [line[3] for line in lines],
+        "name": [f"i{line[4]}" for line in lines],
+        "mos": [float(line[4]) for line in lines],
         "defended": [clean[line[0]][line[4]] for line in lines],
-    }  # fmt: skip
+    }
     assert n == len(clean[NONE])
     return rows([line[5] for line in lines], [clean[NONE][line[4]] for line in lines], **{**given, **more})
 
@@ -35,10 +38,13 @@ def test_of_each_image_the_worst_attack_strength_and_attacker_counts(finished: F
     """Scores from 0 to 10, so that a change of 1 is 10% of the range; of a second metric every image rises by 1."""
     clean = {NONE: [1.0, 2.0, 3.0, 5.0], "x/one": [1.0, 3.0, 4.0, 8.0]}
     scores = {
-        (NONE, "a", "weak", False): [2.5, 4.0, 3.0, 5.0], (NONE, "a", "strong", False): [4.0, 3.5, 3.0, 1.5],
-        ("x/one", "a", "weak", False): [1.5, 3.0, 4.5, 8.5], ("x/one", "a", "strong", False): [1.0, 4.0, 4.0, 9.0],
-        ("x/one", "a", "weak", True): [3.5, 3.5, 8.5, 8.0], ("x/one", "a", "strong", True): [0.0, 3.0, 2.0, 3.5],
-    }  # fmt: skip
+        (NONE, "a", "weak", False): [2.5, 4.0, 3.0, 5.0],
+        (NONE, "a", "strong", False): [4.0, 3.5, 3.0, 1.5],
+        ("x/one", "a", "weak", False): [1.5, 3.0, 4.5, 8.5],
+        ("x/one", "a", "strong", False): [1.0, 4.0, 4.0, 9.0],
+        ("x/one", "a", "weak", True): [3.5, 3.5, 8.5, 8.0],
+        ("x/one", "a", "strong", True): [0.0, 3.0, 2.0, 3.5],
+    }
     given = attacked(scores, clean)
     other = {**given, "metric": ["other"] * len(given["name"]), "score": [s + 1 for s in given["defended"]]}
     written(finished, {name: given[name] + other[name] for name in given})
@@ -79,8 +85,9 @@ def test_d_counts_movement_in_either_direction_and_gain_only_what_the_attack_ask
     scores = {
         (NONE, "a", "weak", False): [5.0 + sign, 5.0 + 2 * sign],
         ("x/one", "a", "weak", False): [5.0 - 4 * sign, 6.0 + 3 * sign],
-        ("x/one", "b", "weak", False): [5.0 + sign, 6.0 - sign], (NONE, "b", "weak", False): [5.0, 5.0],
-    }  # fmt: skip
+        ("x/one", "b", "weak", False): [5.0 + sign, 6.0 - sign],
+        (NONE, "b", "weak", False): [5.0, 5.0],
+    }
     given = attacked(scores, clean)
     study = written(finished, {**given, "sign": [sign] * len(given["name"])})
     query = finished.query()
@@ -161,10 +168,17 @@ def test_what_a_defense_leaves_of_clean_images_is_shown(finished: Finished) -> N
     clean = {NONE: [1.0, 2.0], "x/one": [1.0, 2.0], "x/hard": [1.0, 2.0]}
     scores = {(label, "a", "weak", False): [2.0, 3.0] for label in clean}
     study = written(finished, attacked(scores, clean), trained=frozenset({"x/hard"}), times={"x/one": 2.5})
-    shown = {"dataset": ["d"] * 4, "defense": [NONE] * 2 + ["x/one"] * 2, "name": ["i0", "i1"] * 2,
-             "entry": [NONE] * 2 + ["x/one"] * 2, "group": ["none"] * 2 + ["other"] * 2,
-             "psnr": [160.0, 160.0, 160.0, 20.0], "ssim": [1.0, 1.0, 1.0, 0.5],
-             "psnr_undone": [160.0, 160.0, 160.0, 40.0], "ssim_undone": [1.0, 1.0, 1.0, 0.9]}  # fmt: skip
+    shown = {
+        "dataset": ["d"] * 4,
+        "defense": [NONE] * 2 + ["x/one"] * 2,
+        "name": ["i0", "i1"] * 2,
+        "entry": [NONE] * 2 + ["x/one"] * 2,
+        "group": ["none"] * 2 + ["other"] * 2,
+        "psnr": [160.0, 160.0, 160.0, 20.0],
+        "ssim": [1.0, 1.0, 1.0, 0.5],
+        "psnr_undone": [160.0, 160.0, 160.0, 40.0],
+        "ssim_undone": [1.0, 1.0, 1.0, 0.9],
+    }
     finished.records = [record for record in finished.records if record.spec.step != "purify"]
     finished.add("purify", shown, ("dataset", "defense"), {"ms": 2.5})
     (table,) = cost.tables(finished.query(), worst.Worst(study, worst.rules(finished.query(), study, 0.05)))
@@ -203,8 +217,9 @@ def test_a_training_defense_is_ranked_with_the_purifications_on_what_it_has(fini
 )
 def test_proxies_are_named_in_the_headline(finished: Finished, proxy: str, said: str) -> None:
     clean = {NONE: [1.0, 2.0, 3.0]}
-    given = attacked({(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=[proxy] * 3,
-                     labelled=["a small network"] * 3)  # fmt: skip
+    given = attacked(
+        {(NONE, "a", "weak", False): [2.0, 3.0, 4.0]}, clean, proxy=[proxy] * 3, labelled=["a small network"] * 3
+    )
     written(finished, given)
     claim = report(finished.query(), 0.05).rankings[0].claim
     assert claim.endswith(f"Proxies: {said}; 1 metric: a small network.")
@@ -213,9 +228,12 @@ def test_proxies_are_named_in_the_headline(finished: Finished, proxy: str, said:
 def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finished: Finished) -> None:
     clean = {label: [k / 2 for k in range(9)] for label in (NONE, "x/one", "x/two")}
     rises = {NONE: (2.2, 1.2), "x/one": (1.7, 0.7), "x/two": (0.0, 1.2)}
-    scores = {(label, attack, strength, False): [s + rise * factor for s in clean[label]]
-              for label, own in rises.items() for attack, rise in zip(("b", "a"), own, strict=True)
-              for strength, factor in (("weak", 0.5), ("strong", 1.0))}  # fmt: skip
+    scores = {
+        (label, attack, strength, False): [s + rise * factor for s in clean[label]]
+        for label, own in rises.items()
+        for attack, rise in zip(("b", "a"), own, strict=True)
+        for strength, factor in (("weak", 0.5), ("strong", 1.0))
+    }
     written(finished, attacked(scores, clean))
     tables = {table.id: table for table in report(finished.query(), 0.05).tables}
     found, metrics = tables["breaks"], tables["attacks"]
@@ -223,8 +241,10 @@ def test_heat_maps_stand_in_the_order_of_ranks_and_show_the_worst_strength(finis
         [row.label for row in found.rows] == [row.label for row in tables["ranking"].rows] == ["x/two", "x/one", NONE]
     )
     assert [column.label for column in found.columns] == ["b", "a"], "the strongest attack first, by its mean"
-    shown = {label: [np.mean(turned(clean[label], scores[label, attack, "strong", False])) for attack in "ba"]
-             for label in clean}  # fmt: skip
+    shown = {
+        label: [np.mean(turned(clean[label], scores[label, attack, "strong", False])) for attack in "ba"]
+        for label in clean
+    }
     assert [[v.value for v in row.values.values()] for row in found.rows] == [
         pytest.approx(shown[label]) for label in ("x/two", "x/one", NONE)
     ]
@@ -238,11 +258,22 @@ def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Fini
     names = [f"i{k}" for k in range(12)]
     clean = {label: [1.0 + k / 10 for k in range(12)] for label in (NONE, "x/false", "x/noise", "x/true")}
     rises, rng = {NONE: 0.85, "x/true": 0.35, "x/false": 0.15, "x/noise": 0.65}, np.random.default_rng(0)
-    scores = {(label, "a", "weak", adaptive): [s + rises[label] + rng.normal(0, 0.05) for s in own]
-              for label, own in clean.items() for adaptive in {False, label != NONE}}  # fmt: skip
+    scores = {
+        (label, "a", "weak", adaptive): [s + rises[label] + rng.normal(0, 0.05) for s in own]
+        for label, own in clean.items()
+        for adaptive in {False, label != NONE}
+    }
     study = written(finished, attacked(scores, clean))
-    audited = {"dataset": ["d"] * 12, "metric": ["m"] * 12, "defense": ["x/false"] * 12, "name": names,
-               "photograph": names, "check": ["black box"] * 12, "floor": [0.5] * 12, "gain": [0.1] * 12}  # fmt: skip
+    audited = {
+        "dataset": ["d"] * 12,
+        "metric": ["m"] * 12,
+        "defense": ["x/false"] * 12,
+        "name": names,
+        "photograph": names,
+        "check": ["black box"] * 12,
+        "floor": [0.5] * 12,
+        "gain": [0.1] * 12,
+    }
     finished.add("audit", audited, ("dataset", "metric", "defense"))
     told = [{"label": NONE, "control": "no defense"}, {"label": "x/noise", "control": "random noise"}]
     query = ResultQuery(finished.store, finished.records, told)
@@ -256,9 +287,17 @@ def test_an_entry_whose_audit_fails_and_a_control_are_not_crowned(finished: Fini
 
 def test_rows_say_how_the_gradient_of_a_defense_was_had(finished: Finished) -> None:
     n = 4
-    told = {"defense": ["x/a", "x/b", "x/c", "x/c"], "gradient": ["own", "identity", "harness/diffjpeg", "none"],
-            "method": ["a", "a", "a", "q"], "adaptive": [True] * n, "dataset": ["d"] * n, "metric": ["m"] * n,
-            "name": ["i"] * n, "score": [1.0] * n, "strength": ["weak"] * n}  # fmt: skip
+    told = {
+        "defense": ["x/a", "x/b", "x/c", "x/c"],
+        "gradient": ["own", "identity", "harness/diffjpeg", "none"],
+        "method": ["a", "a", "a", "q"],
+        "adaptive": [True] * n,
+        "dataset": ["d"] * n,
+        "metric": ["m"] * n,
+        "name": ["i"] * n,
+        "score": [1.0] * n,
+        "strength": ["weak"] * n,
+    }
     finished.add("evaluate", told, ("dataset", "metric", "defense"))
     finished.add("attack", {**told, "samples": [10, 1, 1, 1]}, ("dataset", "metric", "defense"))
     assert worst.gradients(finished.query()) == {

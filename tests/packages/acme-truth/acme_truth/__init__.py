@@ -126,9 +126,12 @@ class Lift(Attack):
     """Brightens an image by two grey levels for each step; the steps it declares miss their distortion."""
 
     info = AttackInfo(
-        id="acme/lift", version="1", access="white_box", norm="linf",
+        id="acme/lift",
+        version="1",
+        access="white_box",
+        norm="linf",
         strengths={"weak": {"levels": 3}, "medium": {"levels": 5}, "strong": {"levels": 9}},
-    )  # fmt: skip
+    )
     levels: int = Field(default=7, ge=1, le=255, description="Steps of two grey levels.")
 
     def budget(self) -> Budget:
