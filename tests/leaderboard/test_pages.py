@@ -86,7 +86,7 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
     assert headline(board()) == {
         "label": "acme/blur",
         "entry": "defense",
-        "text": "D 1.250, 95% interval 1.000 to 1.500; acme/blur[radius=2] not significantly worse.",
+        "text": "D 1.250, 95% interval 1.000 to 1.500; not significantly worse: acme/blur[radius=2].",
     }
     clear = board(tables=(board().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
     assert "significantly better than every other defense" in headline(clear)["text"]
@@ -101,7 +101,7 @@ def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
     marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]
     assert marked == list(ENTRIES[:3])
     assert headline(board(tables=(main,)))["text"].endswith(
-        "; acme/blur[radius=2] and acme/none not significantly worse."
+        "; not significantly worse: acme/blur[radius=2] and acme/none."
     )
 
 
