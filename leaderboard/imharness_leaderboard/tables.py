@@ -128,9 +128,9 @@ def headline(board: Board) -> dict[str, str] | None:
 
 def _rivals(table: Table, tied: list[str]) -> str:
     if not tied:
-        return f"told to be better than every other {table.entry}"
+        return f"significantly better than every other {table.entry}"
     more = [f"{len(tied) - 3} more"] if len(tied) > 3 else []
-    return f"{joined([*map(brief, tied[:3]), *more])} not told from it"
+    return f"not significantly worse: {joined([*map(brief, tied[:3]), *more])}"
 
 
 def legend(board: Board, table: Table) -> list[str]:

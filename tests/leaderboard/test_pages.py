@@ -97,10 +97,10 @@ def test_the_first_page_names_winners_with_a_sentence() -> None:
     assert headline(board()) == {
         "label": "acme/blur",
         "entry": "defense",
-        "text": "D 1.250, 95% interval 1.000 to 1.500; acme/blur[radius=2] not told from it.",
+        "text": "D 1.250, 95% interval 1.000 to 1.500; not significantly worse: acme/blur[radius=2].",
     }
     clear = board(tables=(board().tables[0].model_copy(update={"not_worse": {"d": ()}}),))
-    assert "told to be better than every other defense" in headline(clear)["text"]
+    assert "significantly better than every other defense" in headline(clear)["text"]
     empty = board().tables[0].rows[0].model_copy(update={"values": {"d": Value(missing="why")}})
     assert headline(board(tables=(board().tables[0].model_copy(update={"rows": (empty,)}),))) is None
 
@@ -111,7 +111,9 @@ def test_the_first_page_names_the_rows_that_the_table_marks() -> None:
     marks = marks_of(board(tables=(main,)), main)
     marked = [row.label for row in main.rows if marks.of(row, main.columns[0])]
     assert marked == list(ENTRIES[:3])
-    assert headline(board(tables=(main,)))["text"].endswith("; acme/blur[radius=2] and acme/none not told from it.")
+    assert headline(board(tables=(main,)))["text"].endswith(
+        "; not significantly worse: acme/blur[radius=2] and acme/none."
+    )
 
 
 def test_n_is_shown_as_units_and_what_they_come_from(built: Path) -> None:

@@ -209,11 +209,11 @@ def test_a_heat_map_of_attacks_has_the_means_of_the_scores() -> None:
     heat, scores = pictures["contest-attacks"].data, blocks()
     assert set(heat) == {
         "",
-        *(f"{name}, {attacker}" for name in ("ifgsm", "square") for attacker in ("fixed", "adaptive")),
+        *(f"{name}, {attacker}" for name in ("ifgsm", "square") for attacker in ("does not know it", "knows it")),
     }
     chosen = scores.where(attack=ATTACKS[0], attacker="adaptive")
     wanted = np.mean([scores.values["d"][c][scores.entries.index(JPEG)].mean() for c in chosen])
-    assert heat["ifgsm, adaptive"][list(heat[""]).index(brief(JPEG))] == pytest.approx(wanted, rel=1e-6)
+    assert heat["ifgsm, knows it"][list(heat[""]).index(brief(JPEG))] == pytest.approx(wanted, rel=1e-6)
     by_metric = pictures["contest-attacks-by-metric"].data
     chosen = scores.where(attack=ATTACKS[1], metric="harness/sharpness")
     wanted = np.mean([scores.values["d"][c][scores.entries.index(NONE)].mean() for c in chosen])
