@@ -72,12 +72,9 @@ class Run:
             if isinstance(error, HarnessError):
                 raise
             raise HarnessError(reason) from error
-        beside = guest_beside(self.opened.guest, self.opened.description, profile.secret)
         self.session = Session(
             store, profile, self.opened.registry, seed, limit, command, executor, [self.device], workers, settings,
-            prepare=[beside],
         )  # fmt: skip
-        """Each of its workers starts the package in a sandbox of its own."""
 
     @contextmanager
     def noting(self, stage: str) -> Iterator[None]:
@@ -127,6 +124,14 @@ class Run:
         """Return the graphs of the cells that use the entries, with the tasks that these cells need."""
         graphs = self.session.plan(further=self.opened.further())
         return [graph for own in graphs if (graph := only_with(own, self.opened.ids)).tasks or graph.missing]
+
+    def compute(self, graphs: Sequence[Graph], advance: Progress) -> RunResult:
+        """Compute the cells that the store lacks. Each worker starts the package in a sandbox of its own.
+
+        It is like the one that has run until now, which has learnt what the package imports.
+        """
+        self.session.prepare = [guest_beside(self.opened.guest, self.opened.description, self.profile.secret)]
+        return self.session.compute(graphs, advance)
 
     def audit_gradients(self, advance: Progress) -> list[GradientAudit]:
         """Compare the gradient of every purification with attacks that do without it."""
@@ -228,7 +233,7 @@ def run_submission(run: Run, watch: Callable[[str], Progress]) -> SubmissionRepo
         if not found.graphs and not run.broken:
             raise HarnessError(f"no track of profile {run.profile.name} takes {', '.join(run.opened.ids)}")
         with run.noting("the computation of cells"):
-            found.outcome = run.session.compute(found.graphs, watch("cells"))
+            found.outcome = run.compute(found.graphs, watch("cells"))
         with run.noting("the attacks on defenses"):
             found.gradient_audits = run.audit_gradients(watch("attacks on defenses"))
         found.seconds = time.perf_counter() - clock

@@ -19,7 +19,7 @@ def computed(folder: Path, profile: Path, store: Path, **settings: object) -> di
     """Compute the cells of a submission; return the files of their rows."""
     run = Run(folder, Store(store), load_profile(str(profile)), limit=1, **settings)
     try:
-        outcome = run.session.compute(run.plan(), silent("cells"))
+        outcome = run.compute(run.plan(), silent("cells"))
     finally:
         run.opened.guest.kill()
     assert not outcome.failed

@@ -12,7 +12,7 @@ from imharness.cli.progress import duration
 from imharness.planning.plan import Graph, Task
 from imharness.results.store import Store
 from imharness.running.budget import finished
-from imharness.running.schedule.cost import Cost, cost_of
+from imharness.running.schedule.estimate import Left, bytes_of, left_of
 from imharness.running.schedule.outlook import tells_size
 from imharness.running.schedule.times import Times
 
@@ -34,15 +34,16 @@ def dry_run_report(
             own = {key: task for key, task in graph.tasks.items() if task.spec.step == step}
             left = {key: task for key, task in own.items() if key not in done}
             facts.append({"track": graph.track.info.id, "step": step, "cells": count, "done": len(own) - len(left)})
-            cost = cost_of(left, times)
+            cost = left_of(left, times) if left else None
             costs.append(duration(cost.seconds) if cost else "unknown" if left else "-")
     missing = [gap for graph in graphs for gap in graph.missing.values()]
-    counts, cost = Counter(gap.what for gap in missing), cost_of(waiting, times)
+    counts, cost = Counter(gap.what for gap in missing), left_of(waiting, times) if waiting else None
+    size = bytes_of(waiting.values(), times)
     gaps = [gap.model_dump() | {"cells": counts[what]} for what, gap in {gap.what: gap for gap in missing}.items()]
     lacking = any(graph.missing for graph in graphs)
     if as_json:
         outlook = outlook_facts(whole() if lacking else graphs)
-        estimate = {"estimate": _estimate(cost, workers), "outlook": outlook}
+        estimate = {"estimate": _estimate(cost, times.device, workers, size), "outlook": outlook}
         console.emit({"cells": facts, "unavailable": gaps, **estimate})
         return
     columns, rows = ["track", "step", "cells", "done", "to run"], list[tuple[object, ...]]()
@@ -55,7 +56,7 @@ def dry_run_report(
         console.table("Unavailable", ["what", "cells", "why", "get it with"], shown)
     if lacking and any(map(tells_size, graphs)):
         say_outlook(outlook_facts(whole()))
-    console.say(_told(cost, workers) if waiting else _why_nothing(graphs))
+    console.say(_told(cost, times.device, workers, size) if waiting else _why_nothing(graphs))
 
 
 def _why_nothing(graphs: Sequence[Graph]) -> str:
@@ -66,21 +67,22 @@ def _why_nothing(graphs: Sequence[Graph]) -> str:
     return "there is no cell with all that was asked for"
 
 
-def _estimate(cost: Cost | None, workers: int) -> dict[str, Any] | None:
+def _estimate(cost: Left | None, device: str, workers: int, size: float) -> dict[str, Any] | None:
     if cost is None:
         return None
     return {
-        "device": cost.device, "cells": cost.cells, "cells_like_finished_ones": cost.known,
+        "device": device, "cells": cost.cells, "cells_of_unknown_steps": cost.unknown, "at_least": cost.unknown > 0,
         "device_hours": cost.seconds / 3600, "workers": workers, "hours": cost.wall_s(workers) / 3600,
-        "bytes": round(cost.bytes),
+        "bytes": round(size),
     }  # fmt: skip
 
 
-def _told(cost: Cost | None, workers: int) -> str:
+def _told(cost: Left | None, device: str, workers: int, size: float) -> str:
     if cost is None:
         return "no estimate: the store has no finished cells like these"
-    some = "" if cost.known == cost.cells else f", {cost.cells - cost.known:,} of {cost.cells:,} cells are a guess"
+    how = "at least" if cost.unknown else "about"
+    some = f"; nothing is known about the steps of {cost.unknown:,} cells" if cost.unknown else ""
     return (
-        f"about {duration(cost.seconds)} of {cost.device}, {duration(cost.wall_s(workers))} with {workers} "
-        f"worker{'' if workers == 1 else 's'}; {cost.bytes / 1e6:,.0f} MB in the store{some}"
+        f"{how} {duration(cost.seconds)} of {device}, {duration(cost.wall_s(workers))} with {workers} "
+        f"worker{'' if workers == 1 else 's'}; {size / 1e6:,.0f} MB in the store{some}"
     )

@@ -96,7 +96,9 @@ def left_of(state: RunState) -> str:
         return state.state
     if state.done + state.failed == state.total:
         return "making tables and pages"
-    return "no estimate yet" if state.left_s is None else f"about {duration(state.left_s)} left"
+    if state.left_s is None:
+        return "no estimate yet"
+    return f"{'at least' if state.at_least else 'about'} {duration(state.left_s)} left"
 
 
 def duration(seconds: float) -> str:

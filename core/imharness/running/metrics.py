@@ -107,7 +107,9 @@ def lines_of(state: RunState) -> Iterator[str]:
                        [(none, state.done - state.reused)])  # fmt: skip
     yield from _metric("cells_failed_total", "counter", "Cells that failed in this run.", [(none, state.failed)])
     if state.left_s is not None:
-        yield from _metric("left_seconds", "gauge", "Expected time until the run ends.", [(none, state.left_s)])
+        bound = ("left_at_least_seconds", "goes on at least")
+        name, how = bound if state.at_least else ("left_seconds", "is expected to go on")
+        yield from _metric(name, "gauge", f"How long the run {how}.", [(none, state.left_s)])
 
 
 def _metric(name: str, kind: str, about: str, samples: Sequence[Sample]) -> Iterator[str]:

@@ -16,8 +16,8 @@ from imharness.planning.plan import Graph, Task
 from imharness.planning.profile import Profile
 from imharness.results.store import Store
 from imharness.running.schedule import sharding
-from imharness.running.schedule.forecast import Forecast
-from imharness.running.schedule.order import expected, first_tasks, priorities
+from imharness.running.schedule.estimate import Estimate
+from imharness.running.schedule.order import expected, first_tasks, priorities, samples
 from imharness.running.schedule.state import Busy, Part, RunState, new_state
 from imharness.running.schedule.times import Times, place_of
 from imharness.running.sweep import RunResult
@@ -55,7 +55,8 @@ class RunWatch:
         self._views = dict.fromkeys([view, *others], float("-inf"))
         self._first = [set(keys) for keys in first]
         self.times = times
-        self._forecast = Forecast(times, self._tasks)
+        self._estimate = Estimate(times)
+        self._cut = set[str]()
         self._shared = {(g.track.info.id, step.name) for g in graphs for step in g.track.steps if step.shared}
         self._done = {graph.track.info.id: 0 for graph in graphs}
         self._totals = {graph.track.info.id: len(graph.tasks) for graph in graphs}
@@ -67,8 +68,9 @@ class RunWatch:
 
     def order(self, waiting: Mapping[str, Task]) -> dict[str, float]:
         """Return what starts first."""
-        self._forecast.expect(waiting)
-        return priorities(waiting, expected(waiting, self.times), self._first)
+        self._estimate.expect(waiting)
+        then = samples(waiting, self.times, set().union(*self._first))
+        return priorities(waiting, expected(waiting, self.times), self._first, then)
 
     def shards(self, key: str) -> int:
         """Return into how many shards a task is cut that starts now: the longer it takes, the more; 1 for none."""
@@ -76,7 +78,11 @@ class RunWatch:
         seconds = self.times.seconds(place_of(spec)) if (spec.track, spec.step) in self._shared else None
         if seconds is None or seconds < sharding.SHORTEST_S:
             return 1
-        return sharding.number_of_shards(seconds, self._forecast.left_s({}) or 0.0)
+        left = self._estimate.left({})
+        shards = sharding.number_of_shards(seconds, left[0] if left else 0.0)
+        if shards > 1:
+            self._cut.add(key)
+        return shards
 
     def watch(self, outcome: RunResult, running: Mapping[str, float]) -> None:
         """Take in how far the run is, and pass it on to whom it is time for."""
@@ -92,9 +98,9 @@ class RunWatch:
                 self._done[self._tasks[key].spec.track] += 1
                 self._learn(key, now)
             if key in outcome.done or key in outcome.failed:
-                self._forecast.ended(key)
+                self._estimate.ended(key)
         self._running = dict(running)
-        self._forecast.busy(sum(map(math.isfinite, running.values())))
+        self._estimate.busy(sum(map(math.isfinite, running.values())))
         if self._publisher is not None:
             self._publisher.offer(outcome, self._state.left_s)
         self._tell(now)
@@ -105,11 +111,17 @@ class RunWatch:
         self._tell(time.monotonic())
 
     def _learn(self, key: str, now: float) -> None:
-        """Read the record of a task, unless reading takes too much of the run's time."""
-        if self._learning <= LEARNING * (now - self._begun) + 0.2:
-            start = time.monotonic()
-            self.times.learn_from(self._store, key)
-            self._learning += time.monotonic() - start
+        """Read the record of a task, unless reading takes too much of the run's time; a damaged one says nothing."""
+        if self._learning > LEARNING * (now - self._begun) + 0.2:
+            return
+        start = time.monotonic()
+        with suppress(StoreError):
+            record = self._store.record(key)
+            if record is not None:
+                self.times.learn(record)
+                if key not in self._cut and math.isfinite(self._running[key]):
+                    self._estimate.lasted(now - self._running[key], record.seconds)
+        self._learning += time.monotonic() - start
 
     def _tell(self, now: float, state: str = "running") -> None:
         ended = state != "running"
@@ -131,13 +143,14 @@ class RunWatch:
         gone = {key: now - since for key, since in self._running.items() if math.isfinite(since)}
         busy = tuple(Busy(track=self._tasks[k].spec.track, task=task_name(self._tasks[k]), seconds=s, key=k)
                      for k, s in gone.items())  # fmt: skip
-        failed = self._outcome.failed
+        failed, left = self._outcome.failed, self._estimate.left(gone)
         keys = {self._tasks[key].address: key for key in list(failed)[:SHOWN_FAILURES]}
         changes = {
             "state": state, "updated": datetime.now(UTC).isoformat(timespec="seconds"), "tracks": self._parts(),
             "failed": len(failed), "failing": {address: failed[key] for address, key in keys.items()},
-            "failing_keys": keys, "running": busy, "rate": self._forecast.rate(),
-            "left_s": self._forecast.left_s(gone), "page": self._publisher.page if self._publisher else "",
+            "failing_keys": keys, "running": busy, "rate": self._estimate.rate(),
+            "left_s": left[0] if left else None, "at_least": left is not None and left[1],
+            "page": self._publisher.page if self._publisher else "",
         }  # fmt: skip
         assert self._state is not None
         return self._state.model_copy(update=changes)

@@ -9,8 +9,8 @@ from imharness.components.registry import installed
 from imharness.planning.plan import plan_track
 from imharness.planning.profiles import load_profile
 from imharness.results.store import Store
+from imharness.running.budget import within_budget
 from imharness.running.publishing import TablesMeanwhile
-from imharness.running.schedule.cost import within_budget
 from imharness.running.schedule.state import run_states
 from imharness.running.watching import first_sets
 from imharness_leaderboard.pages import Built, build_site

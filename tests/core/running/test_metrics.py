@@ -62,6 +62,9 @@ def test_the_page_has_what_the_run_knows() -> None:
     assert found["harness_run_updated_time_seconds", ""] - found["harness_run_start_time_seconds", ""] == 754
     (about,) = [labels for name, labels in found if name == "harness_run_info"]
     assert r'host="a \"host\"\\\n"' in about
+    bound = parsed("".join(f"{line}\n" for line in lines_of(state(at_least=True))))
+    assert bound["harness_run_left_at_least_seconds", ""] == 1260
+    assert ("harness_run_left_seconds", "") not in bound
     assert not any(
         name == "harness_run_left_seconds" for name, _ in parsed("\n".join(lines_of(state(left_s=None))) + "\n")
     )

@@ -1,1 +1,1 @@
-"""When a run does what: times learnt from finished tasks, the order of tasks, and what a run says of itself."""
+"""When a run does what: how long tasks take, their order, what is left, and what a run says of itself."""

@@ -1,13 +1,14 @@
-"""Which task starts first: those of the first tables, then those that most of the work waits for."""
+"""Which task starts first: those of the first tables, then samples of all, then those that most of the work awaits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from imharness.planning.plan import Task
-from imharness.running.schedule.times import Times, place_of
+from imharness.running.schedule.times import Times, components_of, place_of, step_of
 
+Part = tuple[object, ...]
 UNKNOWN_S = 1.0
 """What a task is taken to last while no task has finished."""
 
@@ -58,19 +59,51 @@ def _fits(task: Task, first: Mapping[str, Sequence[str]]) -> bool:
     return bool(parts) and all(ref.id in first[ref.kind] or ref.label in first[ref.kind] for ref in parts)
 
 
+def samples(tasks: Mapping[str, Task], times: Times, first: Collection[str]) -> tuple[set[str], set[str]]:
+    """Return a task of each step, and then of each component, of which nothing is known, with all that they depend on.
+
+    They tell how long the others will take. What the tasks `first` tell is not asked again.
+    """
+    seen = {part for key in first if key in tasks for part in _parts(tasks[key])}
+    steps = _samples(tasks, times, seen, lambda task: [step_of(place_of(task.spec))])
+    return steps, _samples(tasks, times, seen, lambda task: components_of(place_of(task.spec)))
+
+
+def _samples(
+    tasks: Mapping[str, Task], times: Times, seen: set[Part], parts: Callable[[Task], Collection[Part]]
+) -> set[str]:
+    """Return tasks that tell what is neither known nor seen, and take in what is seen by them."""
+    found = set[str]()
+    for key, task in tasks.items():
+        if all(part in seen or times.known(part) for part in parts(task)):
+            continue
+        new = with_needs(tasks, [key]) - found
+        found |= new
+        seen |= {part for own in new for part in _parts(tasks[own])}
+    return found
+
+
+def _parts(task: Task) -> list[Part]:
+    place = place_of(task.spec)
+    return [step_of(place), *components_of(place)]
+
+
 def priorities(
-    tasks: Mapping[str, Task], seconds: Mapping[str, float], first: Sequence[Collection[str]]
+    tasks: Mapping[str, Task],
+    seconds: Mapping[str, float],
+    first: Sequence[Collection[str]],
+    then: Sequence[Collection[str]] = (),
 ) -> dict[str, float]:
     """Return a number for each task; the smallest starts first, of equals the one that was planned first.
 
-    First come the sets `first`, the one with the least work before the others. Then comes what the longest chains wait
-    for. Chains that differ by less than a factor of two stay in the planned order, which keeps tasks of one model and
-    one data set together: what a worker has built and read for one, it uses for the next.
+    First come the sets `first`, the one with the least work before the others, and the sets `then` in their order.
+    Then comes what the longest chains wait for. Chains that differ by less than a factor of two stay in the planned
+    order, which keeps tasks of one model and one data set together: what a worker has built and read for one, it uses
+    for the next.
     """
     found = {key: -math.floor(math.log2(max(chain, 1e-3))) * 1.0 for key, chain in chains(tasks, seconds).items()}
-    sizes = [sum(seconds.get(key, 0.0) for key in keys) for keys in first]
-    for place, keys in enumerate(sorted(zip(sizes, first, strict=True), key=lambda pair: -pair[0]), start=1):
-        for key in keys[1]:
-            if key in found:
-                found[key] = -1000.0 * place
+    ordered = sorted(first, key=lambda keys: sum(seconds.get(key, 0.0) for key in keys))
+    sets = [*ordered, *then]
+    for place, keys in enumerate(reversed(sets), start=1):
+        found |= dict.fromkeys(found.keys() & keys, -1000.0 * place)
     return found

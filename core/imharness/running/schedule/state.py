@@ -38,7 +38,8 @@ class RunState(BaseModel):
     """One run: where it is, how far it is, and how fast.
 
     `rate`: tasks finished per minute, lately. `left_s`: seconds that are expected to be left, None while nothing is
-    known. `failing`: address -> why, of the first failures, `failing_keys`: address -> key; `failed` counts all.
+    known; `at_least`: they are a lower bound, since there are steps of which no task has finished. `failing`:
+    address -> why, of the first failures, `failing_keys`: address -> key; `failed` counts all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,6 +59,7 @@ class RunState(BaseModel):
     running: tuple[Busy, ...] = ()
     rate: float | None = None
     left_s: float | None = None
+    at_least: bool = False
     page: str = ""
 
     @property

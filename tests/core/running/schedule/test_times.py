@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -12,10 +11,10 @@ from imharness.planning.plan import Task
 from imharness.results.identity import ComponentRef, digest
 from imharness.results.store import Store
 from imharness.results.tasks import TaskRecord, TaskSpec
-from imharness.running.schedule.cost import cost_of, read_budget, within_budget
-from imharness.running.schedule.forecast import Forecast
-from imharness.running.schedule.order import chains, first_tasks, priorities
-from imharness.running.schedule.times import KEPT, Times, learnt_times, place_of
+from imharness.running.budget import read_budget, within_budget
+from imharness.running.schedule.estimate import Estimate, bytes_of, left_of
+from imharness.running.schedule.order import chains, first_tasks, priorities, samples
+from imharness.running.schedule.times import KEPT, SMALL_S, SURE_S, Times, learnt_times, place_of
 
 
 def spec(step: str, *names: str, limit: int | None = None, needs: tuple[str, ...] = (), split: int = 0) -> TaskSpec:
@@ -57,7 +56,8 @@ def test_the_estimate_is_of_the_most_alike(times: Times) -> None:
     assert seconds(times, "attack", "metric:a/m", "attack:a/slow") == 2.0
     assert seconds(times, "attack", "metric:a/other", "attack:a/slow") == 2.0  # the attack alone
     assert seconds(times, "attack", "metric:a/m", "attack:a/new") == 1.25  # the metric alone: 0.5 and 2
-    assert seconds(times, "attack", "metric:a/x", "attack:a/y") == 1.25  # the step
+    assert seconds(times, "attack", "metric:a/x", "attack:a/y") == 1.25  # the step: the mean of its two kinds
+    assert seconds(times, "clean", "metric:a/m") == 0.25
     assert seconds(times, "fit", "metric:a/m") is None
     assert times.size(place_of(spec("attack", "metric:a/m", "attack:a/slow"))) == 100
 
@@ -93,9 +93,32 @@ def test_what_is_learnt_while_estimates_are_asked_for_is_what_is_learnt_before(
         assert seconds(asked, *place) == (None if expected is None else pytest.approx(expected, abs=1e-9))
 
 
-def test_of_several_components_the_costliest_counts(times: Times) -> None:
+def test_the_components_of_a_task_count_alike(times: Times) -> None:
     times.add(spec("attack", "metric:a/cheap", "attack:a/fast"), 0.1)
-    assert seconds(times, "attack", "metric:a/cheap", "attack:a/slow") == 2.0
+    assert seconds(times, "attack", "metric:a/cheap", "attack:a/slow") == pytest.approx((0.1 + 2.0) / 2)
+
+
+def test_a_component_that_is_new_in_a_step_takes_what_it_is_worth_in_others() -> None:
+    times = Times("cpu")
+    for name, took in (("plain", 1.0), ("slow", 9.0)):
+        times.add(spec("train", f"defense:a/{name}"), took)
+    times.add(spec("references", "defense:a/plain"), 20.0)
+    worth = (9.0 + SMALL_S) / (5.0 + SMALL_S)  # of the mean in training
+    assert seconds(times, "references", "defense:a/slow") == pytest.approx(20.0 * worth)
+    assert seconds(times, "stop", "defense:a/slow") is None
+
+
+def test_an_earlier_run_tells_what_this_one_does_not_at_the_pace_of_this_one() -> None:
+    earlier = Times("cpu")
+    for number in range(40):
+        earlier.add(spec("train", f"defense:a/{number}"), 10.0)
+    times = Times("cpu", earlier.kinds)
+    assert seconds(times, "train", "defense:a/39") == 10.0
+    for number in range(30):
+        times.add(spec("train", f"defense:a/{number}"), 20.0)
+    pace = (30 * 20.0 + SURE_S) / (30 * 10.0 + SURE_S)
+    assert seconds(times, "train", "defense:a/39") == pytest.approx(10.0 * pace)
+    assert seconds(times, "train", "defense:a/0") == 20.0
 
 
 def test_tasks_on_another_number_of_images_say_nothing(times: Times) -> None:
@@ -117,18 +140,22 @@ def stored(store: Store, own: Task, took: float, device: str = "cpu") -> None:
     store.commit(record, {"x": [1.0]}, {})
 
 
-def test_a_store_remembers_times_and_without_a_memory_its_records_tell(tmp_path: Path) -> None:
+def test_a_store_remembers_times_of_each_device(tmp_path: Path) -> None:
     store, own = Store(tmp_path), task("clean", "metric:a/m")
-    stored(store, own, 3.0)
-    stored(store, task("clean", "metric:a/n"), 50.0, device="a GPU")
-    found = learnt_times(store, "cpu")
-    assert found.seconds(place_of(own.spec)) == 3.0
-    found.add(own.spec, 5.0)
-    found.keep(store)
+    for device, took in (("cpu", 3.0), ("a GPU", 50.0)):
+        found = learnt_times(store, device)
+        assert found.seconds(place_of(own.spec)) is None
+        found.add(own.spec, took)
+        found.keep(store)
+    again = learnt_times(store, "cpu")
+    assert again.seconds(place_of(own.spec)) == 3.0
+    again.add(own.spec, 5.0)
+    again.keep(store)
     assert learnt_times(store, "cpu").seconds(place_of(own.spec)) == 4.0
     assert learnt_times(store, "a GPU").seconds(place_of(own.spec)) == 50.0
-    next((tmp_path / "times").glob("*.json")).write_text("{")
-    assert learnt_times(store, "cpu").seconds(place_of(own.spec)) == 3.0
+    for file in (tmp_path / "times").glob("*.json"):
+        file.write_text("{")
+    assert learnt_times(store, "cpu").seconds(place_of(own.spec)) is None
 
 
 def test_the_longest_chain_starts_first_and_the_first_tables_before_it() -> None:
@@ -164,43 +191,68 @@ def test_the_tasks_of_a_first_table_bring_what_they_need() -> None:
     assert first_tasks(tasks, {}) == set()
 
 
-def test_the_forecast_follows_the_run(times: Times, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("imharness.running.schedule.forecast.time", SimpleNamespace(monotonic=lambda: clock.now))
+def test_what_is_known_of_nothing_is_run_first_as_a_sample() -> None:
+    """A task of each step, then one of each component that has not been seen, and what these need."""
+    fit = task("fit", "metric:a/m")
+    attacks = [task("attack", f"metric:a/{name}", needs=(fit.key,)) for name in "mno"]
+    clean = [task("clean", f"metric:a/{name}") for name in "mnp"]
+    tasks, times = graph(fit, *attacks, *clean), Times("cpu")
+    assert samples(tasks, times, ()) == ({fit.key, attacks[0].key, clean[0].key}, {
+        fit.key, attacks[1].key, attacks[2].key, clean[2].key,
+    })  # fmt: skip
+    assert samples(tasks, times, [own.key for own in (fit, *attacks)]) == ({clean[0].key}, {clean[2].key})
+    for own in tasks.values():
+        times.add(own.spec, 1.0)
+    assert samples(tasks, times, ()) == (set(), set())
+    steps, components = {clean[1].key}, {clean[0].key}
+    found = priorities(tasks, dict.fromkeys(tasks, 1.0), [{clean[2].key}], (steps, components))
+    assert sorted(tasks, key=lambda key: found[key])[:4] == [clean[2].key, clean[1].key, clean[0].key, fit.key]
+
+
+def test_the_estimate_follows_the_run(times: Times) -> None:
     tasks = graph(*(task("attack", "metric:a/m", "attack:a/slow", split=split) for split in range(40)))
-    forecast = Forecast(times, tasks)
-    assert forecast.left_s({}) is None
-    forecast.expect(tasks)
-    forecast.busy(2)
-    assert forecast.left_s({}) == pytest.approx(40 * 2.0 / 2)
+    estimate = Estimate(times)
+    estimate.expect(tasks)
+    estimate.busy(2)
+    assert estimate.left({}) == (40 * 2.0 / 2, False)
+    assert estimate.left(dict.fromkeys(list(tasks)[:2], 0.5)) == (39.5 * 2.0 / 2, False)
     for key in list(tasks)[:20]:
-        clock.now += 2.0  # two at a time take 4 s each, twice as long as expected
-        forecast.ended(key)
-    assert forecast.left_s({}) == pytest.approx(20 * 4.0 / 2)
-    forecast.busy(30)  # an executor that takes many tasks at once is no faster
-    assert forecast.left_s({}) == pytest.approx(20 * 4.0 / 2)
+        estimate.lasted(2.5, 2.0)
+        estimate.ended(key)
+    assert estimate.left({}) == (20 * 2.5 / 2, False)
 
 
-def test_the_forecast_says_nothing_while_most_tasks_are_new(times: Times) -> None:
+def test_a_task_that_takes_longer_than_expected_is_not_taken_to_end_at_once(times: Times) -> None:
+    own = task("attack", "metric:a/m", "attack:a/slow")
+    estimate = Estimate(times)
+    estimate.expect(graph(own))
+    assert estimate.left({own.key: 60.0}) == (30.0, False)
+
+
+def test_of_a_step_that_never_ran_a_bound_is_said_and_of_nothing_nothing(times: Times) -> None:
     known, new = task("attack", "metric:a/m", "attack:a/slow"), task("fit", "metric:a/m")
-    newer = task("fit", "metric:a/n")
-    forecast = Forecast(times, graph(known, new, newer))
-    forecast.expect([known.key, new.key])
-    assert forecast.left_s({}) == pytest.approx(4.0)
-    forecast.expect([newer.key])
-    assert forecast.left_s({}) is None
+    estimate = Estimate(times)
+    estimate.expect(graph(known, new))
+    assert estimate.left({}) == (2.0, True)
+    estimate.ended(known.key)
+    assert estimate.left({}) is None
+    estimate.ended(new.key)
+    assert estimate.left({}) == (0.0, False)
 
 
-def test_the_cost_of_tasks(times: Times) -> None:
+def test_what_tasks_cost(times: Times) -> None:
     first = task("attack", "metric:a/m", "attack:a/slow")
     second = task("attack", "metric:a/m", "attack:a/fast", needs=(first.key,))
-    cost = cost_of(graph(first, second, task("fit", "metric:a/m")), times)
-    assert cost is not None
-    assert (cost.cells, cost.known, cost.seconds, cost.longest_s) == (3, 2, 2.0 + 0.5 + 1.25, 2.5)
-    assert cost.bytes == pytest.approx(110 * 3 / 2)
-    assert cost.wall_s(1) == 3.75
-    assert cost.wall_s(100) == 2.5
-    assert cost_of(graph(task("fit", "metric:a/m")), times) is None
+    tasks = graph(first, second, task("fit", "metric:a/m"))
+    left = left_of(tasks, times)
+    assert left is not None
+    assert (left.cells, left.unknown, left.seconds, left.longest_s) == (3, 1, 2.5, 2.5)
+    assert bytes_of(tasks.values(), times) == pytest.approx(110 * 3 / 2)
+    more = left_of(graph(first, task("attack", "metric:a/m", "attack:a/fast")), times)
+    assert more is not None
+    assert more.wall_s(1) == 2.5
+    assert more.wall_s(100) == 2.0
+    assert left_of(graph(task("fit", "metric:a/m")), times) is None
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("90m", 5400), ("40h", 144_000), ("1.5d", 129_600), ("30s", 30)])

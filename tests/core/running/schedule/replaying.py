@@ -1,0 +1,155 @@
+"""Recorded runs, replayed by simulated workers in the order that the scheduler gives them.
+
+A recording holds the tasks of a run in the order of the plan: step, components, which tasks it needs, seconds by its
+record. `python -m tests.core.running.schedule.replaying STORE PROFILE FILE` makes one of a finished run.
+"""
+
+import heapq
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from imharness.planning.plan import Task
+from imharness.results.identity import ComponentRef
+from imharness.results.tasks import TaskSpec
+from imharness.running.schedule.estimate import Estimate
+from imharness.running.schedule.order import expected, priorities, samples
+from imharness.running.schedule.times import Times
+
+FOLDER = Path(__file__).parent / "recorded"
+BESIDE_S = 0.03
+"""What a task takes a worker beyond the seconds in its record."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Tasks in the order of the plan, the seconds that each took, and the tasks of the first tables."""
+
+    tasks: Mapping[str, Task]
+    seconds: Mapping[str, float]
+    first: tuple[frozenset[str], ...]
+
+    def of(self, track: str) -> "Recording":
+        """Return the part of a track, which is what a run of this track alone would be."""
+        own = {key: task for key, task in self.tasks.items() if task.spec.track == track}
+        return replace(self, tasks=own, first=tuple(found for keys in self.first if (found := keys & own.keys())))
+
+
+def recording(name: str) -> Recording:
+    """Return a recorded run."""
+    found = json.loads((FOLDER / f"{name}.json").read_text())
+    tasks, seconds, refs = dict[str, Task](), dict[str, float](), [_ref(label) for label in found["labels"]]
+    for number, (step, parts, needs, took) in enumerate(found["tasks"]):
+        track, _, own = found["steps"][step].partition(" ")
+        spec = TaskSpec.model_construct(
+            track=track, step=own, version="1", components={f"c{i}": refs[part] for i, part in enumerate(parts)},
+            options={}, limit=None, seed=0, needs={str(need): f"{need}" for need in needs},
+        )  # fmt: skip
+        tasks[f"{number}"], seconds[f"{number}"] = Task(f"{number}", own, spec), took
+    return Recording(tasks, seconds, tuple(frozenset(map(str, keys)) for keys in found["first"]))
+
+
+def _ref(label: str) -> ComponentRef:
+    kind, _, name = label.partition(" ")
+    return ComponentRef(kind=kind, id=name.partition("[")[0], version="1", label=name, parameters={})
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was said at a time of a run, and what was really left, s; None where nothing was said."""
+
+    at_s: float
+    left_s: float
+    said_s: float | None
+    at_least: bool
+
+    def right(self, factor: float, beside_s: float) -> bool:
+        """Return whether what was said is within a factor, or within a few seconds; a lower bound need not be near."""
+        if self.said_s is None:
+            return False
+        low, high = self.left_s / factor - beside_s, self.left_s * factor + beside_s
+        return self.said_s <= high and (self.at_least or self.said_s >= low)
+
+
+def replay(run: Recording, workers: int, times: Times, looks: int = 100) -> list[Point]:
+    """Return what an estimate says in the course of a run, at times that are as far from each other."""
+    numbers = priorities(
+        run.tasks, expected(run.tasks, times), run.first, samples(run.tasks, times, frozenset().union(*run.first))
+    )
+    wall = max(end for _, _, end in _simulated(run, workers, numbers))
+    estimate, running, points = Estimate(times), dict[str, tuple[float, float]](), list[Point]()
+    estimate.expect(run.tasks)
+    at = [wall * look / looks for look in range(1, looks)]
+    for key, start, end in _simulated(run, workers, numbers):
+        while at and at[0] < start:
+            points.append(_look(run, estimate, times, running, at.pop(0), wall))
+        running[key] = start, end
+        estimate.busy(sum(until > start for _, until in running.values()))
+    while at:
+        points.append(_look(run, estimate, times, running, at.pop(0), wall))
+    return points
+
+
+def _look(
+    run: Recording, estimate: Estimate, times: Times, running: dict[str, tuple[float, float]], now: float, wall: float
+) -> Point:
+    for key in sorted((own for own in running if running[own][1] <= now), key=lambda own: running[own][1]):
+        start, end = running.pop(key)
+        times.add(run.tasks[key].spec, run.seconds[key])
+        estimate.lasted(end - start, run.seconds[key])
+        estimate.ended(key)
+    said = estimate.left({key: now - start for key, (start, _) in running.items()})
+    return Point(now, wall - now, *(said or (None, False)))
+
+
+def _simulated(run: Recording, workers: int, numbers: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
+    """Yield tasks in the order of their starts, each with its start and end."""
+    after = {key: list[str]() for key in run.tasks}
+    missing = {key: run.tasks.keys() & task.spec.needs.values() for key, task in run.tasks.items()}
+    for key, needs in missing.items():
+        for need in needs:
+            after[need].append(key)
+    places = {key: (numbers[key], position, key) for position, key in enumerate(run.tasks)}
+    ready = sorted(places[key] for key, needs in missing.items() if not needs)
+    ends, now = list[tuple[float, str]](), 0.0
+    while ready or ends:
+        while ready and len(ends) < workers:
+            key = heapq.heappop(ready)[-1]
+            end = now + run.seconds[key] + BESIDE_S
+            heapq.heappush(ends, (end, key))
+            yield key, now, end
+        now, key = heapq.heappop(ends)
+        for other in after[key]:
+            missing[other].discard(key)
+            if not missing[other]:
+                heapq.heappush(ready, places[other])
+
+
+def main(store: str, name: str, file: str) -> None:
+    """Record a finished run of a profile."""
+    from imharness.components.registry import installed
+    from imharness.planning.plan import plan_track
+    from imharness.planning.profiles import load_profile
+    from imharness.results.store import Store
+    from imharness.running.watching import first_sets
+
+    profile, records = load_profile(name), Store(store)
+    graphs = [plan_track(track, profile, installed()) for track in profile.tracks]
+    tasks = {key: task for graph in graphs for key, task in graph.tasks.items()}
+    places, steps, labels = {key: place for place, key in enumerate(tasks)}, dict[str, int](), dict[str, int]()
+    rows = list[object]()
+    for key, task in tasks.items():
+        record = records.record(key)
+        assert record is not None, f"{task.address} has not been computed"
+        parts = [labels.setdefault(f"{ref.kind} {ref.label}", len(labels)) for ref in task.spec.named().values()]
+        step = steps.setdefault(f"{task.spec.track} {task.spec.step}", len(steps))
+        rows.append([step, parts, [places[need] for need in task.spec.needs.values()], round(record.seconds, 3)])
+    first = [sorted(places[key] for key in keys) for keys in first_sets(graphs, profile).values()]
+    facts = {"steps": list(steps), "labels": list(labels), "first": first, "tasks": rows}
+    Path(file).write_text(json.dumps(facts, separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

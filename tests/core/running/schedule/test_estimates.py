@@ -1,0 +1,61 @@
+"""Estimates of what is left of first runs, against recorded runs: nothing is known of any task when they start."""
+
+import pytest
+from tests.core.running.schedule.replaying import Point, recording, replay
+
+from imharness.running.schedule.times import Times
+
+FROM = 0.1
+"""Of a run: from here on what is said should be right."""
+FACTOR, BESIDE_S = 2.0, 5.0
+PARTS = {
+    "whole": (0.93, 0.3), "harness/iqa": (1.0, 0.5), "harness/membership": (1.0, 0.5),
+    "harness/reconstruction": (1.0, 0.5),
+}  # fmt: skip
+"""Of the embedded profile: the share of points that must be right, and the least of what is left that may be said."""
+
+
+def said(name: str, workers: int, part: str = "whole", times: Times | None = None) -> list[Point]:
+    run = recording(name) if part == "whole" else recording(name).of(part)
+    found = replay(run, workers, times or Times("cpu"), looks=50)
+    return [point for point in found if point.at_s >= FROM * (point.at_s + point.left_s)]
+
+
+def right(points: list[Point]) -> float:
+    return sum(point.right(FACTOR, BESIDE_S) for point in points) / len(points)
+
+
+@pytest.mark.parametrize(("part", "workers"), [("whole", 1), ("whole", 8), *((part, 2) for part in PARTS)])
+def test_a_first_run_of_the_embedded_profile_is_foretold_within_a_factor_of_two(part: str, workers: int) -> None:
+    points = said("embedded", workers, part)
+    share, least = PARTS[part]
+    assert all(point.said_s is not None for point in points)
+    assert right(points) >= share
+    far = [point for point in points if point.left_s > 2 * BESIDE_S and not point.at_least]
+    assert all(least * point.left_s <= (point.said_s or 0.0) <= FACTOR * point.left_s for point in far)
+    if part == "whole":
+        assert not any(point.at_least for point in points)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_first_run_of_the_quick_profile_says_a_bound_until_it_can_tell(workers: int) -> None:
+    points = said("quick", workers)
+    assert right(points) == 1.0
+    assert not any(point.at_least for point in points if point.at_s > 0.7 * (point.at_s + point.left_s))
+
+
+def test_a_run_on_a_slower_machine_than_the_store_remembers_is_foretold() -> None:
+    run, earlier = recording("embedded"), Times("cpu")
+    for key, task in run.tasks.items():
+        earlier.add(task.spec, run.seconds[key] / 3)
+    points = said("embedded", 2, times=Times("cpu", earlier.kinds))
+    assert right(points) >= 0.95
+    assert not any(point.at_least for point in points)
+
+
+def test_a_point_is_judged_by_what_was_left() -> None:
+    assert Point(50.0, 50.0, 25.0, False).right(2.0, 0.0)
+    assert not Point(50.0, 50.0, 24.0, False).right(2.0, 0.0)
+    assert Point(50.0, 50.0, 24.0, True).right(2.0, 0.0)
+    assert not Point(50.0, 50.0, 101.0, True).right(2.0, 0.0)
+    assert not Point(50.0, 50.0, None, False).right(2.0, 0.0)
