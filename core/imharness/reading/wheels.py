@@ -88,8 +88,6 @@ def _check_sizes(path: Path, members: Iterable[zipfile.ZipInfo], packed: int) ->
         raise UsageError(
             f"{shown(path)} would unpack to {sum(sizes)} bytes; at most {room} are allowed for {packed} packed ones."
         )
-            f"{shown(path)} would unpack to {sum(sizes)} bytes; at most {room} are allowed for {packed} packed ones."
-        )
 
 
 def _check_names(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
