@@ -92,7 +92,7 @@ def _told(cost: Left | None, device: str, workers: int, size: float) -> str:
     if cost is None:
         return "no estimate: the store has no finished cells like these"
     how = "at least" if cost.unknown else "about"
-    some = f"; nothing is known of the steps of {cost.unknown:,} cells" if cost.unknown else ""
+    some = f"; nothing is known about the steps of {cost.unknown:,} cells" if cost.unknown else ""
     return (
         f"{how} {duration(cost.seconds)} of {device}, {duration(cost.wall_s(workers))} with {workers} "
         f"worker{'' if workers == 1 else 's'}; {size / 1e6:,.0f} MB in the store{some}"

@@ -39,4 +39,4 @@ def read_torch(path: Path, limit: int = BYTES) -> Any:
     try:
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader raises errors of many types for other files
-        raise UsageError(f"{shown(path)} holds no weights: {reason(error)}") from None
+        raise UsageError(f"{shown(path)} does not hold weights: {reason(error)}") from None

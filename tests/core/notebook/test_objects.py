@@ -39,7 +39,7 @@ def test_an_object_is_named_after_itself_or_as_asked() -> None:
     assert ih.defense(torch.nn.Identity(), differentiable=True).name == "identity"
     assert ih.defense(lambda x: x, differentiable=True).name == "defense"
     assert ih.defense(blurred, differentiable=True, name="My Blur (3)").name == "my-blur-3"
-    with pytest.raises(UsageError, match="name: '///' has no letter"):
+    with pytest.raises(UsageError, match="name: '///' has no ASCII letter"):
         ih.defense(blurred, differentiable=True, name="///")
 
 
