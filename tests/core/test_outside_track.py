@@ -93,7 +93,7 @@ for data, names in ((pixels, {"image-0000", "image-0001", "image-0002"}), (sys.a
     assert names is None or set(rows["name"]) == names, rows
     ours = rows["metric"] == "local/largest"
     assert np.array_equal(rows["score"][ours], rows["judged"][ours])  # the same distance as the track's judge
-for wrong, said in (({"track": "membership", "dataset": sys.argv[1]}, "track harness/membership reads no folder"),
+for wrong, said in (({"track": "membership", "dataset": sys.argv[1]}, "track harness/membership cannot read a folder"),
                     ({"track": "flips"}, "track acme/flips does not take your own defense; it takes: metric.")):
     try:
         ih.evaluate(ih.defense(lambda images: images, differentiable=True), progress=False, **wrong)

@@ -1,4 +1,4 @@
-"""The plugin keeps its contract, on inputs that are drawn anew."""
+"""The plugin keeps its contract, on fresh random inputs."""
 
 from collections.abc import Callable
 

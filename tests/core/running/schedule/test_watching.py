@@ -189,7 +189,7 @@ def test_status_shows_runs_that_go_on_and_names_those_that_fell_silent(tmp_path:
     assert "no word for 10 min" in status(store)
     going.save(store)
     text = status(store)
-    for part in ("1,204 of 5,042", "31 cells a minute", "it is bad", "about 21 min left"):
+    for part in ("1,204 of 5,042", "31 cells per minute", "it is bad", "about 21 min left"):
         assert part in text
     assert "lost" not in text
     facts = json.loads(status(store, "--json"))["runs"]
