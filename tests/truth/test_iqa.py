@@ -239,7 +239,7 @@ def test_a_defense_that_does_nothing_is_crowned_as_seldom_as_the_test_says(tmp_p
     query, studies = ResultQuery(Store(tmp_path), []), 100
     wrong = sum(crowned(simulated(seed), query) for seed in range(studies))
     assert wrong <= studies * ALPHA + 2 * (studies * ALPHA * (1 - ALPHA)) ** 0.5
-    assert np.mean([crowned(simulated(seed, gain=1.0), query) for seed in range(20)]) > 0.8
+    assert np.mean([crowned(simulated(seed, gain=2.0), query) for seed in range(20)]) > 0.8
 
 
 def test_intervals_of_d_cover_the_truth_as_often_as_they_say() -> None:

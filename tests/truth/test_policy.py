@@ -285,3 +285,11 @@ def test_a_utility_that_is_not_defined_is_said_to_be_so(undefined: tuple[str, ..
     assert ranking.claim == (
         f"SROCC of {whose} is not defined ({why}), so that no entry can be said to keep it: there is no winner."
     )
+
+
+def test_where_nothing_is_defined_there_is_a_table_without_places() -> None:
+    """One photograph has no order of images: no entry has a number, and none is ahead."""
+    nothing = {label: np.full((3, 4), np.nan) for label in ("none", "good")}
+    found = ranked(nothing, unknown=dict.fromkeys(nothing, "of one photograph"))
+    assert found.rankings[0].winner == ""
+    assert [row.values["worst"].missing for row in found.tables[0].rows] == ["of one photograph"] * 2

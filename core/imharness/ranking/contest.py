@@ -132,7 +132,9 @@ def _place(told: Differences, i: int, complete: Sequence[int]) -> Value:
 
 
 def _leader(told: Differences, i: int) -> int | None:
-    """Return the other entry that is the furthest ahead of one; None where none is ahead."""
+    """Return the other entry that is the furthest ahead of one; None where none is ahead, or nothing was measured."""
+    if not told.value.size:
+        return None
     ahead = np.nan_to_num(told.value[:, i], nan=-np.inf)
     return int(ahead.argmax()) if ahead.max(initial=0.0) > 0 else None
 

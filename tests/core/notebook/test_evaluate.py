@@ -192,7 +192,7 @@ def test_tables_for_others_leave_own_objects_out(tmp_path: Path, harness_here: H
     place = tmp_path / "store"
     own = ih.defense(shifted(3), differentiable=True, name="closure")
     result = ih.evaluate(own, against=["flip", "ifgsm"], limit=2, store=place, progress=False)
-    with pytest.raises(UsageError, match=r"the tables of harness/iqa have local/closure: .*nobody else can run"):
+    with pytest.raises(UsageError, match=r"the tables of harness/iqa contain local/closure: .*nobody else can run"):
         publish_site(place, tmp_path / "site", "first")
     ranked = harness_here("results", "rank", "--store", str(place), cwd=tmp_path)
     assert "left out: local/closure, an object of a notebook or script, which nobody else can run" in ranked.stdout
