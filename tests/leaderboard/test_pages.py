@@ -245,7 +245,7 @@ def test_a_damaged_board_is_named_and_left_out(tmp_path: Path) -> None:
     path = tmp_path / "store" / "boards" / "acme--second.json"
     path.write_bytes(path.read_bytes()[:5000])
     result = build_site(tmp_path / "store", tmp_path / "site")
-    assert any("acme/second" in line and "no valid Board" in line for line in result.problems)
+    assert any("acme/second" in line and "not a valid Board" in line for line in result.problems)
     assert not (tmp_path / "site" / "acme--second.html").exists()
     path.with_name("acme--evil.json").write_text("{}")
     with pytest.raises(StoreError, match="acme/evil"):

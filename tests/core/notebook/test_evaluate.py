@@ -226,10 +226,10 @@ def test_a_notebook_shows_a_bar_and_takes_it_away(empty_places: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     ih.evaluate("flip", against=["ifgsm"], dataset=IMAGES[:1])
     assert shown[0].startswith("harness/iqa <progress value='0'")
-    assert "12 of 12 cells" in shown[-2]
+    assert "20 of 20 cells" in shown[-2]
     assert shown[-1] == ""
     kept = empty_places / "cache" / "image-privacy-harness" / "evaluations"
-    assert len(list(Store(kept).all_keys())) == 12
+    assert len(list(Store(kept).all_keys())) == 20
 
 
 def test_images_of_bytes_are_the_same_data_set_as_floats() -> None:

@@ -92,7 +92,7 @@ def test_a_metric_of_ones_own_scores_too(pixels: np.ndarray) -> None:
         higher_means="worse_quality",
     )
     assert ih.score(far, pixels, reference=pixels[0]).tolist() == ih.score("linf", pixels, reference=pixels[0]).tolist()
-    with pytest.raises(UsageError, match="metric: 3 is no metric"):
+    with pytest.raises(UsageError, match="metric: 3 is not a metric"):
         ih.score(3, pixels)
 
 
