@@ -39,6 +39,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory, harness_here) -> Path:
     done = harness_here(*RUN, cwd=folder)
     assert done.returncode == 0, done.stderr
     Ledger(folder / "store").append("x", ("a/x",), "added", "for a test", manifest={"package": {}})
+    ranked = harness_here("results", "rank", cwd=folder)  # tables say how many decisions there are
+    assert ranked.returncode == 0, ranked.stderr
     return folder
 
 
